@@ -24,7 +24,7 @@ model = DriftSurfClassifier(random_state=0)
 for _ in range(5):
     model.partial_fit(X, (X[:, 0] > 0).astype(int))
 """
-STEPPED = "from driftsurf.strategies.compiled.suitable import compile_at_first_use\ncompile_at_first_use()" + FIRST
+STEPPED = "from driftsurf.strategies.compiled import suitable\nsuitable.LEAST_STEPS = 0" + FIRST
 """The same, with the compiled time step, which otherwise only long runs and ``driftsurf doctor --warm`` compile."""
 
 

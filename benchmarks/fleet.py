@@ -43,6 +43,11 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
         # Of the largest fleet there is one only: two would not fit into many machines.
         threads = (1, most) if n_keys < N_KEYS[-1] else (most,)
         contenders = [_fleet(n_keys, n_rows, threads=number, warm=not quick) for number in threads]
+        if 1 < n_keys < N_KEYS[-1]:
+            scaled = (
+                _fleet(n_keys, n_rows, threads=most, warm=not quick, scaled=True, drifts=d) for d in (False, True)
+            )
+            contenders += scaled
         anchor = contenders[0].name
         if n_keys <= 1_000:
             contenders.append(_separate(n_keys, 20_000))
@@ -64,9 +69,16 @@ def stream(n_keys: int, n_rows: int, seed: int) -> Rows:
     return keys, X, y
 
 
-def _fleet(n_keys: int, n_rows: int, *, threads: int, warm: bool) -> Contender:
-    fleet = Fleet(n_features=N_FEATURES, step_size=STEP_SIZE, classes=(False, True), threads=threads)
-    rounds = iter(range(1_000_000))
+def _fleet(
+    n_keys: int, n_rows: int, *, threads: int, warm: bool, scaled: bool = False, drifts: bool = False
+) -> Contender:
+    """Return a fleet with a fixed step size, or with the default options (``scaled``).
+
+    With ``drifts``, all labels mean the opposite from the first measured call on.
+    """
+    options: dict[str, Any] = {} if scaled else {"step_size": STEP_SIZE}
+    fleet = Fleet(n_features=N_FEATURES, classes=(False, True), threads=threads, **options)
+    rounds = itertools.count(5 if drifts else 0)
     clock: list[float] = []
 
     def prepare() -> Rows:
@@ -86,7 +98,8 @@ def _fleet(n_keys: int, n_rows: int, *, threads: int, warm: bool) -> Contender:
         rate, size = n_rows / statistics.median(clock), fleet.bytes_per_key
         return f"{rate:,.0f} rows/s by the clock, {size:,} bytes a key, {models:.1f} models a key"
 
-    return Contender(f"Fleet, {threads} thread{'s' * (threads > 1)}", n_rows, prepare, run, remark)
+    kind = ", default options" * scaled + ", drift" * drifts
+    return Contender(f"Fleet{kind}, {threads} thread{'s' * (threads > 1)}", n_rows, prepare, run, remark)
 
 
 def _separate(n_keys: int, n_rows: int) -> Contender:
@@ -153,9 +166,9 @@ def _river(note: Callable[[str], None]) -> Any:
 
 
 def _fits(n_keys: int) -> bool:
-    """Return whether there is memory for two fleets of this size; True if that is not known."""
+    """Return whether there is memory for the fleets of this size; True if that is not known."""
     needed = (
-        (2 if n_keys < N_KEYS[-1] else 1.3) * n_keys * Fleet(n_features=N_FEATURES, step_size=STEP_SIZE).bytes_per_key
+        (4 if n_keys < N_KEYS[-1] else 1.3) * n_keys * Fleet(n_features=N_FEATURES, step_size=STEP_SIZE).bytes_per_key
     )
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()

@@ -4,8 +4,11 @@
 portfolio and of each expert alone, whose probabilities the same mixer sharpens or softens, their log loss and expected
 calibration error, the CPU seconds of each, and the error of the portfolio without it. All experts
 learn once; what is left out costs the mixer only. The first batch does not count. Errors are shares of wrong rows; for
-regression, the squared error divided by that of the mean of each batch. The streams are those of ``driftsurf compare``
-and are read from the folder in DRIFTSURF_DATA.
+regression, the squared error divided by that of the mean of each batch. The streams are those of ``driftsurf compare``,
+which are read from the folder in DRIFTSURF_DATA, and those of ``benchmarks/hard_streams.py``; ``real`` stands for ten.
+
+With ``--sensitivity`` the experts learn once, and the mixer runs with other half-lives and ridges; one table has the
+error of each pair on each stream and the mean over the streams.
 """
 
 from __future__ import annotations
@@ -18,15 +21,23 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.comparison.inputs import Input, Rows, load
+from benchmarks.hard_streams import HARD, as_rows
+from driftsurf.comparison.inputs import REAL, Input, Rows, load
 from driftsurf.core.contracts import CSR, Batch, FloatArray
 from driftsurf.learners import LinearRegression, SoftmaxRegression
-from driftsurf.strategies import Portfolio
+from driftsurf.strategies import DriftSurf, Portfolio
 from driftsurf.strategies._experts import default_experts, names_of
 from driftsurf.strategies._mixer import Mixer, stacked_shares
 
 SMALL = "luxembourg", "phishing", "noaa-weather", "electricity", "powersupply", "insects"
 HALF_LIFE, RIDGE = 10.0, 10.0
+TRIED = (10, 10), (3, 10), (5, 10), (20, 10), (50, 10), (100, 10), (10, 2), (10, 5), (10, 20), (10, 50)
+"""Half-lives and ridges of ``--sensitivity``; the first pair is the default."""
+
+
+def read(name: str, seed: int) -> Rows:
+    """Return a stream by name."""
+    return as_rows(name, seed) if name in HARD else load(Input(name))
 
 
 def template(rows: Rows) -> Any:
@@ -67,35 +78,52 @@ def _stored(X: Any) -> Any:
     return CSR(X.data.astype(float), X.indices.astype(np.int32), X.indptr.astype(np.int64), X.shape[1])
 
 
-def mixed_error(scores: list[list[FloatArray]], targets: list[FloatArray], chosen: Sequence[int], K: int) -> float:
+def mixed_error(
+    scores: list[list[FloatArray]],
+    targets: list[FloatArray],
+    chosen: Sequence[int],
+    K: int,
+    half_life: float = HALF_LIFE,
+    ridge: float = RIDGE,
+) -> float:
     """Return the mean error of the mixture of some experts, without the first batch."""
-    return mixed(scores, targets, chosen, K)[0]
+    return mixed(scores, targets, chosen, K, half_life, ridge)[0]
 
 
 def mixture(
-    scores: list[list[FloatArray]], targets: list[FloatArray], chosen: Sequence[int], K: int
+    scores: list[list[FloatArray]],
+    targets: list[FloatArray],
+    chosen: Sequence[int],
+    K: int,
+    half_life: float = HALF_LIFE,
+    ridge: float = RIDGE,
 ) -> list[FloatArray]:
     """Return the log-probabilities of the mixture of some experts, or its values, for each batch but the first."""
-    mixer, found, keep = Mixer.of(len(chosen), RIDGE), list[FloatArray](), 0.5 ** (1.0 / HALF_LIFE)
+    mixer, found, keep = Mixer.of(len(chosen), ridge, votes=K > 0), list[FloatArray](), 0.5 ** (1.0 / half_life)
     for every, y in zip(scores[1:], targets[1:], strict=True):
         own, weight = [every[place] for place in chosen], np.ones(len(y))
         if K:
             G = stacked_shares(own, K)
             found.append(mixer.mixed_classes(G))
-            mixer = mixer.after_classes(G, y, weight, keep, RIDGE)
+            mixer = mixer.after_classes(G, y, weight, keep, ridge)
         else:
             m = np.stack(own, axis=1)
             found.append(mixer.mixed_values(m))
-            mixer = mixer.after_values(m, y, weight, keep, RIDGE)
+            mixer = mixer.after_values(m, y, weight, keep, ridge)
     return found
 
 
 def mixed(
-    scores: list[list[FloatArray]], targets: list[FloatArray], chosen: Sequence[int], K: int
+    scores: list[list[FloatArray]],
+    targets: list[FloatArray],
+    chosen: Sequence[int],
+    K: int,
+    half_life: float = HALF_LIFE,
+    ridge: float = RIDGE,
 ) -> tuple[float, float, float]:
     """Return the mean error of the mixture of some experts; for classes also log loss and calibration error."""
     errors, sure, right, losses = list[float](), list[FloatArray](), list[FloatArray](), list[FloatArray]()
-    for found, y in zip(mixture(scores, targets, chosen, K), targets[1:], strict=True):
+    for found, y in zip(mixture(scores, targets, chosen, K, half_life, ridge), targets[1:], strict=True):
         if K:
             hits = found.argmax(axis=1) == y
             errors.append(1.0 - float(hits.mean()))
@@ -117,30 +145,54 @@ def calibration_error(sure: list[FloatArray], right: list[FloatArray]) -> float:
     return float(np.abs(gaps).sum() / len(hit))
 
 
+def ablation(name: str, seed: int) -> None:
+    """Print what each expert achieves alone, and what the portfolio achieves without it."""
+    rows = read(name, seed)
+    K = len(rows.labels)
+    experts, scores, targets, seconds = learned(rows, seed)
+    every = range(len(experts))
+    start = time.process_time()
+    whole = mixed(scores, targets, every, K)
+    total = sum(seconds) + time.process_time() - start
+    print(f"\n### {name}: {rows.n_rows:,} rows in batches of {rows.batch_size}\n")
+    print("| expert | error | log loss | calibration error | CPU s | portfolio without it |")
+    print("|---|---:|---:|---:|---:|---:|")
+    print(f"| portfolio | {_shown(whole)} | {total:.1f} | |")
+    for place, expert in enumerate(names_of(experts)):
+        alone = mixed(scores, targets, [place], K)
+        others = mixed_error(scores, targets, [one for one in every if one != place], K)
+        print(f"| {expert} | {_shown(alone)} | {seconds[place]:.1f} | {others:.4f} |", flush=True)
+    places = [place for place, expert in enumerate(experts) if isinstance(expert, DriftSurf)]
+    linear = mixed_error(scores, targets, [one for one in every if one not in places], K)
+    print(f"| both DriftSurf experts | | | | {sum(seconds[place] for place in places):.1f} | {linear:.4f} |")
+
+
+def sensitivity(streams: Sequence[str], seed: int) -> None:
+    """Print the error of the portfolio for some half-lives and ridges."""
+    found = []
+    for name in streams:
+        rows = read(name, seed)
+        experts, scores, targets, _ = learned(rows, seed)
+        every, K = range(len(experts)), len(rows.labels)
+        found.append([mixed_error(scores, targets, every, K, *pair) for pair in TRIED])
+    print(f"| half-life, ridge | {' | '.join(streams)} | mean |\n|---|{'---:|' * (len(streams) + 1)}")
+    for pair, errors in zip(TRIED, zip(*found, strict=True), strict=True):
+        print(f"| {pair[0]}, {pair[1]} | {_shown([*errors, float(np.mean(errors))])} |")
+
+
 def main() -> None:
     """Measure the streams that are named on the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.portfolio", description="Measure a portfolio.")
     parser.add_argument("streams", nargs="*", default=SMALL, help=f"streams (default: {', '.join(SMALL)})")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sensitivity", action="store_true", help="other half-lives and ridges instead")
     options = parser.parse_args()
-    for name in options.streams:
-        rows = load(Input(name))
-        K = len(rows.labels)
-        experts, scores, targets, seconds = learned(rows, options.seed)
-        every = range(len(experts))
-        start = time.process_time()
-        whole = mixed(scores, targets, every, K)
-        total = sum(seconds) + time.process_time() - start
-        print(f"\n### {name}: {rows.n_rows:,} rows in batches of {rows.batch_size}\n")
-        print("| expert | error | log loss | calibration error | CPU s | portfolio without it |")
-        print("|---|---:|---:|---:|---:|---:|")
-        print(f"| portfolio | {_shown(whole)} | {total:.1f} | |")
-        for place, expert in enumerate(names_of(experts)):
-            alone = mixed(scores, targets, [place], K)
-            others = mixed_error(scores, targets, [one for one in every if one != place], K)
-            print(f"| {expert} | {_shown(alone)} | {seconds[place]:.1f} | {others:.4f} |", flush=True)
-        linear = mixed_error(scores, targets, [one for one in every if one > 1], K)
-        print(f"| both DriftSurf experts | | | | {sum(seconds[:2]):.1f} | {linear:.4f} |")
+    streams = [one for name in options.streams for one in (REAL if name == "real" else (name,))]
+    if options.sensitivity:
+        sensitivity(streams, options.seed)
+        return
+    for name in streams:
+        ablation(name, options.seed)
 
 
 def _shown(values: Sequence[float]) -> str:

@@ -22,7 +22,7 @@ from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.journal import Journal
 from driftsurf.errors import InputError, Message, Option, StateWarning
 from driftsurf.report.terminal import Progress, Screen
-from driftsurf.runs.prometheus import _labels
+from driftsurf.runs.prometheus import metric_labels
 from driftsurf.runs.sinks import SinkContext, open_sink
 from driftsurf.runs.watching import _OneLine
 from driftsurf.visible import escape, visible, visible_values
@@ -102,7 +102,7 @@ def test_a_progress_bar_shows_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_logs_metrics_and_the_journal_in_words_are_visible() -> None:
     record = logging.LogRecord("driftsurf", logging.INFO, "", 0, "%s: moved", (NAME,), None)
     assert _OneLine().format(record) == visible(NAME) + ": moved"
-    labels = _labels(NAME)
+    labels = metric_labels(NAME)
     assert not controls(labels, allowed="\t")
     assert "\\\\x1b" in labels  # as Prometheus escapes a backslash
     journal = Journal()

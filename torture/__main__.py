@@ -25,7 +25,9 @@ from torture import (
     outside,
     power,
     rows,
+    served_kills,
     served_log,
+    served_model,
     spark,
     states,
 )
@@ -47,6 +49,9 @@ PROOFS: dict[str, Proof] = {
     "lines": lines.every_line,
     "outside": outside.random_moments,
     "memory": memory.every_allocation,
+    "service-kills": served_kills.kills,
+    "service-power": served_model.states,
+    "service-faults": served_model.file_calls,
     "log-power": served_log.states,
     "log-fuzz": served_log.fuzzed,
     "log-faults": served_log.file_calls,
@@ -64,6 +69,9 @@ PROOFS: dict[str, Proof] = {
     "determinism": endurance.determinism,
 }
 """All proofs by name; the longest come first, so that two processes end at about the same time."""
+
+GROUPS = {"service": ("service-kills", "service-power", "service-faults")}
+"""Names for several proofs."""
 
 
 def _start(part: Part) -> subprocess.Popen[str]:
@@ -115,12 +123,12 @@ def main() -> None:
     parser.add_argument("--one", choices=PROOFS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     for name in options.proofs:
-        if name not in PROOFS:
-            parser.error(f"no proof is called {name!r}; choices: {', '.join(PROOFS)}")
+        if name not in PROOFS and name not in GROUPS:
+            parser.error(f"no proof is called {name!r}; choices: {', '.join((*PROOFS, *GROUPS))}")
     if options.one:
         print(json.dumps(asdict(timed(PROOFS[options.one], options.scale, options.seed)), default=str))
         return
-    chosen = options.proofs or list(PROOFS)
+    chosen = [one for name in options.proofs or PROOFS for one in GROUPS.get(name, (name,))]
     if options.full:
         outcomes = ledger.summed(_run(ledger.goal(chosen, options.seed), options.processes, kept=True))
         print("\n".join([TABLE, *(outcome.line() for outcome in outcomes)]))

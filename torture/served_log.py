@@ -11,9 +11,9 @@ from typing import Any
 from zlib import crc32
 
 from driftsurf.core.disk import using
+from driftsurf.data.log.log import Log
+from driftsurf.data.log.segments import CHECKED, HEAD, NAME
 from driftsurf.errors import LogError
-from driftsurf.service.log import Log
-from driftsurf.service.segments import CHECKED, HEAD, NAME
 from torture.faults import KINDS, FaultyDisk, Kind
 from torture.harness import Outcome
 from torture.power import EXTREMES, KEEP, TEAR, Inode, MemoryDisk, WatchedDisk

@@ -130,7 +130,8 @@ class Entry:
 
     Of a strategy: ``family``, the group it is compared in ("single", "ensemble", "detector", "driftsurf" or "oracle");
     ``batches``, options that a comparison sets to a number of batches; ``shares_budget``, whether its ``budget`` option
-    follows the comparison's budget; ``uses``, import names of packages that it uses if they are installed.
+    follows the comparison's budget; ``uses``, import names of packages that it uses if they are installed; ``draws``,
+    whether it draws random numbers itself. Of a learner: ``draws``, whether it draws any; if not stated, it may.
 
     Of a format: ``endings`` of its files, ``streamed``, whether it reads bytes front to back, and ``cells``, how values
     arrive (:data:`driftsurf.data.source.Cells`). Of a source: ``schemes``. Of a sink: ``endings`` or ``schemes``.

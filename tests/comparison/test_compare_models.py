@@ -190,6 +190,17 @@ def test_the_recommended_models_are_the_same_by_name_and_in_python() -> None:
         recommended("forest")  # type: ignore[call-overload]
 
 
+def test_models_without_random_numbers_are_known_and_do_not_depend_on_the_seed() -> None:
+    models = ["driftsurf:naive-bayes", "aue:naive-bayes", "ddm:naive-bayes"]
+    models += ["driftsurf:lightgbm", "recommended-trees", "oblivious:lightgbm-lazy"] if find_spec("lightgbm") else []
+    for name in models:
+        assert not model(name).seeded
+        first, second = (Match(Input("sea10", rows=600, batch_size=100), name, seed=seed).perform() for seed in (0, 1))
+        assert np.array_equal(first.error, second.error)
+    for name in ("driftsurf:logistic", "perm:naive-bayes", "dwmil:naive-bayes", "recommended", f"oblivious:{TREE}"):
+        assert model(name).seeded
+
+
 # ---------------------------------------------------------------------------- peers
 
 

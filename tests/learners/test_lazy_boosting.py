@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -14,6 +15,7 @@ from driftsurf.errors import OptionError, StateError
 from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees, Pace
 
 pytest.importorskip("lightgbm")
+PATIENT: dict[str, Any] = {"tolerance": 0.05, "least_new": 0.2, "renewed": 0.75}
 
 
 def batches(count: int, flip: int, seed: int = 0, size: int = 100) -> Any:
@@ -58,6 +60,24 @@ def test_it_is_fitted_when_its_loss_rises_and_seldom_otherwise() -> None:
     calm = [step for step in fits if 20 <= step < 50]
     assert len(calm) < 15
     assert 50 in fits
+
+
+def test_its_options_say_how_patient_it_is() -> None:
+    usual, patient = (taught(LazyBoostedTrees(**options), batches(60, 50))[2] for options in ({}, PATIENT))
+    assert len(patient) < len(usual)
+    assert all((after - before) / (after + 1) >= 0.2 for before, after in itertools.pairwise(patient))
+    model, _, _ = taught(LazyBoostedTrees(bins=7), batches(3, 9))
+    assert model._fitted.model.get_params()["max_bin"] == 7
+    wrong: dict[str, Any] = {"tolerance": -1.0, "least_new": 1.0, "renewed": 0.0, "bins": 1}
+    for name, bad in wrong.items():
+        with pytest.raises(OptionError) as caught:
+            LazyBoostedTrees(**{name: bad}).fresh(seed=0, n_features=2, n_classes=2)
+        assert name in str(caught.value)
+
+
+def test_a_short_window_is_fitted_at_once_after_a_sudden_change() -> None:
+    _, _, fits = taught(LazyBoostedTrees(batches=4), batches(20, 11))
+    assert fits[:7] == [0, 2, 4, 6, 8, 10, 11]
 
 
 def test_a_short_window_has_the_rows_of_the_last_batches() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from driftsurf.core import disk
+from driftsurf.data.log.log import Log
 from driftsurf.errors import InputError, LogError
 from driftsurf.service.committer import Committer
-from driftsurf.service.log import Log
 
 
 class Slow(disk.Disk):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +12,21 @@ import pytest
 from tools import check_deployment
 from tools.check_deployment import CHECKS, DEPLOY
 
+from driftsurf.service.http import metrics
+
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_files_have_no_faults(check: Callable[[], Iterator[str]]) -> None:
     assert list(check()) == []
+
+
+def test_the_dashboard_and_the_alert_rules_use_metrics_that_exist() -> None:
+    source = inspect.getsource(metrics)
+    exist = {f"driftsurf_{name}" for name in re.findall(r'family\("([a-z_]+)"', source)}
+    exist |= {f"driftsurf_{name}" for name, *_ in metrics._FAMILIES} | {"driftsurf_http_request_seconds_bucket"}
+    used = check_deployment.metric_names()
+    assert len(used) > 10
+    assert used - exist == set()
 
 
 FAULTS = [

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from driftsurf.data.log import log as log_module
+from driftsurf.data.log.log import Log
 from driftsurf.errors import InputError, LockedError, LogError, OptionError
-from driftsurf.service import log as log_module
-from driftsurf.service.log import Log
 
 
 def filled(folder: Path, count: int, **options: int) -> list[bytes]:

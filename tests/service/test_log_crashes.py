@@ -16,9 +16,9 @@ from torture.faults import FullDisk
 from torture.power import Inode, MemoryDisk
 
 from driftsurf.core import disk, files
+from driftsurf.data.log.log import Log
+from driftsurf.data.log.segments import HEAD
 from driftsurf.errors import LogError
-from driftsurf.service.log import Log
-from driftsurf.service.segments import HEAD
 
 PLACE = served_log.PLACE
 

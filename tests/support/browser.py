@@ -9,6 +9,7 @@ import select
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -93,10 +94,10 @@ class Browser:
             self.messages.append(json.dumps(parameters))
         return message
 
-    def open(self, path: Path) -> None:
-        """Open a file and wait until it is loaded."""
+    def open(self, path: Path | str) -> None:
+        """Open a file or an address and wait until it is loaded."""
         self._loaded = False
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
         while not self._loaded:
             self._read()
 
@@ -105,6 +106,14 @@ class Browser:
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    def wait_for(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression as soon as it is true."""
+        until = time.monotonic() + SECONDS
+        while not (value := self.tell(expression)):
+            assert time.monotonic() < until, f"never true: {expression}"
+            time.sleep(0.05)
+        return value
 
     def settle(self) -> None:
         """Wait until pending changes are drawn."""

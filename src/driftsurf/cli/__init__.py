@@ -52,6 +52,7 @@ MODULES: Final[Mapping[str, str]] = {
     "reproduce": "Run the paper's evaluation and compare our numbers with the paper's.",
     "run": "Learn from a SOURCE as its rows come.",
     "runs": "List all runs in a FOLDER.",
+    "serve": "Serve models over HTTP.",
 }
 """The commands that have a module of their own, with the first clause of their help for the list of commands."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from click.core import ParameterSource
 from driftsurf.cli.options import GroupedCommand, GroupedOption
 from driftsurf.cli.wording import flag_name, say
 from driftsurf.core.option_fields import RunsCode, option
+from driftsurf.data.toml_file import read_toml
 from driftsurf.errors import InputError, OptionError
 from driftsurf.runs.options import StrPath
 
@@ -26,11 +26,6 @@ NOT_WRITTEN = "config", "write_config", "trust_config", "resume", "overwrite", "
 """Options that say how to run now, not what to run."""
 CONFIG = "driftsurf.config"
 """Where the context of a command keeps the file of its options."""
-MOST_BYTES = 2**20
-"""Largest size of a TOML file."""
-MOST_PARTS = 100
-"""Largest number of names that dots may join in it."""
-_PART = re.compile(r"""["' \t]*+[^"'\n]*+["' \t]*+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +116,7 @@ class ConfiguredCommand(GroupedCommand):
         return super().invoke(ctx)
 
     def _read(self, path: Path, *, trusted: bool) -> dict[str, Any]:
-        content = _read_toml(path)
+        content = read_toml(path)
         known = {_toml_name(param): param for param in self.params if param.name not in NOT_WRITTEN}
         options: dict[str, Any] = {}
         for name, value in content.items():
@@ -163,43 +158,6 @@ def _arguments(path: Path, name: str, value: Any, *, several: bool) -> list[str]
             wanted = "names or paths that do not begin" if several else "a name or a path that does not begin"
             raise InputError(f"{path}: {name} must be {wanted} with a dash; got {reprlib.repr(one)}")
     return list(values)
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file; raise InputError if it cannot be read, is too long or nested too deeply."""
-    import tomllib
-
-    from driftsurf.data.formats._bytes import ByteFile
-
-    data = bytearray()
-    for block in ByteFile(str(path), MOST_BYTES).blocks():
-        data += block
-        if len(data) > MOST_BYTES:
-            raise InputError(f"{path} cannot be read as TOML: it is longer than {MOST_BYTES:,} bytes")
-    try:
-        text = data.decode()
-        if _longest_name(text) > MOST_PARTS:  # the time that tomllib takes grows with the square of it
-            raise RecursionError
-        return tomllib.loads(text)
-    except RecursionError:
-        raise InputError(f"{path} cannot be read as TOML: it is nested too deeply") from None
-    except ValueError as error:
-        raise InputError(f"{path} cannot be read as TOML: {error}") from error
-
-
-def _longest_name(text: str) -> int:
-    """Return the largest number of parts that are joined by dots, as in the name ``a.b.c``.
-
-    >>> _longest_name('a.b."c d" = 1.5')
-    3
-    """
-    longest = parts = 0
-    for part in text.split("."):
-        parts += 1
-        longest = max(longest, parts)
-        if not _PART.fullmatch(part):  # another name begins within it
-            parts = 1
-    return longest
 
 
 def _toml_name(param: click.Parameter) -> str:

@@ -17,12 +17,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from driftsurf import registry
 from driftsurf.comparison import peers
 from driftsurf.comparison.algorithms import ALGORITHMS, Setting, algorithm
 from driftsurf.core.contracts import Categories, Learner, Strategy
 from driftsurf.data.target import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
-from driftsurf.session.model_names import make_learner, read_model, read_part, with_options
+from driftsurf.session.model_names import ModelName, make_learner, read_model, read_part, with_options
 from driftsurf.session.session import Session
 from driftsurf.strategies import BudgetRule
 
@@ -156,7 +157,16 @@ def _adaptive(text: str) -> Model:
         classes = range(at.n_classes) if at.n_classes else None
         return Session(made, classes=classes, categories=lambda: at.categories)
 
-    return Model(found.text, make, lambda at: template(at).capabilities.sparse, found.packages)
+    return Model(found.text, make, lambda at: template(at).capabilities.sparse, found.packages, seeded=_may_draw(found))
+
+
+def _may_draw(found: ModelName) -> bool:
+    """Return whether a strategy or its learner may draw random numbers."""
+    outer = registry.lookup(("strategy", "detector"), found.strategy.name)
+    inner = None if found.learner is None else registry.lookup("learner", found.learner.name)
+    if outer is None or inner is None:
+        return True
+    return bool(outer.details.get("draws", False)) or bool(inner.details.get("draws", True))
 
 
 def _strategy(name: str, learner: Learner, at: Situation, text: str) -> Strategy:

@@ -37,9 +37,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from driftsurf.core.contracts import (
+    Capabilities,
     Categories,
     DenseRows,
     Detector,
@@ -77,6 +79,7 @@ __all__ = [
     "StrategyMaker",
     "Taken",
     "abilities_of",
+    "capabilities_of",
     "check_contract",
     "missing_members",
     "work_of",
@@ -296,6 +299,17 @@ def work_of(strategy: Strategy) -> Literal["gradients", "visits"]:
     A strategy that trains models of several kinds counts visits of rows, of which a gradient is one.
     """
     return "visits" if isinstance(strategy, CategoryTold) else strategy.learner.capabilities.work
+
+
+def capabilities_of(strategy: Strategy) -> Capabilities:
+    """Return the capabilities of a strategy: those of its learner.
+
+    A strategy that mixes classifiers of several kinds is not linear, so that values are not limited for it: some of its
+    models need extreme values, and its mixture bounds what the others do with them. Extreme rows have a small weight.
+    """
+    can = strategy.learner.capabilities
+    mixes = isinstance(strategy, CategoryTold) and not can.regression
+    return replace(can, linear=False) if mixes else can
 
 
 def missing_members(part: object, contract: type) -> list[str]:

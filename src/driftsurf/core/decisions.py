@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -251,20 +251,20 @@ class Decision:
     def transition_dicts(self) -> Iterator[dict[str, Any]]:
         """Yield the transitions as plain values for JSON."""
         for transition in self.transitions:
-            record = {"type": "transition", **asdict(transition), "text": transition.describe()}
+            record = {"type": "transition", **_fields_of(transition), "text": transition.describe()}
             if transition.absent < 0:
                 del record["absent"]
-            yield {key: _plain(value) for key, value in record.items()}
+            yield record
 
 
-def _fields_of(record: Decision | ModelRecord) -> dict[str, Any]:
+def _fields_of(record: Decision | ModelRecord | Transition) -> dict[str, Any]:
     """Return the fields as plain values; ``asdict`` would take as long as learning a hundred rows."""
     kind: Any = type(record)
     return {name: _plain(getattr(record, name)) for name in _field_names(kind)}
 
 
 @cache
-def _field_names(kind: type[Decision | ModelRecord]) -> tuple[str, ...]:
+def _field_names(kind: type[Decision | ModelRecord | Transition]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 

@@ -107,6 +107,11 @@ class Scorebook:
             self._seen = total + float(np.sum(y)), count + len(y)
         self._previous = y[-1].item()
 
+    @property
+    def trivial_errors(self) -> dict[str, float]:
+        """Errors of trivial predictions on this batch: numbers of rows, or mean squared errors for regression."""
+        return dict(self._trivial)
+
     def row(
         self,
         model: str,
@@ -335,6 +340,11 @@ class TraceRecorder:
             for name, one in seen.items()
         )
         return "".join(csv_line([_cell(row[name]) for name in self._names]) for row in rows)
+
+    @property
+    def trivial_errors(self) -> dict[str, float]:
+        """Errors of trivial predictions at the last step: numbers of rows, or mean squared errors for regression."""
+        return self._book.trivial_errors
 
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""

@@ -1,11 +1,11 @@
-"""What numba has no public way for: calls by address, arrays without reference counts or at an address, fast calls.
+"""What numba has no public way for: calls by address, uncounted arrays, arrays at an address, cheap views, fast calls.
 
 A compiled time step must learn by the very machine code that learns elsewhere. Kernels may reorder their sums
 (``FASTMATH``), so that the same source, compiled into another loop, may give other last bits, and with them other
 decisions. A kernel that is called through its address cannot be inlined, and so computes the same bits everywhere.
 
 All use numba's internals, which another version may change. They are tested at first use; where they fail, kernels are
-called in the ordinary way and arrays are counted. Which of the two a loop does is decided by the type of
+called in the ordinary way, arrays are counted, and views are slices. What a loop does is decided by the type of
 its ``Kernels`` argument: addresses are 64-bit integers, and DIRECT stands in the place of each otherwise. The type is
 part of the signature, so that numba's disk cache keeps the two apart.
 """
@@ -29,7 +29,7 @@ from driftsurf.kernels.compile import F8, Sparse, _in, _out
 from driftsurf.kernels.losses import weighted_sum
 from driftsurf.kernels.scores import margins_dense
 
-__all__ = ["DIRECT", "Remote", "borrowed", "entry_of", "pointer", "self_test"]
+__all__ = ["DIRECT", "Remote", "borrowed", "entry_of", "pointer", "self_test", "unchecked_view"]
 
 ADDRESS: Any = types.int64
 DIRECT: Any = types.uint8
@@ -74,6 +74,40 @@ def _compiled_borrowed(arrays: Any, kernels: Any) -> Any:
         return arrays
 
     return stripped if kernels.types[0] == ADDRESS else unchanged
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def unchecked_view(typing_context: Any, values: Any, start: Any, shape: Any) -> Any:
+    """Return the elements of a contiguous vector from ``start`` on as an array of this shape; compiled code only.
+
+    ``values[start : start + n].reshape(shape)`` does the same, but checks its bounds and calls a function of numba that
+    takes 20 ns, which a loop over small parts of a large memory does for each of them.
+    """
+    result = types.Array(values.dtype, len(shape), "C")
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        # Here, so that a version of numba without them fails the self-test and nothing else.
+        from numba.core.imputils import impl_ret_borrowed
+        from numba.np.arrayobj import populate_array
+
+        whole = context.make_array(values)(context, builder, arguments[0])
+        lengths = cgutils.unpack_tuple(builder, arguments[2])
+        strides = [whole.itemsize]
+        for length in reversed(lengths[1:]):
+            strides.insert(0, builder.mul(strides[0], length))
+        part = context.make_array(result)(context, builder)
+        populate_array(
+            part,
+            data=builder.gep(whole.data, [arguments[1]]),
+            shape=lengths,
+            strides=strides,
+            itemsize=whole.itemsize,
+            meminfo=whole.meminfo,
+            parent=whole.parent,
+        )
+        return impl_ret_borrowed(context, builder, result, part._getvalue())
+
+    return result(values, types.int64, types.UniTuple(types.int64, len(shape))), build
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -208,9 +242,11 @@ sum_at: Any = SUM.at
 
 def probe(arrays: Any, address: Any, kernels: Any) -> Any:
     """Call a kernel by address on views of borrowed arrays, twice, and on an array at an address, as the loops do."""
+    counted = unchecked_view(arrays[2], 0, (2, 2))
     values, weights, out = borrowed(arrays, kernels)
-    margins_at(kernels[0], values)(values[1:], weights, out[1:])
+    margins_at(kernels[0], values)(values[1:], weights, unchecked_view(out, 1, (3,)))
     margins_at(kernels[0], values)(values[:1], weights, out[:1])
+    out[3] = counted[1, 1]  # the same place
     again = carray(pointer(address), (out.shape[0],), np.float64)
     return sum_at(kernels[1], values)(again, out)
 

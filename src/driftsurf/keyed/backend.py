@@ -10,17 +10,22 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import DenseRows, FloatArray, State
 from driftsurf.core.decisions import Transition
+from driftsurf.core.fields import Array
 from driftsurf.core.typing import TargetLike
 from driftsurf.keyed.keys import Slots
 from driftsurf.keyed.quarantine import Reason
 from driftsurf.session.session import Session
 
-__all__ = ["REASONS", "Codes", "FleetBackend"]
+__all__ = ["MEANS", "REASONS", "Codes", "FleetBackend"]
 
 Codes = npt.NDArray[np.uint8]
 """Classes by code, or reasons for quarantine by code."""
 REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged"
 """Reasons for quarantine by their codes, which the compiled loops know too."""
+
+
+MEANS = Array(np.float64, ("n_keys", 2, "n_features"), missing=True)
+"""Saved numbers and sums of the values of each column, where gaps are filled; the sums may have overflowed."""
 
 
 class FleetBackend(Protocol):

@@ -1,7 +1,7 @@
 """The states of many keys as one value: an index, then the bytes of each key.
 
-An engine that pays for every value in its store keeps a bucket of keys in each. Serving the rows of some keys replaces
-their bytes; the bytes of all other keys are copied as they are, without being read.
+An engine that pays for every value in its store keeps a bucket of keys in each. When a bucket is written anew, the
+bytes of keys that have not changed are copied as they are, without being read.
 
 Layout, little-endian: the magic number, the number of buckets of the run, the number of keys, the kind of keys, the
 length of the keys (8 bytes each); then for each key its high-water mark and the length of its state (8 bytes each), the
@@ -12,16 +12,15 @@ to here (8 bytes), and the states.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from driftsurf.errors import StateError
-from driftsurf.keyed.rows import KeyRows
-from driftsurf.keyed.visit import KeyedLearner, Visit
+from driftsurf.keyed.results import NEVER
 
-__all__ = ["Bucket", "regrouped", "serve"]
+__all__ = ["Bucket", "regrouped"]
 
 MAGIC = int.from_bytes(b"dsbuckt1", "little")
 HEAD = 5
@@ -29,21 +28,8 @@ HEAD = 5
 WORD = 8
 NUMBERS, TEXT = 0, 1
 """Kinds of keys."""
-NEVER = np.iinfo(np.int64).min
-"""High-water mark of a key that has none."""
 Entry: TypeAlias = tuple[int, memoryview | bytes]
 """High-water mark and state of a key."""
-
-
-def serve(learner: KeyedLearner, bucket: Bucket, rows: Mapping[Any, KeyRows]) -> dict[Any, Visit]:
-    """Predict and learn the rows of some keys of a bucket, and keep their new states in it.
-
-    Everything that an engine with buckets computes is computed here: a backend that serves many keys in one call takes
-    the place of the loop. Results must not depend on which keys share a bucket.
-    """
-    visits = {key: learner.visit(key, bucket.get(key), own) for key, own in rows.items()}
-    bucket.keep(visits)
-    return visits
 
 
 class Bucket:
@@ -60,8 +46,8 @@ class Bucket:
     >>> bucket.put("b", 7, b"state of b")
     >>> bucket.put("a", 3, b"state of a")
     >>> again = Bucket.read(bucket.to_bytes(), 4)
-    >>> list(again), again.get("a"), again.get("c"), again.oldest
-    (['a', 'b'], b'state of a', None, 3)
+    >>> list(again), again.get("a"), again.get("c")
+    (['a', 'b'], b'state of a', None)
     """
 
     def __init__(self, buckets: int) -> None:
@@ -74,6 +60,9 @@ class Bucket:
     def __iter__(self) -> Iterator[Any]:
         return iter(self._entries)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
     def get(self, key: Any) -> bytes | None:
         """Return the state of a key, or None."""
         found = self._entries.get(key)
@@ -83,27 +72,15 @@ class Bucket:
         """Keep the state of a key."""
         self._entries[key] = NEVER if high is None else high, state
 
-    def keep(self, visits: Mapping[Any, Visit]) -> None:
-        """Keep the states after visits, and drop keys that have expired."""
-        for key, visit in visits.items():
-            if visit.state:
-                self.put(key, visit.summary.high_water, visit.state)
-            else:
-                del self._entries[key]
-
     def entries(self) -> Iterator[tuple[Any, int, memoryview | bytes]]:
         """Yield each key with its high-water mark (for ``put``) and its state."""
         for key, (high, state) in self._entries.items():
             yield key, high, state
 
     @property
-    def oldest(self) -> int | None:
-        """The smallest high-water mark of all keys; None without one."""
-        return min((high for high, _ in self._entries.values() if high != NEVER), default=None)
-
-    def silent(self, before: int) -> list[Any]:
-        """Return the keys whose high-water mark is below ``before``."""
-        return [key for key, (high, _) in self._entries.items() if NEVER < high < before]
+    def nbytes(self) -> int:
+        """Bytes of all states."""
+        return sum(len(state) for _, state in self._entries.values())
 
     def to_bytes(self) -> bytes:
         """Return all keys as bytes, in the order of the keys: the same keys and states give the same bytes."""
@@ -142,15 +119,20 @@ class Bucket:
                 raise ValueError("its length is wrong")
         except (ValueError, UnicodeDecodeError) as error:
             raise StateError(f"the saved states of a bucket of keys cannot be read: {error}", entry="bucket") from error
-        if number != buckets:
-            raise StateError(
-                f"the saved states of keys are in {number} buckets, and the run has {buckets}: use the same number, or "
-                "start a new run",
-                entry="buckets",
-            )
+        cls.check_number(number, buckets)
         for key, high, size, stop in zip(keys, highs, sizes, stops, strict=True):
             bucket._entries[key] = high, view[stop - size : stop]
         return bucket
+
+    @staticmethod
+    def check_number(saved: int, buckets: int) -> None:
+        """Raise StateError if keys were saved in another number of buckets than the run has."""
+        if saved != buckets:
+            raise StateError(
+                f"the saved states of keys are in {saved} buckets, and the run has {buckets}: use the same number, or "
+                "start a new run",
+                entry="buckets",
+            )
 
 
 def _numbers(data: memoryview) -> list[int]:

@@ -92,6 +92,10 @@ class Fleet(BaseFleet):
         has changed, or "quarantine" the key. From that row on its rows are still predicted, but counted as refused and
         not learned, until ``readmit``; other keys are not affected. (A row with such a value is predicted as the first
         class, or as NaN.)
+    on_gap
+        What to do about a missing value (NaN): "refuse" it as a value that is not finite, or "fill" it with the mean of
+        the key's earlier values in that column, 0 if there is none, as keyed runs do. A key then keeps the sums of its
+        columns, 16 bytes for each.
     threads
         Threads to use at most; None for one per processor. The result does not depend on it.
     seed
@@ -137,6 +141,7 @@ class Fleet(BaseFleet):
         max_rows: int = 128,
         classes: Classes | None = None,
         on_bad: Literal["raise", "quarantine"] = "raise",
+        on_gap: Literal["refuse", "fill"] = "refuse",
         threads: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -154,6 +159,7 @@ class Fleet(BaseFleet):
         self.max_rows = max_rows
         self.classes = classes
         self.on_bad = on_bad
+        self.on_gap = on_gap
         self.threads = threads
         self.seed = seed
 
@@ -174,7 +180,7 @@ class Fleet(BaseFleet):
         """
         self._prepare()
         serving = self._serving if self._serving.schema is not None else self._serve(read_schema(X, OWNER).n_features)
-        rows, bad = self._read_rows(X, serving.schema)
+        rows, bad = (self._read_gappy if self._fills else self._read_rows)(X, serving.schema)
         labels, bad_labels = serving.backend.read_labels(y, len(rows))
         if len(bad_labels):
             bad = np.where(bad > 0, bad, bad_labels) if len(bad) else bad_labels
@@ -221,6 +227,20 @@ class Fleet(BaseFleet):
             read_rows(X, schema, dtype)  # raises the error that names the place
         return rows, np.where(np.isfinite(rows).all(axis=1), 0, REASONS.index("not_finite")).astype(np.uint8)
 
+    def _read_gappy(self, X: MatrixLike, schema: Schema | None, *, strict: bool = False) -> tuple[DenseRows, Codes]:
+        """Return rows as float64, NaN for gaps, and the reason why each row is bad (empty if none is).
+
+        The means of columns are those of the values as they are given, not as the models keep them.
+        """
+        assert schema is not None
+        dtype = self._template.strategy.dtype
+        rows = cast("DenseRows", read_rows(X, schema, finite=False))
+        with np.errstate(over="ignore"):
+            bad = np.isinf(rows.astype(dtype)).any(axis=1)
+        if bad.any() and (strict or not self._tolerant):
+            read_rows(np.where(np.isnan(rows), 0.0, rows), schema, dtype)  # raises the error that names the place
+        return rows, (bad * REASONS.index("not_finite")).astype(np.uint8) if bad.any() else np.zeros(0, np.uint8)
+
     def _learned(
         self,
         serving: Serving,
@@ -261,8 +281,12 @@ class Fleet(BaseFleet):
         A key that was never observed is an error.
         """
         slots = self._find(keys)
-        assert self._serving.schema is not None
-        rows = cast("DenseRows", read_rows(X, self._serving.schema, self._template.strategy.dtype))
+        schema = self._serving.schema
+        assert schema is not None
+        if self._fills:
+            rows, _ = self._read_gappy(X, schema, strict=True)
+        else:
+            rows = cast("DenseRows", read_rows(X, schema, self._template.strategy.dtype))
         _check_counts(rows, slots)
         return self._backend.predict(rows, slots)
 

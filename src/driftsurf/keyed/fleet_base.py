@@ -36,7 +36,7 @@ LARGE = 2**20
 of its memory from its first row on."""
 LEARNER_OPTIONS = "step_size", "l2", "steps_per_row", "start"
 STRATEGY_OPTIONS = "threshold", "stable_threshold", "reactive_length", "greedy", "max_rows"
-COMMON_OPTIONS = "on_bad", "threads", "seed"
+COMMON_OPTIONS = "on_bad", "on_gap", "threads", "seed"
 """Options of a fleet with or without a model of its own."""
 OWNER = "this fleet"
 
@@ -57,6 +57,7 @@ class BaseFleet(Changeable):
     batch_size: int | None
     classes: Classes | None
     on_bad: str
+    on_gap: str
     threads: int | None
     seed: int
 
@@ -80,7 +81,8 @@ class BaseFleet(Changeable):
         if n_features is not None:
             n_features = whole("n_features", n_features, at_least=1, otherwise=", or None")
         choice("on_bad", self.on_bad, ("raise", "quarantine"))
-        self._tolerant = self.on_bad == "quarantine"
+        choice("on_gap", self.on_gap, ("refuse", "fill"))
+        self._tolerant, self._fills = self.on_bad == "quarantine", self.on_gap == "fill"
         self._seed = (
             whole("seed", self.seed, at_least=0, at_most=None) % 2**64
         )  # random numbers depend on it modulo 2**64 only
@@ -100,14 +102,14 @@ class BaseFleet(Changeable):
 
     def _serve(self, n_features: int | None) -> Serving:
         """Return what serves rows with this many columns."""
-        template, tolerant = self._template, self._tolerant
+        template, how = self._template, {"tolerant": self._tolerant, "fills": self._fills}
         if n_features is None:
-            return Serving(None, SessionsBackend(template, None, tolerant=tolerant))
+            return Serving(None, SessionsBackend(template, None, **how))
         schema = Schema(n_features, owner=OWNER)
         if is_compiled(template):
-            size = bytes_of_key(template, n_features)
+            size = bytes_of_key(template, n_features, fills=self._fills)
             if size <= (MOST_BYTES if self.model is None else LARGE):
-                return Serving(schema, LabelledBackend(template, n_features, self._threads, tolerant=tolerant))
+                return Serving(schema, LabelledBackend(template, n_features, self._threads, **how))
             if self.model is None:
                 raise OptionError(
                     f"a key would take {size:,} bytes, of which at most {MOST_BYTES:,} are possible; lower "
@@ -115,7 +117,7 @@ class BaseFleet(Changeable):
                 )
         # Options that do not suit the columns are refused before any key learns.
         template.strategy.fresh(0).begin(n_features, sparse=False, n_classes=template.targets.n_classes)
-        return Serving(schema, SessionsBackend(template, n_features, tolerant=tolerant))
+        return Serving(schema, SessionsBackend(template, n_features, **how))
 
     def _options(self) -> dict[str, Any]:
         """Return the parameters as they are now, numpy scalars as Python's numbers."""
@@ -179,7 +181,7 @@ class BaseFleet(Changeable):
         if schema is None and len(fleet._keys):
             raise misfit(state, "fleet", "has no number of columns, but there are keys")
         if schema is not None and "weights" not in state:  # saved when compiled loops served fewer models
-            own = SessionsBackend(fleet._template, schema.n_features, tolerant=fleet._tolerant)
+            own = SessionsBackend(fleet._template, schema.n_features, tolerant=fleet._tolerant, fills=fleet._fills)
             fleet._serving = Serving(schema, own)
         fleet._backend.restore(state, fleet._keys.seeds(fleet._seed, 0))
         return fleet

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import FloatArray
+from driftsurf.core.contracts import DenseRows, FloatArray
 from driftsurf.keyed.rows import KeyRows
 
 __all__ = ["ColumnMeans", "find_gaps"]
@@ -30,6 +30,15 @@ class ColumnMeans:
         """Return the means of a key without rows."""
         return cls(np.zeros((2, columns)))
 
+    def filled(self, X: DenseRows) -> DenseRows:
+        """Return rows whose gaps are filled with the mean of all values before each row, those of ``X`` included."""
+        gaps = np.isnan(X)
+        return np.where(gaps, _means(self._after_each(X)[:-1]), X) if gaps.any() else X
+
+    def filled_alike(self, X: DenseRows) -> DenseRows:
+        """Return rows in which each gap is filled with the mean as it is now."""
+        return np.where(np.isnan(X), _means(self.totals), X)
+
     def fill_as_they_come(self, rows: KeyRows, *, late: bool) -> KeyRows:
         """Fill each gap with the mean of all values before its row, those of ``rows`` included."""
         gaps = find_gaps(rows, late=late)
@@ -42,11 +51,11 @@ class ColumnMeans:
         gaps = find_gaps(rows, late=late)
         return _filled(rows, gaps, _means(self.totals)) if gaps.any() else rows
 
-    def after(self, X: FloatArray) -> ColumnMeans:
+    def after(self, X: DenseRows) -> ColumnMeans:
         """Return the means after these rows; values that are not finite are left out."""
         return ColumnMeans(self._after_each(X)[-1])
 
-    def _after_each(self, X: FloatArray) -> FloatArray:
+    def _after_each(self, X: DenseRows) -> FloatArray:
         """Return the totals before the first row and after each row: shape (rows + 1, 2, columns)."""
         totals = np.empty((len(X) + 1, *self.totals.shape))
         totals[0] = self.totals

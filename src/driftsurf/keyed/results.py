@@ -16,7 +16,7 @@ from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.summary import key_columns
 from driftsurf.keyed.visit import NEW, Visit
 
-__all__ = ["TABLES", "Name", "Part", "Predicted", "Results", "Steps", "arrow", "arrow_type", "fitted"]
+__all__ = ["NEVER", "TABLES", "Name", "Part", "Predicted", "Results", "Steps", "arrow", "arrow_type", "fitted"]
 
 Name: TypeAlias = Literal["predictions", "journal", "keys"]
 TABLES: tuple[Name, ...] = get_args(Name)

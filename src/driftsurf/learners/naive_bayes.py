@@ -44,7 +44,7 @@ class Bayes(Online):
         return np.where(count > 0.0, mean, overall), factor, start
 
 
-@register("learner", "naive-bayes", title="Naive Bayes", tasks=CLASSIFICATION)
+@register("learner", "naive-bayes", title="Naive Bayes", tasks=CLASSIFICATION, draws=False)
 class NaiveBayes(OnlineLearner[Bayes]):
     r"""Gaussian naive Bayes: each column of each class is normal, and columns are independent given the class.
 

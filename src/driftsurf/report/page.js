@@ -14,7 +14,8 @@
   const toolbar = document.querySelector(".toolbar");
   const shown = { reactive: true, drifts: true, orders: true, changes: true };
   const figures = [];
-  let axis = run.times.length ? "time" : "step"; // what the horizontal axis is proportional to
+  // What the horizontal axis is proportional to. Times are known to the second: steps that take less would coincide.
+  let axis = run.times.length && run.times.at(-1) - run.times[0] >= run.steps ? "time" : "step";
   let view = [0, last], cursor = null, active = null, waiting = false;
 
   const svg = (name, attributes, parent, text) => {
@@ -594,6 +595,7 @@
   }
   // A view of the end of the run moves with it, any other one stays.
   const adopt = (next) => {
+    if (!figures[0].box.isConnected) return; // a newer script draws other figures
     const [width, whole, atEnd] = [view[1] - view[0], view[0] === 0 && view[1] === last, view[1] === last];
     run = next;
     last = Math.max(run.steps - 1, 1);

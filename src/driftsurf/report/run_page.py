@@ -42,6 +42,7 @@ __all__ = [
     "orphan_warning",
     "page_parts",
     "reaction_rows",
+    "record_parts",
     "render",
     "render_record",
     "write_run_page",
@@ -66,6 +67,24 @@ def write_run_page(result: RunResult, path: Path) -> None:
         orphans=0 if result.label_counts is None else result.label_counts.orphan,
     )
     files.write_text(path, page)
+
+
+def record_parts(record: RunRecord) -> PageParts | None:
+    """Return the parts of the page of a run on disk; None if no row has been scored."""
+    trace = record.trace
+    if trace is None or trace.is_empty:
+        return None
+    view = RunView(
+        trace,
+        record.decisions,
+        trace.models[0],
+        moves=record.moves,
+        orders=record.orders,
+        scores=record.scores,
+        about=record.about,
+        work=work_unit(record.about),
+    )
+    return page_parts(view, unlabelled=record.unlabelled, orphans=record.orphans)
 
 
 def render_record(record: RunRecord) -> str:

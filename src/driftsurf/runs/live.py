@@ -123,7 +123,6 @@ class LiveRun:
         self.seconds: dict[str, float] = dict.fromkeys(self.models, 0.0)
         self._lock = threading.RLock()
         leading = self.models[plan.model]
-        self._judge = leading.judge if isinstance(leading, Pinnable) else None
         self._late = LateSteps(plan.model, leading) if isinstance(leading, LateSession) else None
         self._orders_done = 0
         self._predicted_before = 0
@@ -133,6 +132,11 @@ class LiveRun:
         self._files |= {name: RolledFile(place, name) for name in plan.sidecars}
         if plan.keeps_bad_rows:
             self._files[BAD_ROWS] = RolledFile(place, BAD_ROWS, plan.rotation)
+
+    @property
+    def leading(self) -> str:
+        """Name of the leading model, which is the first one."""
+        return next(iter(self.models))
 
     @property
     def step(self) -> int:
@@ -250,7 +254,7 @@ class LiveRun:
 
     def _take_now(self, rows: Any, labels: Any) -> Taken:
         """Learn a batch with the labels of its rows."""
-        leading, batch = self.plan.model, table_rows(rows, labels)
+        leading, batch = self.leading, table_rows(rows, labels)
         to_learn = batch.to_learn
         version = self.models[leading].steps  # before learning: the version that predicts this batch
         seen = dict.fromkeys(self.models, UNOBSERVED)
@@ -266,7 +270,7 @@ class LiveRun:
 
     def _take_late(self, rows: Any, labels: Any) -> Taken:
         """Learn rows whose labels came, and predict those that came: any number of steps, which decisions number."""
-        leading = self.plan.model
+        leading = self.leading
         own = self._observe(rows, labels)[leading]
         assert isinstance(own, LateObservation)
         steps = [] if self._late is None else list(self._late.take(own, self._numbering, self.rows))
@@ -281,15 +285,15 @@ class LiveRun:
                 self._files[name].write(sidecar_lines(name, sidecar, step))
 
     def _observe(self, rows: Any, labels: Any) -> dict[str, Observation]:
-        seen: dict[str, Observation] = {}
-        classes = self.plan.source.labels or None
-        for name, model in self.models.items():
-            begin = self.clock()
-            # A model that has learned nothing cannot predict, so that a pinned one still learns the first batch.
-            pinned = self.pinned and name == self.plan.model and model.schema is not None
-            observe = self._judge if pinned and self._judge is not None else model.observe
-            seen[name] = observe(rows, labels, classes=classes)
-            self.seconds[name] += self.clock() - begin
+        return {name: self._observed(name, model, rows, labels) for name, model in self.models.items()}
+
+    def _observed(self, name: str, model: Model, rows: Any, labels: Any) -> Observation:
+        begin = self.clock()
+        # A model that has learned nothing cannot predict, so that a pinned one still learns the first batch.
+        pinned = self.pinned and name == self.leading and model.schema is not None
+        observe = model.judge if pinned and isinstance(model, Pinnable) else model.observe
+        seen = observe(rows, labels, classes=self.plan.source.labels or None)
+        self.seconds[name] += self.clock() - begin
         return seen
 
     def _predictions(self, batch: TableRows, own: Observation, labels: Any, version: int) -> PredictionBatch:
@@ -297,7 +301,7 @@ class LiveRun:
 
         Rows without a label are predicted by the newest model, which has learned the other rows of their batch.
         """
-        leading, shown = self.models[self.plan.model], self.plan.shown_classes
+        leading, shown = self.models[self.leading], self.plan.shown_classes
         known: tuple[Any, ...] = ()
         bare = None
         if shown or not batch.labelled.all():
@@ -399,13 +403,13 @@ class LiveRun:
             return record
 
     def _apply(self, order: Order) -> OrderRecord:
-        name = self.plan.model
+        name = self.leading
 
         def record(text: str, reason: Refusal = "") -> OrderRecord:
             outcome: orders.Outcome = "refused" if reason else "done"
             return OrderRecord(order.number, order.kind, self.step, outcome, reason, self.pinned, order.to, text)
 
-        if order.kind == "pin" and self._judge is None:
+        if order.kind == "pin" and not isinstance(self.models[name], Pinnable):
             return record(f"{name} cannot be pinned because its labels come late; it keeps learning", "late-labels")
         if order.kind in ("pin", "unpin"):
             self.pinned = order.kind == "pin"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import ipaddress
 import logging
 import socket
@@ -13,7 +14,7 @@ from typing import Any, Self
 from driftsurf.errors import Option, OptionError, reason
 from driftsurf.runs.prometheus import RunMetrics
 
-__all__ = ["MetricsServer"]
+__all__ = ["MetricsServer", "names_this_machine"]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -110,10 +111,11 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _names_this_machine(host: str) -> bool:
+@functools.lru_cache(64)
+def names_this_machine(host: str) -> bool:
     """Return whether the Host of a request is localhost or an address, with or without a port.
 
-    >>> [_names_this_machine(host) for host in ("localhost:9464", "127.0.0.1", "[::1]:9464", "evil.example:9464")]
+    >>> [names_this_machine(host) for host in ("localhost:9464", "127.0.0.1", "[::1]:9464", "evil.example:9464")]
     [True, True, True, False]
     """
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and not host.endswith("]") else host
@@ -134,7 +136,7 @@ def _handler(metrics: RunMetrics) -> type[BaseHTTPRequestHandler]:
         server: _Server
 
         def do_GET(self) -> None:
-            if self.server.local and not _names_this_machine(self.headers.get("Host", "localhost")):
+            if self.server.local and not names_this_machine(self.headers.get("Host", "localhost")):
                 self.send_error(403)
                 return
             if self.path.partition("?")[0] != "/metrics":

@@ -22,7 +22,7 @@ def write_model(live: LiveRun, path: Path) -> str:
 
     Rows that wait for a late label are not part of the model.
     """
-    leading = live.models[live.plan.model]
+    leading = live.models[live.leading]
     session = leading.session if isinstance(leading, LateSession) else leading
     reason = _reason(session)
     if not reason:

@@ -19,9 +19,9 @@ KINDS = "pin", "unpin", "reset", "rollback"
 FOLDER = "orders"
 
 Outcome: TypeAlias = Literal["done", "refused"]
-Refusal: TypeAlias = Literal["", "late-labels", "nothing-learned", "no-checkpoints"]
+Refusal: TypeAlias = Literal["", "late-labels", "nothing-learned", "no-checkpoints", "no-such-model", "cannot-learn"]
 """Why an order was refused: a model whose labels come late cannot be pinned, one that has learned nothing cannot be
-reset, and a run without checkpoints cannot be rolled back."""
+reset, a run without checkpoints cannot be rolled back; a challenger may be missing, or fail at the rows."""
 
 
 class Order(NamedTuple):
@@ -54,10 +54,14 @@ class OrderRecord:
     """For "rollback": the number of the checkpoint."""
     text: str = ""
     """The outcome as a sentence. Nothing may be decided by it."""
+    model: str = ""
+    """The challenger that the order is about, if it is about one."""
+    by: str = ""
+    """Who gave the order, if that is known."""
 
     def line(self) -> str:
         """Return the line of the journal."""
-        fields = asdict(self)
+        fields = {name: value for name, value in asdict(self).items() if value or name not in ("model", "by")}
         record = {"type": "order", "order": fields.pop("kind"), **fields}
         return json.dumps(record, separators=(",", ":")) + "\n"
 

@@ -26,6 +26,7 @@ __all__ = [
     "predict_now",
     "prediction_columns",
     "probabilities",
+    "shares",
     "shown_classes",
 ]
 
@@ -140,7 +141,7 @@ class Predicted:
         ``labels`` are the classes in the order of their codes.
         """
         chosen = probabilities(observation.scores, observation.predicted, has_probabilities=observation.probabilities)
-        classes = by_class(_shares(observation.scores), labels, shown) if shown else {}
+        classes = by_class(shares(observation.scores), labels, shown) if shown else {}
         return cls(version, observation.labels.tolist(), chosen, classes)
 
 
@@ -153,7 +154,7 @@ def predict_now(session: Session, X: Any, shown: Sequence[Any] = ()) -> Predicte
     codes = known.predicted(scores)
     can = session.strategy.learner.capabilities.probabilities
     chosen = probabilities(scores, codes, has_probabilities=can)
-    classes = by_class(_shares(scores), known.labels, shown) if shown else {}
+    classes = by_class(shares(scores), known.labels, shown) if shown else {}
     return Predicted(session.steps, known.decode(codes).tolist(), chosen, classes)
 
 
@@ -166,14 +167,14 @@ def shown_classes(learner: Learner, classes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(classes)
 
 
-def by_class(shares: FloatArray, labels: Sequence[Any], shown: Sequence[Any]) -> ByClass:
+def by_class(chances: FloatArray, labels: Sequence[Any], shown: Sequence[Any]) -> ByClass:
     """Return the probabilities of shown classes, from a column for each known one; those of all others are ``OTHER``.
 
     >>> by_class(np.array([[0.5, 0.2, 0.3]]), ("b", "a", "c"), ("a", "b", "d", OTHER))
     {'a': [0.2], 'b': [0.5], 'd': [0.0], '(other)': [0.3]}
     """
-    known = dict(zip(labels, shares.T, strict=False))
-    nothing = np.zeros(len(shares))
+    known = dict(zip(labels, chances.T, strict=False))
+    nothing = np.zeros(len(chances))
     others = sum((column for label, column in known.items() if label == OTHER or label not in shown), nothing)
     found = {label: others if label == OTHER else known.get(label, nothing) for label in shown}
     return {label_text(label): column.tolist() for label, column in found.items()}
@@ -184,7 +185,7 @@ def label_text(label: object) -> str:
     return str(label).lower() if isinstance(label, bool) else str(label)
 
 
-def _shares(scores: FloatArray) -> FloatArray:
+def shares(scores: FloatArray) -> FloatArray:
     """Return the probability of each class, by code."""
     logs = scores if scores.ndim == 2 else -np.logaddexp(0.0, np.column_stack([scores, -scores]))
     return np.asarray(np.exp(logs))

@@ -18,7 +18,7 @@ from driftsurf.runs.live import LiveRun
 from driftsurf.session.protocols import LateLabelled, Model
 from driftsurf.visible import visible
 
-__all__ = ["MetricsFile", "RunMetrics"]
+__all__ = ["MetricsFile", "RunMetrics", "family", "metric_labels"]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
 SECONDS_BETWEEN = 1.0
@@ -91,33 +91,33 @@ class RunMetrics:
         live, models = self.live, self._models
 
         def each(value: Callable[[_Counts], float]) -> dict[str, float]:
-            return {_labels(name): value(counts) for name, counts in models.items()}
+            return {metric_labels(name): value(counts) for name, counts in models.items()}
 
-        yield from _family("error", "gauge", "Error of the last step.", each(lambda counts: counts.error))
-        yield from _family(
+        yield from family("error", "gauge", "Error of the last step.", each(lambda counts: counts.error))
+        yield from family(
             "reactive", "gauge", "1 in the reactive state, else 0.", each(lambda counts: int(counts.reactive))
         )
-        yield from _family("steps_total", "counter", "Steps taken.", each(lambda counts: counts.steps))
-        yield from _family("rows_total", "counter", "Rows learned.", each(lambda counts: counts.rows))
-        yield from _family("gradients_total", "counter", "Gradients spent.", each(lambda counts: counts.gradients))
+        yield from family("steps_total", "counter", "Steps taken.", each(lambda counts: counts.steps))
+        yield from family("rows_total", "counter", "Rows learned.", each(lambda counts: counts.rows))
+        yield from family("gradients_total", "counter", "Gradients spent.", each(lambda counts: counts.gradients))
         kinds = {
-            _labels(name, kind=kind): count
+            metric_labels(name, kind=kind): count
             for name, counts in models.items()
             for kind, count in sorted(counts.kinds.items())
         }
-        yield from _family("transitions_total", "counter", "Transitions by kind.", kinds)
-        lag = live.models[live.plan.model].rows_pending
-        yield from _family("lag_rows", "gauge", "Rows that came and are not learned yet.", {"": lag})
-        yield from _family("step", "gauge", "Number of the next step.", {"": live.step})
+        yield from family("transitions_total", "counter", "Transitions by kind.", kinds)
+        lag = live.models[live.leading].rows_pending
+        yield from family("lag_rows", "gauge", "Rows that came and are not learned yet.", {"": lag})
+        yield from family("step", "gauge", "Number of the next step.", {"": live.step})
         skipped = live.plan.source.skipped
-        yield from _family("skipped_rows", "gauge", "Bad rows skipped since the beginning of the run.", {"": skipped})
+        yield from family("skipped_rows", "gauge", "Bad rows skipped since the beginning of the run.", {"": skipped})
         age = self.clock() - (self._began if self._last_label is None else self._last_label)
         what = "Seconds since the last labels came, or since the process began."
-        yield from _family("last_label_age_seconds", "gauge", what, {"": age})
+        yield from family("last_label_age_seconds", "gauge", what, {"": age})
         if self._last_label is not None:
             what = "When the last labels came, in seconds since 1970."
-            yield from _family("last_label_timestamp_seconds", "gauge", what, {"": self._last_label})
-        yield from _family("done", "gauge", "1 when the source has ended.", {"": int(live.done)})
+            yield from family("last_label_timestamp_seconds", "gauge", what, {"": self._last_label})
+        yield from family("done", "gauge", "1 when the source has ended.", {"": int(live.done)})
 
 
 BEGINNING = b"# HELP driftsurf_"
@@ -127,14 +127,16 @@ def _labelled(model: Model) -> int | None:
     return model.label_counts.labelled if isinstance(model, LateLabelled) else None
 
 
-def _family(name: str, kind: str, what: str, values: Mapping[str, float]) -> Iterable[str]:
+def family(name: str, kind: str, what: str, values: Mapping[str, float]) -> Iterable[str]:
+    """Yield the lines of a metric, with a value for each set of labels; none if there is no value."""
     if values:
         yield f"# HELP driftsurf_{name} {what}\n# TYPE driftsurf_{name} {kind}\n"
         for labels, value in values.items():
             yield f"driftsurf_{name}{labels} {value:.16g}\n"
 
 
-def _labels(model: str, **more: str) -> str:
+def metric_labels(model: str, **more: str) -> str:
+    """Return labels in the text format, such as ``{model="sales"}``."""
     pairs = {"model": model} | more
     return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in pairs.items()) + "}"
 

@@ -78,8 +78,8 @@ class RunResult:
         trace = replace(Trace.from_csv(live.text(TRACE)), seconds=dict(live.seconds))
         return cls(
             folder=folder,
-            model=plan.model,
-            models=dict(plan.models),
+            model=live.leading,
+            models=dict(live.models),
             trace=trace,
             decisions=read_lines(journal),
             orders=read_records(journal),

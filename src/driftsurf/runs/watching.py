@@ -13,7 +13,7 @@ from driftsurf.runs.prometheus import MetricsFile, RunMetrics
 from driftsurf.runs.watch_options import LogLevel, WatchOptions
 from driftsurf.visible import visible
 
-__all__ = ["watching"]
+__all__ = ["logging_to_stderr", "watching"]
 
 
 @contextlib.contextmanager
@@ -21,7 +21,7 @@ def watching(live: LiveRun, options: WatchOptions) -> Iterator[None]:
     """Context in which every step of a run is logged, counted and reported as the options say."""
     with contextlib.ExitStack() as stack:
         if options.log_level is not None:
-            stack.enter_context(_logging(options.log_level))
+            stack.enter_context(logging_to_stderr(options.log_level))
         live.listeners.append(TransitionLog())
         if options.on_transition is not None:
             command = TransitionCommand(options.on_transition, live.plan.model, options.on_transition_timeout)
@@ -49,7 +49,7 @@ class _OneLine(logging.Formatter):
 
 
 @contextlib.contextmanager
-def _logging(level: LogLevel) -> Iterator[None]:
+def logging_to_stderr(level: LogLevel) -> Iterator[None]:
     """Write the log of this package to standard error, with time and level, while the context lasts."""
     logger = logging.getLogger("driftsurf")
     handler = logging.StreamHandler()

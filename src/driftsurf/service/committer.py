@@ -6,8 +6,8 @@ import threading
 from concurrent.futures import Future
 from typing import Self
 
+from driftsurf.data.log.log import Log
 from driftsurf.errors import InputError, LogError
-from driftsurf.service.log import Log
 
 __all__ = ["Committer"]
 

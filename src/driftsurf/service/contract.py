@@ -34,6 +34,7 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
+from driftsurf.report.run_page import PageParts
 from driftsurf.service.settings import Keeping, ModelSettings
 from driftsurf.session.label_counts import LabelCounts
 
@@ -61,8 +62,8 @@ __all__ = [
 Durability: TypeAlias = Literal["process", "disk"]
 """What an acknowledged record survives: "process" a kill of the process, "disk" a power loss, too."""
 Phase: TypeAlias = Literal["recovering", "ready", "failed", "closing", "closed"]
-"""Life of a served model. In "recovering" it predicts with the last checkpoint and takes rows, but is not ready; in
-"failed" it predicts and takes nothing."""
+"""Life of a served model. In "recovering" and "failed" it predicts rows without ids, with the last version that it has,
+and takes nothing (``UnavailableError``)."""
 OrderKind: TypeAlias = Literal["pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss"]
 ORDERS: tuple[OrderKind, ...] = ("pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss")
 
@@ -129,6 +130,10 @@ class ServedSnapshot(Protocol):
 
     def predict(self, table: Table) -> Answer:
         """Predict rows and log nothing. Columns may be in any order; SchemaError if they are other ones."""
+        ...
+
+    def answer(self, table: Table) -> Answer:
+        """Predict rows that have exactly these ``columns`` with their kinds, and no infinity, and log nothing."""
         ...
 
 
@@ -361,6 +366,10 @@ class Served(Protocol):
 
     def report(self) -> str:
         """Return the report page of the model so far as HTML."""
+        ...
+
+    def parts(self) -> PageParts | None:
+        """Return the parts of that page, for a page that is kept up to date; None if no row has been scored yet."""
         ...
 
     def state(self) -> bytes:

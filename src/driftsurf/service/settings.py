@@ -72,8 +72,8 @@ class ModelSettings:
             raise OptionError(Option("classes"), " cannot be given for the task 'regression'; leave them out")
 
     def to_json(self) -> str:
-        """Return the settings as JSON text."""
-        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+        """Return the settings as JSON text; columns keep their order, which is that of the cells in the log."""
+        return json.dumps(asdict(self), indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:

@@ -15,6 +15,7 @@ from driftsurf.core.abilities import (
     Reversible,
     SnapshotScoring,
     abilities_of,
+    capabilities_of,
     check_contract,
 )
 from driftsurf.core.changes import Changeable
@@ -62,7 +63,7 @@ class BaseSession(Changeable):
         self.journal: Journal = Journal() if journal is None else journal
         self.owner = owner
         self.categories = categories
-        self._can = strategy.learner.capabilities
+        self._can = capabilities_of(strategy)
         self._abilities = abilities_of(strategy)
         self._now = Snapshot(
             targets_of(self._can, classes), None if guard is None else RangeGuard(guard, clips=self._can.linear)
@@ -194,6 +195,13 @@ class BaseSession(Changeable):
         """Return the scores, and what is known about the classes as of the same step."""
         now = self._now
         return now, self._scores(now, X)
+
+    def scores_as_of(self, now: Snapshot, X: MatrixLike) -> FloatArray:
+        """Return the scores of the model as it was after an earlier step, of which ``now`` returned the values.
+
+        A strategy that cannot hand out its scores (``now.scorer`` is None) uses the newest model instead.
+        """
+        return self._scores(now, X)
 
     def scores_of(self, rows: Rows) -> FloatArray:
         """Return the scores of rows that ``read`` returned, or that a caller has built in that form."""

@@ -28,7 +28,7 @@ from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late_saved import FIELDS, Key, Waiting, read_keys
 from driftsurf.session.late_tables import LateChange, LateTables, Mark, Plan, Standing
 
-__all__ = ["DelayedLabels", "DelayedModel", "Joined"]
+__all__ = ["DelayedLabels", "DelayedModel", "Joined", "as_input"]
 
 
 class DelayedModel(Protocol):
@@ -184,7 +184,7 @@ class DelayedLabels(Changeable):
             names = read_keys(keys, n_rows(rows))
             at = self._time(time, n_rows(rows))
             version = self.model.steps
-            labels = self.model.predict(_as_input(rows)) if version else None
+            labels = self.model.predict(as_input(rows)) if version else None
             shown = [None] * len(names) if labels is None else labels.tolist()
             come = [Waiting(now.next_row + place, label, version, at) for place, label in enumerate(shown)]
             samples = Samples(schema.n_features, sparse=schema.sparse) if now.samples is None else now.samples
@@ -355,7 +355,7 @@ class DelayedLabels(Changeable):
         samples = self._now.samples
         assert samples is not None
         X = samples.view(Segment(samples.first_row, samples.next_row)).X
-        return _as_input(X, np.array(numbers) - samples.first_row)
+        return as_input(X, np.array(numbers) - samples.first_row)
 
     # -------------------------------------------------------------------- calls that are complete or undone
 
@@ -429,7 +429,7 @@ class DelayedLabels(Changeable):
         return standing, None
 
 
-def _as_input(rows: Rows, places: npt.NDArray[np.int64] | None = None) -> Any:
+def as_input(rows: Rows, places: npt.NDArray[np.int64] | None = None) -> Any:
     """Return rows, or some of them, in a form that a session accepts."""
     if not isinstance(rows, CSR):
         return rows if places is None else rows[places]

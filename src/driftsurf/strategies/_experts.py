@@ -17,6 +17,10 @@ from driftsurf.strategies.oblivious import Oblivious
 
 SHORT = 4
 """Number of batches of the short window."""
+LIGHT_TREES: dict[str, Any] = {"tolerance": 0.05, "least_new": 0.15, "renewed": 0.5, "bins": 31}
+"""Options of the trees of the light portfolio, which are fitted half as often."""
+LIGHT_PASSES = 3.0
+"""Passes of the perceptron of the light portfolio over each batch."""
 
 
 def default_experts(learner: Learner, *, light: bool = False, trees: bool | None = None) -> list[Any]:
@@ -32,9 +36,9 @@ def default_experts(learner: Learner, *, light: bool = False, trees: bool | None
     if not light:
         experts.append(learner)
     if trees:
-        experts.append(boosted.make(task=task))
-        experts += [] if light else [boosted.make(task=task, batches=SHORT)]
-    experts.append(Perceptron(task=task))
+        more = [LIGHT_TREES] if light else [{}, {"batches": SHORT}]
+        experts += [boosted.make(task=task, **options) for options in more]
+    experts.append(Perceptron(task=task, passes=LIGHT_PASSES) if light else Perceptron(task=task))
     return experts if regression else [*experts, NaiveBayes()]
 
 

@@ -17,6 +17,8 @@ from driftsurf.kernels.scores import log_softmax
 
 TRUSTED = 0.99
 """Share of an expert's own probabilities; the rest is spread over all classes, so that no expert is ever certain."""
+VOTE = math.log(9.0)
+"""What the vote of an expert adds to the score of its class: as much as a probability of 90 %, of two classes."""
 LARGEST = 1e12
 """Weights and curvatures stay within this."""
 
@@ -26,24 +28,29 @@ class Mixer:
     """Weights of the experts, and what is known about them."""
 
     weights: FloatArray
-    """v, one for each expert, not negative."""
+    """v, not negative: one for the numbers of each expert; for classes, those of probabilities, then those of votes."""
     precision: FloatArray
     """A: summed curvature of the losses of earlier batches, of which older ones are slowly forgotten."""
+    votes: bool
+    """Whether the experts predict classes, and vote."""
 
     @classmethod
-    def of(cls, experts: int, ridge: float) -> Mixer:
-        """Return the mixer that knows nothing: equal weights."""
-        return cls(np.full(experts, 1.0 / experts), ridge * np.eye(experts))
+    def of(cls, experts: int, ridge: float, *, votes: bool) -> Mixer:
+        """Return the mixer that knows nothing: equal weights of numbers or probabilities, and none of votes."""
+        weights = np.full(experts, 1.0 / experts)
+        if votes:
+            weights = np.concatenate([weights, np.zeros(experts)])
+        return cls(weights, ridge * np.eye(len(weights)), votes)
 
     @property
     def shares(self) -> list[float]:
-        """Weights as shares of their sum."""
-        total = float(self.weights.sum())
-        count = len(self.weights)
-        return [float(weight) / total if total > 0.0 else 1.0 / count for weight in self.weights]
+        """Weight of each expert, of its probabilities and its votes together, as a share of the sum of all."""
+        each = self.weights.reshape(2, -1).sum(axis=0) if self.votes else self.weights
+        total, count = float(each.sum()), len(each)
+        return [float(weight) / total if total > 0.0 else 1.0 / count for weight in each]
 
     def mixed_classes(self, G: FloatArray) -> FloatArray:
-        """Return the log-probabilities of the mixture, given those of the experts (rows, classes, experts)."""
+        """Return the log-probabilities of the mixture, given what ``stacked_shares`` made of those of the experts."""
         mixed = np.ascontiguousarray(G @ self.weights)
         log_softmax(mixed)
         return mixed
@@ -87,10 +94,10 @@ class Mixer:
         return {"weights": self.weights, "precision": self.precision}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], experts: int) -> Mixer:
+    def from_state(cls, state: Mapping[str, Any], experts: int, *, votes: bool) -> Mixer:
         """Return the mixer that ``state()`` was called on."""
-        known = FIELDS.read(state, experts=experts)
-        return cls(known["weights"], known["precision"])
+        known = FIELDS.read(state, parts=2 * experts if votes else experts)
+        return cls(known["weights"], known["precision"], votes)
 
 
 def log_shares(scores: FloatArray, n_classes: int) -> FloatArray:
@@ -108,8 +115,19 @@ def log_shares(scores: FloatArray, n_classes: int) -> FloatArray:
 
 
 def stacked_shares(scores: Sequence[FloatArray], n_classes: int) -> FloatArray:
-    """Return the log-probabilities of all experts as one array (rows, classes, experts)."""
-    return np.stack([log_shares(each, n_classes) for each in scores], axis=2)
+    """Return the log-probabilities of all experts, then their votes, as one array (rows, classes, 2 x experts).
+
+    An expert votes for its most probable class. Those of equal probability share the vote, so that an expert that has
+    learned nothing says nothing.
+    """
+    count = len(scores)
+    found = np.empty((len(scores[0]), n_classes, 2 * count))
+    for place, each in enumerate(scores):
+        shares = log_shares(each, n_classes)
+        found[:, :, place] = shares
+        votes = shares == shares.max(axis=1, keepdims=True)
+        found[:, :, count + place] = votes * (VOTE / votes.sum(axis=1, keepdims=True))
+    return found
 
 
 def _is_positive(known: Values) -> bool:
@@ -125,8 +143,8 @@ def _is_positive(known: Values) -> bool:
 
 FIELDS = Fields(
     {
-        "weights": Array(np.float64, ("experts",), least=0.0, most=LARGEST),
-        "precision": Array(np.float64, ("experts", "experts"), least=-LARGEST, most=LARGEST),
+        "weights": Array(np.float64, ("parts",), least=0.0, most=LARGEST),
+        "precision": Array(np.float64, ("parts", "parts"), least=-LARGEST, most=LARGEST),
     },
     rules=[Rule("precision", "must be symmetric and positive definite", _is_positive)],
 )

@@ -30,6 +30,7 @@ DRAWS = 2**63
     "dwmil",
     tasks=CLASSIFICATION,
     family="ensemble",
+    draws=True,
     examples=[Example({"experts": 3, "bags": 3})],
 )
 class DWMIL(VotingStrategy):

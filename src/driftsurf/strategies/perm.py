@@ -29,6 +29,7 @@ TESTS = 2**63
     "perm",
     tasks=ALL_TASKS,
     family="detector",
+    draws=True,
     examples=[Example({"window": 100, "permutations": 4, "significance": 0.25})],
 )
 class PERM(SingleModel):

@@ -65,18 +65,28 @@ def mixed(scores: Sequence[FloatArray], live: Live) -> FloatArray:
     return live.mixer.mixed_values(np.stack(scores, axis=1))
 
 
-@register("strategy", "portfolio", tasks=ALL_TASKS, family="ensemble", examples=[Example()], uses=["lightgbm"])
+@register(
+    "strategy",
+    "portfolio",
+    tasks=ALL_TASKS,
+    family="ensemble",
+    examples=[Example()],
+    uses=["lightgbm"],
+    draws=True,
+)
 class Portfolio(Parameterised):
     r"""A portfolio of experts that all learn every batch, mixed by stacking that follows drift.
 
     No single model is the best on every stream, nor at all times on one. Linear models are the best with few rows and
     right after an abrupt change, trees with many rows, a network in between. The portfolio trains some of each and
-    weights the M experts by non-negative log-linear stacking: with the probabilities :math:`P_k` of expert k,
+    weights the M experts by non-negative log-linear stacking: with the probabilities :math:`P_k` of expert k, and
+    :math:`V_k(c)` = 1 for the class that it votes for, its most probable one, and 0 for the others,
 
-    .. math:: p(c | x) \propto \prod_k \big(0.99\, P_k(c | x) + 0.01 / K\big)^{v_k}, \qquad v_k \ge 0.
+    .. math:: p(c | x) \propto \prod_k \big(0.99\, P_k(c | x) + 0.01 / K\big)^{v_k} 9^{v_{M + k} V_k(c)}, \quad v \ge 0.
 
-    The weights need not sum to 1: a sum above 1 sharpens probabilities that are too timid, and one below 1 softens
-    them. After each batch, before the experts learn it, v moves to the minimum over :math:`u \ge 0` of
+    Votes count where an expert finds the right class and is wrong about how sure that is, as linear models are if some
+    labels are wrong. The weights need not sum to 1: a sum above 1 sharpens probabilities that are too timid, and one
+    below 1 softens them. After each batch, before the experts learn it, v moves to the minimum over :math:`u \ge 0` of
 
     .. math:: \sum_i -\log p_u(y_i | x_i) + \tfrac12 (u - v)^\top A\, (u - v)
 
@@ -98,9 +108,10 @@ class Portfolio(Parameterised):
         Template of the DriftSurf experts. Its task, and whether it accepts sparse and weighted rows, is that of the
         portfolio.
     experts
-        None for the default experts; "light" for fewer of them, without ``learner`` alone and without the trees on the
-        last four batches; or a list of strategies, learners, and estimators of this package, scikit-learn or river. A
-        learner is trained on all rows and never replaced.
+        None for the default experts; "light" without ``learner`` alone and without the trees on the last four batches,
+        with trees that are fitted half as often and three passes of the perceptron instead of five; or a list of
+        strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on all rows
+        and never replaced.
     half_life
         Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean error
         over streams is the same to .003.
@@ -196,7 +207,7 @@ class Portfolio(Parameterised):
             expert.begin(n_features, sparse=sparse, n_classes=n_classes)
         self._experts, self._names, self._seed = experts, names_of(experts), int(self.seed)
         self._n_features = n_features
-        self._publish(Live(Mixer.of(len(experts), float(self.ridge)), n_classes))
+        self._publish(Live(Mixer.of(len(experts), float(self.ridge), votes=bool(n_classes)), n_classes))
 
     @property
     def predicting(self) -> None:
@@ -259,7 +270,8 @@ class Portfolio(Parameterised):
         """Start over with fresh experts and equal weights, at the request of a user."""
         live, place = self._live, self._heaviest(self._live)
         changes = [expert.reset(why) for expert in self._experts]
-        self._publish(replace(live, mixer=Mixer.of(len(self._experts), float(self.ridge)), learned=0))
+        mixer = Mixer.of(len(self._experts), float(self.ridge), votes=bool(live.n_classes))
+        self._publish(replace(live, mixer=mixer, learned=0))
         old, new = (self._identity(place, getattr(changes[place], name)) for name in ("old", "new"))
         return Transition("reset", live.step, old=old, new=new, why=why)
 
@@ -297,7 +309,7 @@ class Portfolio(Parameterised):
         for place, expert in enumerate(experts):
             own = pick(f"expert{place}", state)
             expert.restore(own, n_features, sparse=sparse, n_classes=known["n_classes"])
-        mixer = Mixer.from_state(pick("mixer", state), len(experts))
+        mixer = Mixer.from_state(pick("mixer", state), len(experts), votes=bool(known["n_classes"]))
         self._experts, self._names, self._seed = experts, names_of(experts), known["seed"]
         self._n_features = n_features
         self._publish(Live(mixer, **{name: known[name] for name in COUNTS}))
@@ -336,7 +348,7 @@ class Portfolio(Parameterised):
         self._marks = self._tested = None
 
     def _heaviest(self, live: Live) -> int:
-        return int(live.mixer.weights.argmax())
+        return int(np.argmax(live.mixer.shares))
 
     def _identity(self, place: int, number: int) -> int:
         """Return the number of a model of an expert among all models; the first model of expert k has the number k."""

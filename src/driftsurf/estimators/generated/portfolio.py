@@ -28,9 +28,10 @@ class PortfolioClassifier(AdaptiveClassifier):
         an adapter of :mod:`driftsurf.learners.foreign`. None means ``LogisticRegression()``, for two classes;
         ``SoftmaxRegression()`` is for any number of classes.
     experts
-        None for the default experts; "light" for fewer of them, without ``learner`` alone and without the trees on
-        the last four batches; or a list of strategies, learners, and estimators of this package, scikit-learn or
-        river. A learner is trained on all rows and never replaced.
+        None for the default experts; "light" without ``learner`` alone and without the trees on the last four
+        batches, with trees that are fitted half as often and three passes of the perceptron instead of five; or a
+        list of strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on
+        all rows and never replaced.
     half_life
         Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean
         error over streams is the same to .003.
@@ -110,9 +111,10 @@ class PortfolioRegressor(AdaptiveRegressor):
         Template of the models: a learner of :mod:`driftsurf.learners`, any regressor of scikit-learn or river, or
         an adapter of :mod:`driftsurf.learners.foreign`. None means ``LinearRegression()``.
     experts
-        None for the default experts; "light" for fewer of them, without ``learner`` alone and without the trees on
-        the last four batches; or a list of strategies, learners, and estimators of this package, scikit-learn or
-        river. A learner is trained on all rows and never replaced.
+        None for the default experts; "light" without ``learner`` alone and without the trees on the last four
+        batches, with trees that are fitted half as often and three passes of the perceptron instead of five; or a
+        list of strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on
+        all rows and never replaced.
     half_life
         Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean
         error over streams is the same to .003.

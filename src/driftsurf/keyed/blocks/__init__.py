@@ -7,6 +7,6 @@ from the saved bytes of the key. Both save the same bytes, so that results do no
 
 from __future__ import annotations
 
-from driftsurf.keyed.blocks.server import BlockServer, SavedStates, States
+from driftsurf.keyed.blocks.server import MOST_BYTES, BlockServer, SavedStates, States
 
-__all__ = ["BlockServer", "SavedStates", "States"]
+__all__ = ["MOST_BYTES", "BlockServer", "SavedStates", "States"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -98,6 +99,7 @@ class Block:
         self._lines = RecordWriter(self._models, learner.batch_size)
         self._slots: dict[Any, int] = {}
         self._free: list[int] = []
+        self._random = random.Random(0)  # results do not depend on which keys are open
         self._seeds: list[int] = []
         """The seed of the key in each slot."""
         self._summaries = Summaries()
@@ -145,11 +147,14 @@ class Block:
         return (count + self._plan.batch_size <= self.places) | (not self._bounded)
 
     def make_room(self, count: int, wanted: Collection[Any]) -> None:
-        """Close keys that are not wanted, if fewer than ``count`` could be opened."""
+        """Close keys that are not wanted, if fewer than ``count`` could be opened.
+
+        They are drawn at random. When keys come in turn, those that were opened first would be the next ones to come.
+        """
         missing = count - (self.most - len(self._slots))
         if missing > 0:
             others = [key for key in self._slots if key not in wanted]
-            self.close(others[:missing])
+            self.close(self._random.sample(others, min(missing, len(others))))
 
     def _reserve(self, count: int) -> list[int]:
         """Return so many free slots, after making more if there are too few."""
@@ -276,7 +281,7 @@ class Block:
         by_place = np.empty(len(rows.sequence))
         by_place[order] = codes
         return VisitRows(
-            np.ascontiguousarray(rows.X, np.float64),
+            np.require(rows.X, np.float64, ["C", "A", "W"]),  # rows that an engine has read may be read-only
             by_place,
             order,
             slots,

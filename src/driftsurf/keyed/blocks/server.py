@@ -24,14 +24,14 @@ from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.suitable import has_one_output, is_compiled, is_supported, outgrows_cell, training_of
 from driftsurf.strategies.driftsurf import DriftSurf
 
-__all__ = ["BlockServer", "SavedStates", "States"]
+__all__ = ["MOST_BYTES", "BlockServer", "SavedStates", "States"]
 
 MOST_BYTES = 2**28
 """Memory of a block for the cells of keys that are kept open, roughly."""
 FEW_STEPS = 5
 """Time steps whose rows fit into the smallest cells."""
 WORTH_COMPILING = 50_000
-"""Rows of a call for which the loop is compiled, which takes some seconds, if it is not in the cache."""
+"""Rows of a server for which the loop is compiled, which takes some seconds, if it is not in the cache."""
 
 
 UNBOUNDED = 2**62
@@ -83,6 +83,8 @@ class BlockServer:
         self._learner = learner
         self._most_bytes = most_bytes
         self._blocks: list[Block] = []
+        self._asked = 0
+        """Rows so far."""
         self._suits = _suits(learner)
         self._row_bytes = len(learner.features) * 4 + 16
         """Bytes that each row takes at least in a saved state."""
@@ -124,6 +126,25 @@ class BlockServer:
                 found[key] = lenient.visit(key, found[key], own).state
         return found
 
+    def open(self, keys: Collection[Any], states: States) -> None:
+        """Open keys that have rows after their saved bytes, as far as they can be served in blocks and have room."""
+        left = [key for key in keys if not any(key in block for block in self._blocks)]
+        count = sum(len(tail.order) for tail in states.tails(left))
+        if count and self._worthwhile(count):
+            blocks = self._blocks or self._make_blocks()
+            self._blocks = []
+            self._opened_again(set(left[: min(block.most for block in blocks)]), states, blocks)
+            self._blocks = blocks
+
+    def follow(self, rows: RowsByKey) -> None:
+        """Learn rows that another server has taken, with those of their keys that are open; all others stay closed."""
+        self._check_columns(rows)
+        blocks, self._blocks = self._blocks, []
+        parts, _ = self._serve_open(rows, blocks, np.arange(len(rows)))
+        for block in blocks:
+            block.close(set(rows).difference(*(part.names for part in parts)))
+        self._blocks = blocks
+
     def forget(self, keys: Collection[Any]) -> None:
         """Close keys, whose saved bytes are read again when they come back."""
         for block in self._blocks:
@@ -139,7 +160,8 @@ class BlockServer:
         """Return whether the loop suits the options and is at hand, or there are enough rows to compile it."""
         if not self._suits:
             return False
-        return bool(self._blocks) or count >= WORTH_COMPILING or self._is_at_hand()
+        self._asked += count
+        return bool(self._blocks) or self._asked >= WORTH_COMPILING or self._is_at_hand()
 
     def _is_at_hand(self) -> bool:
         """Return whether the loop can be called without being compiled first."""

@@ -20,6 +20,7 @@ from driftsurf.keyed.compiled.kernels import Loops, loops_for
 from driftsurf.keyed.compiled.layout import (
     TRANSITION,
     Batch,
+    GappyBatch,
     Groups,
     Scratch,
     Shape,
@@ -52,12 +53,21 @@ class CompiledBackend:
     Labels are codes here, or numbers. ``n_classes`` is 0 for numbers.
     """
 
-    def __init__(self, n_features: int, strategy: DriftSurf, n_classes: int, batch_size: int, threads: Threads) -> None:
+    def __init__(
+        self,
+        n_features: int,
+        strategy: DriftSurf,
+        n_classes: int,
+        batch_size: int,
+        threads: Threads,
+        *,
+        fills: bool = False,
+    ) -> None:
         self._strategy, self._n_classes = strategy.fresh(0), n_classes
         learner: Any = strategy.learner
         per_batch = -1 if learner.steps_per_batch is None else int(learner.steps_per_batch)
         self._steps = Steps(batch_size, float(learner.steps_per_row), per_batch)
-        self._shape = fleet_shape(strategy, n_features, n_classes, batch_size)
+        self._shape = fleet_shape(strategy, n_features, n_classes, batch_size, fills=fills)
         self._threads = threads
         self._set_up()
         self._n_keys = 0
@@ -120,17 +130,12 @@ class CompiledBackend:
 
         All memory is allocated here, before any thread starts, so that none can fail when others have learned.
         """
-        predicted = np.empty(len(rows), self._shape.label_type)
         touched, starts, order = by_slot(slots, self._n_keys)
         diverged = np.zeros(len(touched), np.bool_)
         parts = list(_shares(starts, self._threads.worthwhile(len(rows))))
         # Threads may still read the rows when an exception has given the caller's array back to the caller.
-        rows = rows.copy() if len(parts) > 1 else rows.view()
-        rows.flags.writeable = False  # as the loop declares them; a caller's array may be either
-        blocks, batch = (
-            self._store.compiled,
-            Batch(rows, codes, _NO_WEIGHT if weight is None else weight, bad, predicted),
-        )
+        rows = self._copied(rows) if len(parts) > 1 else rows
+        blocks, batch = self._store.compiled, self._batch(rows, codes, bad, weight)
 
         def serve(share: Share) -> None:
             groups, scratch, log, _ = share
@@ -148,7 +153,21 @@ class CompiledBackend:
             )
             for part in parts
         ]
-        return PreparedWork(serve, shares, predicted, touched, diverged)
+        return PreparedWork(serve, shares, batch.predicted, touched, diverged)
+
+    def _batch(self, rows: DenseRows, codes: npt.NDArray[Any], bad: Codes, weight: FloatArray | None) -> Batch:
+        """Return rows as the loops take them."""
+        rows = rows.view()
+        rows.flags.writeable = False  # as the loops declare them; a caller's array may be either
+        form = GappyBatch if self._shape.filled else Batch
+        predicted = np.empty(len(rows), self._shape.label_type)
+        return form(rows, codes, _NO_WEIGHT if weight is None else weight, bad, predicted)
+
+    def _copied(self, rows: DenseRows) -> DenseRows:
+        """Return a copy of rows, which several threads make."""
+        made = np.empty_like(rows)
+        self._threads.map(lambda part: np.copyto(made[part], rows[part]), self._threads.parts(len(rows)))
+        return made
 
     @functools.cached_property
     def _scratch(self) -> Scratch:
@@ -179,11 +198,11 @@ class CompiledBackend:
 
     # -------------------------------------------------------------------- reading
 
-    def predicted_codes(self, rows: DenseRows, slots: Slots) -> FloatArray:
+    def predicted_codes(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
         """Return the code, or the number, that the model of each row's key predicts."""
-        codes = np.empty(len(rows))
-        self._loops.predict(self._store.compiled, rows, slots, codes, self._training, self._scratch, self._kernels)
-        return codes
+        batch = self._batch(rows, np.empty(0, self._shape.label_type), np.zeros(0, np.uint8), None)
+        self._loops.predict(self._store.compiled, batch, slots, self._training, self._scratch, self._kernels)
+        return batch.predicted
 
     def weights(self, slot: int) -> FloatArray:
         """Return the weights that predict a key's next row, the intercept last; several classes have a row each."""
@@ -265,8 +284,8 @@ def compiled_models(strategy: DriftSurf, n_features: int, n_classes: int) -> Com
     return None if known is None else CompiledModels(template._pool, template._live, *known)
 
 
-def fleet_shape(strategy: DriftSurf, n_features: int, n_classes: int, batch_size: int) -> Shape:
-    """Return the sizes of a key; ``max_rows`` of the strategy has to be a number."""
+def fleet_shape(strategy: DriftSurf, n_features: int, n_classes: int, batch_size: int, *, fills: bool = False) -> Shape:
+    """Return the sizes of a key; ``max_rows`` of the strategy has to be a number. With ``fills``, gaps are filled."""
     assert strategy.max_rows is not None
     models = compiled_models(strategy, n_features, n_classes)
     assert models is not None
@@ -281,6 +300,7 @@ def fleet_shape(strategy: DriftSurf, n_features: int, n_classes: int, batch_size
         judged=RANGES + 8 * n_features if training.regression else UNITS if rule.prequential else 0,
         valued=training.regression,
         plain=training.kind == LOGISTIC and not rule.prequential,
+        filled=fills,
     )
 
 

@@ -6,11 +6,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from driftsurf.kernels.compile import merged
+from numba.extending import overload
+
+from driftsurf.kernels.compile import UNWRAPPED, merged
 from driftsurf.kernels.prefetch import prefetch
+from driftsurf.kernels.remote import unchecked_view
 from driftsurf.keyed.compiled.layout import KEY, LINE
+from driftsurf.strategies.compiled.addresses import calls_by_address
 from driftsurf.strategies.compiled.layout import COUNTS, MODEL, Cell
 
 __all__ = [
@@ -19,7 +24,9 @@ __all__ = [
     "key_of",
     "labels_of",
     "make_room",
+    "means_of",
     "next_step",
+    "part_of",
     "predicting",
     "predictor_of",
     "prefetch_groups",
@@ -35,6 +42,22 @@ KEYS_AHEAD = 8
 """Groups between the prefetch of a key's counts and their use; they show which of the next keys has a time step."""
 MOST_LINES = 64
 """Cache lines of one request; more would evict the block in use from the first-level cache."""
+
+
+def part_of(values: Any, start: Any, shape: Any) -> Any:
+    """Return the elements of a vector from ``start`` on as an array of this shape."""
+    return values[start:][: math.prod(shape)].reshape(shape)
+
+
+@overload(part_of, jit_options={"forceinline": True, **UNWRAPPED}, strict=False)  # type: ignore[untyped-decorator]
+def _compiled_part_of(values: Any, start: Any, shape: Any) -> Any:
+    if calls_by_address():
+        return lambda values, start, shape: unchecked_view(values, start, shape)
+    if len(shape) == 1:
+        return lambda values, start, shape: values[start : start + shape[0]]
+    if len(shape) == 2:
+        return lambda values, start, shape: values[start : start + shape[0] * shape[1]].reshape(shape)
+    return lambda values, start, shape: values[start : start + shape[0] * shape[1] * shape[2]].reshape(shape)
 
 
 @merged
@@ -60,7 +83,7 @@ def predictor_of(blocks: Any, k: Any) -> Any:
     """Return the weights that predict the next row of a key, of models with one output."""
     counts, width = counts_of(blocks, k), blocks.places.n_features + 1
     a = k * (blocks.places.size // 8) + blocks.places.raw + predicting(counts) * width
-    return blocks.float64[a : a + width]
+    return part_of(blocks.float64, a, (width,))
 
 
 @merged
@@ -68,28 +91,34 @@ def rows_of(blocks: Any, k: Any) -> Any:
     """Return the rows, and places for more."""
     at = blocks.places
     a = k * (at.size // blocks.values.itemsize) + at.X
-    return blocks.values[a : a + at.n_places * at.n_features].reshape(at.n_places, at.n_features)
+    return part_of(blocks.values, a, (at.n_places, at.n_features))
 
 
 @merged
 def labels_of(blocks: Any, k: Any) -> Any:
     """Return the label of each row."""
     a = k * (blocks.places.size // blocks.labels.itemsize) + blocks.places.y
-    return blocks.labels[a : a + blocks.places.n_places]
+    return part_of(blocks.labels, a, (blocks.places.n_places,))
 
 
 @merged
 def weight_of(blocks: Any, k: Any) -> Any:
     """Return the weight of each row; only if rows have weights."""
     a = k * (blocks.places.size // 8) + blocks.places.weight
-    return blocks.float64[a : a + blocks.places.n_places]
+    return part_of(blocks.float64, a, (blocks.places.n_places,))
+
+
+@merged
+def means_of(blocks: Any, k: Any) -> Any:
+    """Return the number of values of each column, and their sum; only if gaps are filled."""
+    return part_of(blocks.float64, k * (blocks.places.size // 8) + blocks.places.means, (2, blocks.places.n_features))
 
 
 @merged
 def stepped_of(blocks: Any, k: Any) -> Any:
     """Return all that a time step changes except for the tables, as one piece."""
     a = k * (blocks.places.size // 8)
-    return blocks.int64[a : a + blocks.places.tables]
+    return part_of(blocks.int64, a, (blocks.places.tables,))
 
 
 @merged
@@ -102,26 +131,25 @@ def cell_of(blocks: Any, k: Any, after: Any, scratch: Any) -> Any:
     ahead = 0 if after < 0 else after * at.size
     start, width, wide = k * (at.size // 8), at.n_features + 1, (at.n_features + 1) * at.outputs
     model, counts = k * at.size // MODEL_BYTES, (k * at.size + COUNTS_START) // COUNTS_BYTES
-    factor, judged, tables, length = start + at.factor, start + at.judged, start + at.tables, at.n_places * at.outputs
-    pairs = blocks.float64[start + at.w : factor].reshape(2, 2, wide)  # in the order of MODEL_ARRAYS
-    frame = blocks.float64[factor : start + at.raw].reshape(3, 2, width)
+    judged, length = at.tables - at.judged, at.n_places * at.outputs
+    real, whole = blocks.float64, blocks.int64
     return Cell(
         rows_of(blocks, k),
         scratch.y,
         weight_of(blocks, k) if at.weighted else scratch.ones,
-        blocks.float64[tables : tables + 2 * length].reshape(2, length),
-        blocks.counts[counts : counts + 1],
-        blocks.models[model : model + 2],
-        blocks.int64[start + at.bounds : start + at.w],
-        pairs[0],
-        pairs[1],
-        frame[0],
-        frame[1],
-        frame[2],
-        blocks.int64[start + at.centred : judged].reshape(2, width),
-        blocks.float64[start + at.raw : start + at.centred].reshape(2, wide),
-        blocks.float64[judged:tables] if judged < tables else scratch.judged,
-        blocks.uint8[ahead : ahead if after < 0 else ahead + at.size],
+        part_of(real, start + at.tables, (2, length)),
+        part_of(blocks.counts, counts, (1,)),
+        part_of(blocks.models, model, (2,)),
+        part_of(whole, start + at.bounds, (at.w - at.bounds,)),
+        part_of(real, start + at.w, (2, wide)),
+        part_of(real, start + at.G, (2, wide)),
+        part_of(real, start + at.factor, (2, width)),
+        part_of(real, start + at.gain, (2, width)),
+        part_of(real, start + at.centre, (2, width)),
+        part_of(whole, start + at.centred, (2, width)),
+        part_of(real, start + at.raw, (2, wide)),
+        part_of(real, start + at.judged, (judged,)) if judged > 0 else scratch.judged,
+        part_of(blocks.uint8, ahead, (0 if after < 0 else at.size,)),
     )
 
 
@@ -133,7 +161,9 @@ def make_room(blocks: Any, k: Any, cell: Any, count: Any) -> None:
     n = counts["next"] - counts["first"]
     if first + n + count <= at.n_places:
         return
-    X, y = cell.X.reshape(cell.X.size), labels_of(blocks, k)
+    size = blocks.values.itemsize
+    X = part_of(blocks.values, k * (at.size // size) + at.X, (at.n_places * at.n_features,))
+    y = labels_of(blocks, k)
     _move_to_front(X, first * at.n_features, n * at.n_features)
     _move_to_front(y, first, n)
     _move_to_front(cell.tables[0], first * at.outputs, n * at.outputs)
@@ -172,6 +202,9 @@ def prefetch_groups(blocks: Any, groups: Any, g: Any) -> None:
         _prefetch_bytes(blocks.uint8, weights, weights + width)
         _prefetch_bytes(blocks.uint8, rows, rows + size * min(n, at.n_places - place) * at.n_features)
         prefetch(blocks.labels, k * (at.size // blocks.labels.itemsize) + at.y + place)
+        if at.filled:
+            means = k * at.size + 8 * at.means
+            _prefetch_bytes(blocks.uint8, means, means + 16 * at.n_features)
 
 
 @merged

@@ -18,6 +18,7 @@ from numba import from_dtype, types
 
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.kernels.compile import F8, I8, _out, merged
+from driftsurf.keyed.compiled.block import part_of
 from driftsurf.strategies.compiled.layout import COUNTS, MODEL, STACK, WHOLE_SIZE, Cell, named_type
 
 __all__ = [
@@ -179,17 +180,17 @@ def cell_of_slot(cells: Any, k: Any) -> Any:
         cells.y[k],
         cells.ones,
         cells.tables[k],
-        cells.counts[counts : counts + 1],
-        cells.models[model : model + 2],
-        whole[start + at.bounds : start + at.centred],
-        numbers[start + at.w : start + at.G].reshape(2, width),
-        numbers[start + at.G : start + at.factor].reshape(2, width),
-        numbers[start + at.factor : start + at.gain].reshape(2, width),
-        numbers[start + at.gain : start + at.centre].reshape(2, width),
-        numbers[start + at.centre : start + at.raw].reshape(2, width),
-        whole[start + at.centred : start + at.w].reshape(2, width),
-        numbers[start + at.raw : start + at.judged].reshape(2, width),
-        numbers[start + at.judged : start + at.end],
+        part_of(cells.counts, counts, (1,)),
+        part_of(cells.models, model, (2,)),
+        part_of(whole, start + at.bounds, (at.centred - at.bounds,)),
+        part_of(numbers, start + at.w, (2, width)),
+        part_of(numbers, start + at.G, (2, width)),
+        part_of(numbers, start + at.factor, (2, width)),
+        part_of(numbers, start + at.gain, (2, width)),
+        part_of(numbers, start + at.centre, (2, width)),
+        part_of(whole, start + at.centred, (2, width)),
+        part_of(numbers, start + at.raw, (2, width)),
+        part_of(numbers, start + at.judged, (at.end - at.judged,)),
         cells.ahead,
     )
 

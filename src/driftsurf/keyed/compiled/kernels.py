@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from driftsurf.kernels.compile import F8, I8, _in, _out, kernel, merged, renamed
+from driftsurf.kernels.compile import F8, I8, _in, kernel, merged, renamed
 from driftsurf.kernels.draws import _word
-from driftsurf.kernels.prefetch import prefetch
 from driftsurf.kernels.remote import borrowed
 from driftsurf.keyed.compiled.addresses import fleet_kernels_type, learn_at
 from driftsurf.keyed.compiled.block import (
@@ -34,8 +33,9 @@ from driftsurf.keyed.compiled.block import (
     stepped_of,
     weight_of,
 )
-from driftsurf.keyed.compiled.layout import Blocks, OtherBlocks, Shape
+from driftsurf.keyed.compiled.layout import Batch, Blocks, GappyBatch, OtherBlocks, Shape
 from driftsurf.keyed.compiled.predictions import complete_model, decided, missed, predict, predict_single
+from driftsurf.keyed.compiled.taking import single_row, store_rows
 from driftsurf.keyed.compiled.types import GROUPS, LOG, STEPS, U1, WORKING, batch_type, blocks_type
 from driftsurf.strategies.compiled import layout as cells
 from driftsurf.strategies.compiled.layout import (
@@ -57,8 +57,6 @@ __all__ = ["BAD_LABEL", "BAD_ROW", "DIVERGED", "Loops", "loops_for"]
 
 BAD_ROW, BAD_LABEL, DIVERGED = 1, 2, 3
 """Codes of the reasons for quarantine."""
-ROWS_AHEAD = 24
-"""Rows of the call between the prefetch of one and its use."""
 GRADIENTS = cells.STEPS
 
 # ---------------------------------------------------------------------------- one time step
@@ -162,23 +160,6 @@ def _count_good(bad: Any, chosen: Any) -> Any:
 
 
 @merged
-def _copy_rows(X: Any, codes: Any, order: Any, start: Any, rows: Any, labels: Any) -> None:
-    """Copy the rows ``order[start:]`` into a block, as many as ``rows`` has places."""
-    chosen = order[start:]
-    d = rows.shape[1]
-    for j in range(rows.shape[0]):
-        if j + ROWS_AHEAD < chosen.shape[0]:
-            later = chosen[j + ROWS_AHEAD]
-            prefetch(X, later * d)
-            prefetch(X, later * d + d - 1)
-            prefetch(codes, later)
-        r = np.uintp(chosen[j])  # an unsigned index needs no test for counting from the end
-        for c in range(rows.shape[1]):
-            rows[j, c] = X[r, c]
-        labels[j] = codes[r]
-
-
-@merged
 def _copy_weight(weight: Any, order: Any, start: Any, target: Any) -> None:
     """Copy the weights of the rows ``order[start:]`` into a block, or ones if rows have no weights."""
     for j in range(target.shape[0]):
@@ -215,7 +196,7 @@ def _serve(
     if log.length[1] > 0:
         return
     blocks, batch, groups, scratch, log = borrowed((blocks, batch, groups, scratch, log), kernels)
-    X, codes, bad, predicted = batch.rows, batch.codes, batch.bad, batch.predicted
+    codes, bad, predicted = batch.codes, batch.bad, batch.predicted
     slots, starts, order = groups.slots, groups.starts, groups.order
     batch_size = steps.batch_size
     for g in range(slots.shape[0]):
@@ -229,7 +210,7 @@ def _serve(
                 key["quarantine"] = bad[order[i]]
             if key["quarantine"] > 0:
                 r = order[i]
-                predicted[r] = predict_single(blocks, k, X[r : r + 1], training, scratch, kernels)
+                predicted[r] = predict_single(blocks, k, single_row(blocks, k, batch, r), training, scratch, kernels)
                 key["refused"] += 1
                 i += 1
                 continue
@@ -238,7 +219,7 @@ def _serve(
             n = min(stop - i, batch_size - pending)
             if bad.shape[0] > 0:
                 n = _count_good(bad, order[i : i + n])
-            _copy_rows(X, codes, order, i, rows[at : at + n], labels[at : at + n])
+            store_rows(blocks, k, batch, order, i, rows[at : at + n], labels[at : at + n])
             if blocks.places.weighted:
                 _copy_weight(batch.weight, order, i, weight_of(blocks, k)[at : at + n])
             predict(blocks, k, rows[at : at + n], training, scratch, kernels)
@@ -258,10 +239,11 @@ def _serve(
     log.length[1] = 1
 
 
-def _predict_rows(blocks: Any, X: Any, slots: Any, out: Any, training: Any, scratch: Any, kernels: Any) -> None:
-    """Set out[i] to the code, or the number, that the model in slots[i] predicts for row i."""
-    for i in range(X.shape[0]):
-        out[i] = predict_single(blocks, slots[i], X[i : i + 1], training, scratch, kernels)
+def _predict_rows(blocks: Any, batch: Any, slots: Any, training: Any, scratch: Any, kernels: Any) -> None:
+    """Predict each row of a batch by the model in its slot; nothing is learned."""
+    for i in range(batch.rows.shape[0]):
+        row = single_row(blocks, slots[i], batch, i)
+        batch.predicted[i] = predict_single(blocks, slots[i], row, training, scratch, kernels)
 
 
 def _begin(blocks: Any, start: Any, stop: Any, training: Any, scratch: Any, kernels: Any) -> None:
@@ -308,21 +290,27 @@ class Loops(NamedTuple):
     complete: Any
 
 
-def _loops(suffix: str, labels: Any, form: Any) -> Loops:
-    """Return the loops over blocks with labels of this type; each is compiled at its first use."""
+def _loops(suffix: str, labels: Any, form: Any) -> tuple[Loops, Loops]:
+    """Return the loops over blocks with labels of this type, for rows without and with gaps.
 
-    def made(function: Any, arguments: Callable[[Any], tuple[Any, ...]]) -> Any:
+    Each is compiled at its first use.
+    """
+
+    def made(function: Any, suffix: str, arguments: Callable[[Any], tuple[Any, ...]]) -> Any:
         def signature(f: Any) -> tuple[Any, ...]:
             return blocks_type(f, labels, form), *arguments(f), TRAINING, WORKING, fleet_kernels_type()
 
         return kernel(signature, exact=True)(renamed(function, function.__name__.removeprefix("_") + suffix))
 
-    return Loops(
-        made(_serve, lambda f: (batch_type(f, labels), GROUPS, STEPS, LOG, RULE)),
-        made(_predict_rows, lambda f: (_in(f, 2), _in(types.int32), _out(F8))),
-        made(_begin, lambda f: (I8, I8)),
-        made(_complete, lambda f: (I8,)),
-    )
+    def over_rows(suffix: str, batch: Any) -> tuple[Any, Any]:
+        return (
+            made(_serve, suffix, lambda f: (batch_type(f, labels, batch), GROUPS, STEPS, LOG, RULE)),
+            made(_predict_rows, suffix, lambda f: (batch_type(f, labels, batch), _in(types.int32))),
+        )
+
+    begin, complete = made(_begin, suffix, lambda f: (I8, I8)), made(_complete, suffix, lambda f: (I8,))
+    whole, gappy = over_rows(suffix, Batch), over_rows(suffix + "_gappy", GappyBatch)
+    return Loops(*whole, begin, complete), Loops(*gappy, begin, complete)
 
 
 TWO, CLASSES, VALUES = _loops("", U1, Blocks), _loops("_classes", U1, OtherBlocks), _loops("_values", F8, OtherBlocks)
@@ -330,4 +318,4 @@ TWO, CLASSES, VALUES = _loops("", U1, Blocks), _loops("_classes", U1, OtherBlock
 
 def loops_for(shape: Shape) -> Loops:
     """Return the loops over blocks of this shape."""
-    return TWO if shape.plain else VALUES if shape.valued else CLASSES
+    return (TWO if shape.plain else VALUES if shape.valued else CLASSES)[shape.filled]

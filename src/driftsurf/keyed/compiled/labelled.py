@@ -44,12 +44,12 @@ def is_compiled(template: Session) -> bool:
     )
 
 
-def bytes_of_key(template: Session, n_features: int) -> int:
+def bytes_of_key(template: Session, n_features: int, *, fills: bool = False) -> int:
     """Return the bytes that a key takes in the compiled backend."""
     strategy, batch_size = template.strategy, template.batch_size
     assert isinstance(strategy, DriftSurf)
     assert batch_size is not None
-    return fleet_shape(strategy, n_features, template.targets.n_classes, batch_size).bytes_per_key
+    return fleet_shape(strategy, n_features, template.targets.n_classes, batch_size, fills=fills).bytes_per_key
 
 
 class LabelledBackend(CompiledBackend):
@@ -67,23 +67,28 @@ class LabelledBackend(CompiledBackend):
         Threads to use.
     tolerant
         Whether a label that cannot be learned puts its key in quarantine; if not, it is an error.
+    fills
+        Whether rows are float64 with NaN for gaps, which are filled with the means of their key.
     """
 
-    def __init__(self, template: Session, n_features: int, threads: Threads, *, tolerant: bool) -> None:
+    def __init__(
+        self, template: Session, n_features: int, threads: Threads, *, tolerant: bool, fills: bool = False
+    ) -> None:
         targets, strategy = template.targets, template.strategy
         assert isinstance(strategy, DriftSurf)
         assert template.batch_size is not None
-        super().__init__(n_features, strategy, targets.n_classes, template.batch_size, threads)
+        super().__init__(n_features, strategy, targets.n_classes, template.batch_size, threads, fills=fills)
         self._targets = targets
         self._tolerant = tolerant
 
     def read_labels(self, y: TargetLike, n_rows: int) -> tuple[npt.NDArray[Any], Codes]:
         """Return the codes of labels, or numbers, and the reason why each is bad (empty if none is)."""
         labels = np.asarray(unmasked(y, "y"))
-        if len(self._targets.labels) == 2 and labels.shape == (n_rows,):  # two comparisons, the usual case
-            codes, unknown = self._found(labels)
-            if not unknown.any():
-                return codes, _NONE_BAD
+        known = self._targets.labels
+        if len(known) == 2 and labels.shape == (n_rows,):  # two comparisons, the usual case
+            first, second = labels == known[0], labels == known[1]
+            if (first | second).all():
+                return second.view(np.uint8), _NONE_BAD
         try:
             return self._targets.read(y, n_rows)[1].astype(self._shape.label_type), _NONE_BAD
         except InputError:

@@ -33,6 +33,7 @@ __all__ = [
     "TRANSITION",
     "Batch",
     "Blocks",
+    "GappyBatch",
     "Groups",
     "Places",
     "Scratch",
@@ -107,6 +108,8 @@ class Shape:
     """Whether numbers are predicted, not classes."""
     plain: bool = True
     """Whether this is logistic regression for two classes, judged by training risks."""
+    filled: bool = False
+    """Whether missing values are filled with the means of the columns so far, which a key then keeps."""
 
     @property
     def label_type(self) -> np.dtype[Any]:
@@ -133,6 +136,7 @@ class Shape:
             "centred": (whole, (2, width)),
             "judged": (number, (self.judged,)),
             "tables": (number, (2, self.places, self.outputs)),
+            "means": (number, (2, self.n_features if self.filled else 0)),
             **(labels if self.valued else {}),
             "weight": (number, (self.places if self.weighted else 0,)),
             "X": (np.dtype(self.row_type), (self.places, self.n_features)),
@@ -178,6 +182,8 @@ class Store:
         self.centred: IntArray = view("centred")
         self.judged: FloatArray = view("judged")
         self.tables: FloatArray = view("tables")
+        self.means: FloatArray = view("means")
+        """The number of values of each column, and their sum; without columns if gaps are not filled."""
         self.weight: FloatArray = view("weight")
         """The weight of each row; without places if rows have no weights."""
         self.X: npt.NDArray[Any] = view("X")
@@ -207,6 +213,7 @@ class Store:
         """Zero the blocks of new keys, except for their rows and tables, which hold no entries yet."""
         size = self.shape.bytes_per_key
         self.bytes.reshape(-1, size)[start:stop, : self.shape.offsets["tables"]] = 0
+        self.means[start:stop] = 0.0
 
     def cell(self, slot: int) -> cells.Cell:
         """Return the cell of a key, as views except for the labels; only a step changes it."""
@@ -236,9 +243,10 @@ class Store:
             n_places=shape.places,
             outputs=shape.outputs,
             weighted=shape.weighted,
+            filled=shape.filled,
             X=offsets["X"] // np.dtype(shape.row_type).itemsize,
             y=offsets["y"] // shape.label_type.itemsize,
-            **{name: offsets[name] // 8 for name in Places._fields[7:]},
+            **{name: offsets[name] // 8 for name in Places._fields[8:]},
         )
         values, labels, whole, real = (
             flat.view(kind) for kind in (shape.row_type, shape.label_type, np.int64, np.float64)
@@ -260,6 +268,7 @@ class Places(NamedTuple):
     """Places for rows."""
     outputs: int
     weighted: bool
+    filled: bool
     X: int
     y: int
     bounds: int
@@ -272,6 +281,7 @@ class Places(NamedTuple):
     centred: int
     judged: int
     tables: int
+    means: int
     weight: int
 
 
@@ -307,6 +317,10 @@ class Batch(NamedTuple):
     """Why each row cannot be learned, 0 if it can; empty if all can."""
     predicted: npt.NDArray[Any]
     """Filled by the loop, like the codes."""
+
+
+class GappyBatch(Batch):
+    """The rows of a call, as float64, with NaN where a value is missing: loops over them are compiled on their own."""
 
 
 class Groups(NamedTuple):

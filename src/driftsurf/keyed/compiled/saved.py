@@ -12,6 +12,7 @@ from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, Entry, Fields, Text, misfit
 from driftsurf.core.state import nest
 from driftsurf.core.targets import LARGEST_VALUE
+from driftsurf.keyed.backend import MEANS
 from driftsurf.keyed.compiled.layout import KEY, Shape, Store
 from driftsurf.learners._learner import NEVER
 from driftsurf.strategies._unit import WINDOW
@@ -71,6 +72,8 @@ def store_state(store: Store, n: int, *, scaled: bool) -> State:
         state["row_weights"] = weight
     if shape.judged:
         state["judged"] = store.judged[:n].copy()
+    if shape.filled:
+        state["means"] = store.means[:n].copy()
     return state | {"rows": X, "labels": y, "tables": tables.reshape(-1)}
 
 
@@ -103,6 +106,8 @@ def restored_store(
         store.models[name] = known[f"model.{name}"]
     if shape.judged:
         store.judged[:] = known["judged"]
+    if shape.filled:
+        store.means[:] = known["means"]
     store.w[:], store.G[:] = known["weights"], known["sums"]
     for name, usual in (("factor", 1.0), ("centre", 0.0)):
         getattr(store, name)[:] = known[name] if scaled else usual
@@ -286,6 +291,8 @@ def _fields(shape: Shape, n_classes: int, *, scaled: bool) -> Fields:
     if shape.judged:
         entries |= {"judged": Array(np.float64, ("n_keys", "n_judged"), missing=True)}
         entries |= {f"key.{name}": _COUNT for name in JUDGED_FIELDS}
+    if shape.filled:
+        entries["means"] = MEANS
     if shape.valued:
         entries["labels"] = Array(np.float64, ("n_rows",), least=-LARGEST_VALUE, most=LARGEST_VALUE)
         entries |= {"key.errors": Array(np.float64, ("n_keys",), least=0.0), "model.target": _REAL_PAIR}

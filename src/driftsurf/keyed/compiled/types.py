@@ -29,18 +29,19 @@ def blocks_type(f: Any, labels: Any = U1, form: Any = layout.Blocks) -> Any:
         keys=_out(from_dtype(layout.KEY)),
         counts=_out(from_dtype(COUNTS)),
         models=_out(from_dtype(MODEL)),
-        places=named_type(layout.Places, **(dict.fromkeys(layout.Places._fields, I8) | {"weighted": FLAG})),
+        places=named_type(
+            layout.Places, **(dict.fromkeys(layout.Places._fields, I8) | dict.fromkeys(("weighted", "filled"), FLAG))
+        ),
     )
 
 
-def batch_type(f: Any, labels: Any = U1) -> Any:
-    """Return the type of a batch with rows and labels of these types.
+def batch_type(f: Any, labels: Any = U1, form: Any = layout.Batch) -> Any:
+    """Return the type of a batch with rows and labels of these types; rows with gaps are float64.
 
     Unlike plain tuples, named ones are not converted: an array must be declared as read-only exactly if it is.
     """
-    return named_type(
-        layout.Batch, rows=_in(f, 2), codes=_out(labels), weight=_out(F8), bad=_out(U1), predicted=_out(labels)
-    )
+    rows = _in(F8 if form is layout.GappyBatch else f, 2)
+    return named_type(form, rows=rows, codes=_out(labels), weight=_out(F8), bad=_out(U1), predicted=_out(labels))
 
 
 GROUPS = named_type(layout.Groups, slots=_out(I8), starts=_out(I8), order=_out(types.int32), diverged=_out(FLAG))

@@ -16,9 +16,11 @@ import numpy as np
 from numba import types
 
 from driftsurf.kernels.compile import I8, _out, kernel, merged
+from driftsurf.kernels.prefetch import prefetch, prefetch_range
 from driftsurf.kernels.remote import borrowed
 from driftsurf.keyed.compiled.addresses import fleet_kernels_type, learn_at
 from driftsurf.keyed.compiled.cells import (
+    COUNTS_SIZE,
     KNOWN,
     LEARNED_CLASSES,
     OUTCOMES,
@@ -29,10 +31,14 @@ from driftsurf.keyed.compiled.cells import (
     cell_of_slot,
     cells_type,
 )
+from driftsurf.keyed.compiled.taking import fill_gaps
 from driftsurf.strategies.compiled.layout import LEARNED, RULE, SCRATCH, TRAINING
 from driftsurf.strategies.compiled.model import make_model, score
 
 __all__ = ["begin_cells", "serve_cells"]
+
+KEYS_AHEAD = 6
+"""Keys between the prefetch of a key's counts and their use."""
 
 
 @merged
@@ -41,26 +47,6 @@ def _n_steps(row: Any, plan: Any) -> Any:
     if plan.per_batch >= 0:
         return plan.per_batch
     return np.int64(math.floor(plan.per_row * (row + plan.batch_size))) - np.int64(math.floor(plan.per_row * row))
-
-
-@merged
-def _take_row(X: Any, totals: Any, fills: Any, target: Any) -> Any:
-    """Copy a row, fill its gaps with the means so far, and add it to them; return the gaps, or -1 for a bad value."""
-    gaps = 0
-    good = True
-    for c in range(X.shape[0]):
-        value = X[c]
-        if fills:
-            if math.isnan(value):
-                mean = totals[1, c] / max(totals[0, c], 1.0)
-                value = mean if abs(mean) < math.inf else 0.0
-                gaps += 1
-            elif abs(value) < math.inf:
-                totals[0, c] += 1.0
-                totals[1, c] += value
-        target[c] = value
-        good = good and abs(target[c]) < math.inf
-    return gaps if good else -1
 
 
 @merged
@@ -97,6 +83,25 @@ def _log(log: Any, g: Any, place: Any, scratch: Any) -> None:
     log.length[0] = n + 1
 
 
+@merged
+def _prefetch_keys(cells: Any, rows: Any, g: Any) -> None:
+    """Prefetch what the keys after number g need to be predicted and stored; their memory is in no cache."""
+    at, slots, width = cells.sizes, rows.slots, cells.X.shape[2]
+    if g + KEYS_AHEAD < slots.shape[0]:
+        k = slots[g + KEYS_AHEAD]
+        prefetch(cells.notes, k * cells.notes.shape[1])
+        prefetch(cells.float64, k * at.size + at.counts)
+    if g + 2 < slots.shape[0]:
+        k = slots[g + 2]
+        counts = cells.counts[(k * at.size + at.counts) * 8 // COUNTS_SIZE]
+        place = k * cells.y.shape[1] + counts["next"] - counts["base"] + cells.notes[k, PENDING]
+        count = rows.starts[g + 3] - rows.starts[g + 2]
+        prefetch_range(cells.X, place * width, (place + count) * width)
+        prefetch_range(cells.y, place, place + count)
+        prefetch_range(cells.means, 2 * k * width, 2 * (k + 1) * width)
+        prefetch_range(cells.float64, k * at.size + at.raw, k * at.size + at.judged)
+
+
 @kernel(
     lambda f: (cells_type(f), VISIT_ROWS, PLAN, RULE, TRAINING, SCRATCH, OUTCOMES, fleet_kernels_type()),
     exact=True,
@@ -112,6 +117,7 @@ def serve_cells(
     cells, rows, scratch, log = borrowed((cells, rows, scratch, log), kernels)
     batch_size = plan.batch_size
     for g in range(rows.slots.shape[0]):
+        _prefetch_keys(cells, rows, g)
         k = rows.slots[g]
         cell, note, totals = cell_of_slot(cells, k), cells.notes[k], cells.means[k]
         i = rows.starts[g]
@@ -123,7 +129,7 @@ def serve_cells(
             n = min(stop - i, batch_size - pending)
             for j in range(n):
                 r = rows.order[i + j]
-                gaps = _take_row(rows.X[r], totals, plan.fills, cell.X[at + j])
+                gaps = fill_gaps(rows.X[r], totals, plan.fills, True, cell.X[at + j])
                 if gaps < 0:
                     rows.failed[g] = True
                     break

@@ -11,26 +11,37 @@ import numpy.typing as npt
 from driftsurf.core.abilities import LinearPredictor, SinglePredictor
 from driftsurf.core.contracts import DenseRows, FloatArray, State
 from driftsurf.core.decisions import Transition
-from driftsurf.core.fields import Fields, Text, misfit
+from driftsurf.core.fields import Entry, Fields, Text, misfit
 from driftsurf.core.frames import unmasked
 from driftsurf.core.journal import Journal
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import TargetLike
 from driftsurf.errors import CapabilityError, InputError, Message, RowIndex, ShapeError
-from driftsurf.keyed.backend import REASONS, Codes
+from driftsurf.keyed.backend import MEANS, REASONS, Codes
+from driftsurf.keyed.gaps import ColumnMeans
 from driftsurf.keyed.keys import Slots, by_slot
 from driftsurf.keyed.quarantine import Reason, label_fault
 from driftsurf.keyed.sessions.record import SessionsRecord
 from driftsurf.keyed.sessions.session import KeySession
 from driftsurf.keyed.sessions.tally import TALLY_FIELDS, Tally, restored_tallies, tallies_state
-from driftsurf.keyed.sessions.work import Places, SessionsWork, WorkOfKey, joined, predicted_by
+from driftsurf.keyed.sessions.work import (
+    KeyResult,
+    Places,
+    SessionsWork,
+    WorkOfKey,
+    joined,
+    predicted_by,
+)
 from driftsurf.session.session import Session
 
 __all__ = ["SessionsBackend"]
 
-FIELDS = Fields({"fleet": Text(), **TALLY_FIELDS}, parts=["keys", "sessions"])
-"""Saved entries of a fleet of sessions; its keys are declared by their index."""
+_ALWAYS: dict[str, Entry] = {"fleet": Text(), **TALLY_FIELDS}
+FIELDS = Fields(_ALWAYS, parts=["keys", "sessions"])
+WITH_MEANS = Fields(_ALWAYS | {"means": MEANS}, parts=["keys", "sessions"])
+"""Saved entries of a fleet of sessions, without and with the means that fill gaps; its keys are declared by their
+index."""
 
 
 class SessionsBackend:
@@ -46,9 +57,11 @@ class SessionsBackend:
         Columns of every row; None if they are not known yet, as long as there are no keys.
     tolerant
         Whether a label that cannot be learned puts its key in quarantine; if not, it is an error.
+    fills
+        Whether rows are float64 with NaN for gaps, which are filled with the means of their key.
     """
 
-    def __init__(self, template: Session, n_features: int | None, *, tolerant: bool) -> None:
+    def __init__(self, template: Session, n_features: int | None, *, tolerant: bool, fills: bool = False) -> None:
         targets = template.targets
         closed = isinstance(targets, ClassTargets) and targets.closed
         self._template = KeySession(
@@ -60,6 +73,9 @@ class SessionsBackend:
         )
         self._n_features = n_features
         self._tolerant = tolerant
+        self._fills = fills
+        self._means: list[ColumnMeans] = []
+        """Means of the columns by slot; empty if gaps are not filled."""
         self._sessions: list[KeySession] = []
         self._tallies: list[Tally] = []
         self._record = SessionsRecord()
@@ -85,11 +101,13 @@ class SessionsBackend:
         """Make the sessions of new keys, in the next slots."""
         made = [self._template.fresh(seed) for seed in seeds.tolist()]
         self._tallies += [Tally()] * len(made)
+        if self._fills:
+            self._means += [ColumnMeans.empty(self._n_features or 0)] * len(made)
         self._sessions += made
 
     def truncate(self, n_keys: int) -> None:
         """Remove every key from this slot on, from any point of ``add``."""
-        del self._sessions[n_keys:], self._tallies[n_keys:]
+        del self._sessions[n_keys:], self._tallies[n_keys:], self._means[n_keys:]
 
     def read_labels(self, y: TargetLike, n_rows: int) -> tuple[npt.NDArray[Any], Codes]:
         """Return the labels as an array; each key reads its own."""
@@ -116,7 +134,13 @@ class SessionsBackend:
 
         InputError for a label that its key cannot learn, unless that puts the key in quarantine.
         """
-        return SessionsWork(list(self._prepared(rows, labels, bad, slots, weight)), self._tallies.__setitem__)
+        return SessionsWork(list(self._prepared(rows, labels, bad, slots, weight)), self._publish)
+
+    def _publish(self, slot: int, result: KeyResult) -> None:
+        """Replace the counts and means of a key; doing it again changes nothing."""
+        self._tallies[slot] = result.tally
+        if result.means is not None:
+            self._means[slot] = result.means
 
     def _prepared(
         self, rows: DenseRows, labels: npt.NDArray[Any], bad: Codes, slots: Slots, weight: FloatArray | None
@@ -135,7 +159,15 @@ class SessionsBackend:
             if good:
                 good, reason = self._readable(session, y[:good], own, reason)
             own_weight = None if weight is None else weight[own]
-            yield WorkOfKey(slot, session, before, own, rows[own], y, own_weight, good, reason, session.rows_taken)
+            start, given, means = session.rows_taken, rows[own], self._means[slot] if self._fills else None
+            X = given if means is None else self._filled(means, given, good)
+            yield WorkOfKey(slot, session, before, own, X, y, own_weight, good, reason, start, given, means)
+
+    def _filled(self, means: ColumnMeans, given: DenseRows, good: int) -> DenseRows:
+        """Return rows without gaps, as models take them; only the first ``good`` of them count in the means."""
+        parts = means.filled(given[:good]), means.after(given[:good]).filled_alike(given[good:])
+        with np.errstate(over="ignore"):
+            return np.concatenate(parts).astype(self._template.strategy.dtype)
 
     def _readable(self, session: Session, y: npt.NDArray[Any], places: Places, reason: Reason) -> tuple[int, Reason]:
         """Return how many labels come before the first one that cannot be learned, and why it cannot."""
@@ -184,10 +216,14 @@ class SessionsBackend:
         """Return the label, or number, that the model of each row's key predicts."""
         touched, starts, order = by_slot(slots, len(self._sessions))
         parts = [
-            predicted_by(self._sessions[slot], rows[order[starts[place] : starts[place + 1]]])
+            predicted_by(self._sessions[slot], self._read(slot, rows[order[starts[place] : starts[place + 1]]]))
             for place, slot in enumerate(touched.tolist())
         ]
         return joined(parts, order)
+
+    def _read(self, slot: int, rows: DenseRows) -> DenseRows:
+        """Return rows to be predicted, without gaps."""
+        return self._filled(self._means[slot], rows, 0) if self._fills else rows
 
     def weights(self, slot: int) -> FloatArray:
         """Return the weights that predict a key's next row, the intercept last; several classes have a row each."""
@@ -238,6 +274,9 @@ class SessionsBackend:
     def state(self) -> State:
         """Return everything that decides what comes next, except for the seeds of keys."""
         state = nest("key", tallies_state(self._tallies))
+        if self._fills:
+            totals = [means.totals for means in self._means]
+            state["means"] = np.array(totals).reshape(len(totals), 2, self._n_features or 0)
         for slot, session in enumerate(self._sessions):
             own = session.state()  # its arrays are views, valid until the next step
             copied = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in own.items()}
@@ -246,7 +285,8 @@ class SessionsBackend:
 
     def restore(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> None:
         """Replace all sessions by those of ``state()``; StateError if the entries do not fit together."""
-        known, saved = FIELDS.read(state, n_keys=len(seeds)), pick("sessions", state)
+        sizes = {"n_keys": len(seeds), "n_features": self._n_features or 0}
+        known, saved = (WITH_MEANS if self._fills else FIELDS).read(state, **sizes), pick("sessions", state)
         if surplus := [name for name in saved if name.partition(".")[0] not in map(str, range(len(seeds)))]:
             raise misfit(saved, surplus[0], f"is for another key than the {len(seeds)} of the fleet")
         sessions = []
@@ -258,6 +298,7 @@ class SessionsBackend:
                 raise misfit(own, "schema.n_features", f"must be {self._n_features}, as for all keys")
             sessions.append(session)
         self._sessions, self._tallies = sessions, restored_tallies(known)
+        self._means = [ColumnMeans(totals.copy()) for totals in known["means"]] if self._fills else []
 
 
 def _at_its_place(error: InputError, places: Places) -> InputError:

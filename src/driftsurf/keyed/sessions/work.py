@@ -14,6 +14,7 @@ from driftsurf.core.contracts import DenseRows, FloatArray
 from driftsurf.core.decisions import Transition
 from driftsurf.core.targets import RegressionTargets
 from driftsurf.errors import DivergenceError
+from driftsurf.keyed.gaps import ColumnMeans
 from driftsurf.keyed.quarantine import Reason
 from driftsurf.keyed.sessions.session import KeySession, TakenPart
 from driftsurf.keyed.sessions.tally import Tally
@@ -30,6 +31,7 @@ class KeyResult(NamedTuple):
     labels: list[npt.NDArray[Any]]
     tally: Tally
     transitions: list[Transition]
+    means: ColumnMeans | None
 
 
 @dataclass(eq=False)
@@ -42,6 +44,7 @@ class WorkOfKey:
     places: Places
     """Where the rows are in the call."""
     X: DenseRows
+    """The rows, with gaps filled as they come up to the first bad row, and alike from there on."""
     y: npt.NDArray[Any]
     weight: FloatArray | None
     good: int
@@ -50,6 +53,10 @@ class WorkOfKey:
     """Why the row after the good ones cannot be learned."""
     start: int
     """How many rows the session had."""
+    given: DenseRows
+    """The rows with gaps."""
+    means: ColumnMeans | None
+    """The means of the columns before these rows; None if gaps are not filled."""
     fault: tuple[Exception, int] | None = None
     """Why a time step failed, and how many rows of the call had been taken then."""
     result: KeyResult | None = None
@@ -114,8 +121,12 @@ class WorkOfKey:
             tally = tally.after(part)
             labels.append(part.known.decode(part.known.predicted(part.scores)))
             transitions += [one for decision in part.decisions for one in decision.transitions]
+        counted = self._counted(taken)
+        means = None if self.means is None else self.means.after(self.given[:counted])
         if taken < len(self.places):
-            labels.append(predicted_by(self.session, self.X[taken:]))
+            labels.append(predicted_by(self.session, self.X[taken:counted]))
+            rest = self.X[counted:] if means is None else means.filled_alike(self.given[counted:])
+            labels.append(predicted_by(self.session, rest.astype(self.X.dtype, copy=False)))
         refused, reason = len(self.places) - taken, self.reason
         if self.fault is not None:
             assert self.session.batch_size is not None
@@ -123,7 +134,14 @@ class WorkOfKey:
             reason = "diverged" if isinstance(self.fault[0], DivergenceError) else "error"
             tally = tally._replace(waiting_errors=0.0)
         tally = tally._replace(refused=tally.refused + refused, quarantine=tally.quarantine or reason)
-        return KeyResult(labels, tally, transitions)
+        return KeyResult(labels, tally, transitions, means)
+
+    def _counted(self, taken: int) -> int:
+        """Return how many rows of the call count in the means: those of a time step that failed do."""
+        if self.fault is None:
+            return taken
+        assert self.session.batch_size is not None
+        return taken + self.session.batch_size - (self.start + taken) % self.session.batch_size
 
 
 class SessionsWork:
@@ -133,7 +151,7 @@ class SessionsWork:
     work off, ``finish`` completes it.
     """
 
-    def __init__(self, keys: list[WorkOfKey], publish: Callable[[int, Tally], None]) -> None:
+    def __init__(self, keys: list[WorkOfKey], publish: Callable[[int, KeyResult], None]) -> None:
         self.keys = keys
         self._publish = publish
 
@@ -142,7 +160,7 @@ class SessionsWork:
         for key in self.keys:
             if key.result is None:
                 key.learn()
-            self._publish(key.slot, key.settle().tally)
+            self._publish(key.slot, key.settle())
 
     @property
     def begun(self) -> bool:

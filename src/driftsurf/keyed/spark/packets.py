@@ -18,7 +18,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from driftsurf.keyed.rows import KeyRows
+from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.keyed.rows import RowsByKey
 
 __all__ = ["PACKETS", "Buckets", "bucket_of", "from_packets", "packed", "packet_schema"]
 
@@ -121,40 +122,56 @@ def _divided(rows: pa.Table, schema: pa.Schema, buckets: Buckets) -> tuple[list[
 class Unpacked(NamedTuple):
     """Rows by key, and how many were dropped because they came too late."""
 
-    rows: dict[Any, KeyRows]
+    rows: RowsByKey
     late: int
 
 
 def from_packets(packets: Iterable[bytes], schema: pa.Schema, above: int | None) -> Unpacked:
-    """Return the rows of packets by key, in the order of the keys; only those with a sequence number ``above`` one."""
+    """Return the rows of packets by key, in the order of the keys and along their sequence numbers.
+
+    Only rows with a sequence number ``above`` one are returned.
+    """
     batches = [pa.ipc.read_record_batch(pa.py_buffer(packet), schema) for packet in packets]
-    if not batches:
-        return Unpacked({}, 0)
-    table = pa.Table.from_batches(batches)
+    table = pa.Table.from_batches(batches, schema)
     count = len(table)
     if above is not None:
         table = table.filter(pa.compute.greater(table["sequence"], above))
     table = table.combine_chunks()
-    sequence = table["sequence"].to_numpy()
-    if not len(sequence):
-        return Unpacked({}, count)
-    found = table["key"].combine_chunks().dictionary_encode()
-    codes = found.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    names, places = found.dictionary.to_pylist(), order.tolist()
-    lists = table["X"].combine_chunks()
-    X = lists.flatten().to_numpy().reshape(len(sequence), -1)[order]
-    y = _plain_values(table["label"])
-    y = [y[place] for place in places]
-    ids = _plain_values(table["id"]) if "id" in schema.names else None
-    ids = None if ids is None else [ids[place] for place in places]
-    sequence = sequence[order]
-    bounds = np.flatnonzero(np.diff(codes[order], prepend=-1, append=-1)).tolist()
-    rows = {
-        names[code]: KeyRows(sequence[a:b], X[a:b], y[a:b], None if ids is None else ids[a:b])
-        for code, (a, b) in enumerate(itertools.pairwise(bounds))
-    }
-    return Unpacked(dict(sorted(rows.items())), count - len(sequence))
+    names, keys = _codes(table["key"])
+    ranked = sorted(range(len(names)), key=names.__getitem__)
+    rank = np.empty(len(names), np.int64)
+    rank[ranked] = np.arange(len(names))
+    sequence, keys = table["sequence"].to_numpy(), rank[keys]
+    words, codes = _codes(table["label"])
+    rows = RowsByKey(
+        [names[place] for place in ranked],
+        np.append(0, np.cumsum(np.bincount(keys, minlength=len(names)))),
+        np.lexsort((sequence, keys)),  # stable: of rows with the same number, the first one counts
+        sequence=sequence,
+        X=_flat(table["X"]).reshape(len(sequence), schema.field("X").type.list_size),
+        codes=codes,
+        words=words,
+        ids=_plain_values(table["id"]) if "id" in schema.names else None,
+    )
+    return Unpacked(rows, count - len(sequence))
+
+
+def _flat(lists: pa.ChunkedArray) -> FloatArray:
+    """Return the values of all lists."""
+    values: FloatArray = lists.combine_chunks().flatten().to_numpy()
+    return values
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[list[Any], IntArray]:
+    """Return the values of a column, each once, and their places in it; -1 for a gap."""
+    found = column.combine_chunks().dictionary_encode()
+    words = _plain_values(pa.chunked_array([found.dictionary]))
+    codes: IntArray = found.indices.fill_null(-1).to_numpy().astype(np.int64)
+    if None in words:  # NaN is a gap
+        place = words.index(None)
+        del words[place]
+        codes = np.where(codes == place, -1, codes - (codes > place))
+    return words, codes
 
 
 def _plain_values(column: pa.ChunkedArray) -> list[Any]:

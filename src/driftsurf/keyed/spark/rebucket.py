@@ -12,18 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from driftsurf.core import files
 from driftsurf.core.options import whole
 from driftsurf.errors import Option, StateError
 from driftsurf.keyed.bucket import Bucket, regrouped
+from driftsurf.keyed.bucket_log import ValuesInMemory
+from driftsurf.keyed.bucket_server import server_for
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.options import BUCKETS
 from driftsurf.keyed.spark.files import file_uri
 from driftsurf.keyed.spark.packets import Buckets, bucket_of
-from driftsurf.keyed.spark.step import MOST_BUCKETS, STATE, file_of
+from driftsurf.keyed.spark.step import CHANGES, HEAD, MOST_BUCKETS, STATE, file_of
+from driftsurf.keyed.visit import KeyedLearner
 
 __all__ = ["FILES", "close_rebucketing", "find_buckets"]
 
@@ -33,7 +36,12 @@ CHECKPOINT = "checkpoint"
 
 
 def find_buckets(
-    spark: SparkSession, folder: KeyedFolder, key_type: str, buckets: int | None, rebucket: int | None
+    spark: SparkSession,
+    folder: KeyedFolder,
+    learner: KeyedLearner,
+    key_type: str,
+    buckets: int | None,
+    rebucket: int | None,
 ) -> Buckets:
     """Return the buckets of a run, new or resumed, which run.json keeps; the folder must be held.
 
@@ -43,6 +51,8 @@ def find_buckets(
         The session, which regroups the states.
     folder
         The run folder.
+    learner
+        How every key is learned.
     key_type
         The type of keys, as Spark names it.
     buckets
@@ -82,7 +92,7 @@ def find_buckets(
             f" before it changes to {wanted}",
             entry="buckets",
         )
-    return _regroup(spark, folder, key_type, was, wanted)
+    return _regroup(spark, folder, learner, key_type, was, wanted)
 
 
 def close_rebucketing(folder: KeyedFolder, buckets: Buckets) -> None:
@@ -97,7 +107,9 @@ def _noted(folder: KeyedFolder, buckets: Buckets) -> Buckets:
     return buckets
 
 
-def _regroup(spark: SparkSession, folder: KeyedFolder, key_type: str, was: Buckets, number: int) -> Buckets:
+def _regroup(
+    spark: SparkSession, folder: KeyedFolder, learner: KeyedLearner, key_type: str, was: Buckets, number: int
+) -> Buckets:
     """Write the files of the new buckets, then note the change: a kill before that has changed nothing."""
     if not any((folder.path / CHECKPOINT / "commits").glob("[0-9]*")):
         return _noted(folder, Buckets(number, was.generation))
@@ -105,10 +117,8 @@ def _regroup(spark: SparkSession, folder: KeyedFolder, key_type: str, was: Bucke
     if files.is_folder(place):  # of an attempt that was broken off
         files.remove_tree(place)
     files.make_folder(place)
-    reader = spark.read.format("statestore").option("path", file_uri(folder.path / CHECKPOINT))
-    states = reader.option("stateVarName", STATE).load()
-    own = states.where(F.col("key.bucket") >= was.first).select(F.col("value.bytes"))
-    keys = own.mapInArrow(_taker(was.number), f"key {key_type}, high bigint, state binary")
+    own = _kept(spark, folder).where(F.col("bucket") >= was.first)
+    keys = own.mapInArrow(_taker(learner, was.number), f"key {key_type}, high bigint, state binary")
     keys = keys.withColumn("bucket", bucket_of(F.col("key"), number))
     written = keys.groupBy("bucket").applyInArrow(_writer(place, number), "bucket bigint").collect()
     for bucket in set(range(number)) - {row[0] for row in written}:
@@ -117,15 +127,31 @@ def _regroup(spark: SparkSession, folder: KeyedFolder, key_type: str, was: Bucke
     return _noted(folder, Buckets(number, was.generation + 1, earlier=was.number))._replace(base=str(place))
 
 
-def _taker(number: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _kept(spark: SparkSession, folder: KeyedFolder) -> DataFrame:
+    """Return what the last complete epoch has left of each bucket."""
+    reader = spark.read.format("statestore").option("path", file_uri(folder.path / CHECKPOINT))
+    whole, head = (
+        reader.option("stateVarName", name).load().select(F.col("key.bucket"), F.col("value.bytes").alias(alias))
+        for name, alias in ((STATE, "whole"), (HEAD, "head"))
+    )
+    changes = (
+        reader.option("stateVarName", CHANGES)
+        .load()
+        .select(F.col("key.bucket"), F.struct("user_map_key.place", "user_map_value.bytes").alias("one"))
+    )
+    lists = changes.groupBy("bucket").agg(F.collect_list("one").alias("changes"))
+    return whole.join(head, "bucket", "left").join(lists, "bucket", "left")
+
+
+def _taker(learner: KeyedLearner, number: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        server = server_for(learner, number)
         for batch in batches:
-            for data in batch.column(0):
-                entries = [*Bucket.read(data.as_buffer(), number).entries()]
+            for row in batch.to_pylist():
+                changes = {one["place"]: one["bytes"] for one in row["changes"] or ()}
+                entries = [*server.entries(row["bucket"], ValuesInMemory(row["head"], row["whole"], changes))]
                 if entries:
-                    keys, highs, states = zip(*entries, strict=True)
-                    states = tuple(bytes(state) for state in states)
-                    yield pa.record_batch([*map(pa.array, (keys, highs, states))], names=["key", "high", "state"])
+                    yield pa.record_batch([*map(pa.array, zip(*entries, strict=True))], names=["key", "high", "state"])
 
     return take
 

@@ -53,7 +53,7 @@ def run_spark(
     folder.open("spark", learner, columns._asdict() | {"ttl": ttl}, words)
     with folder.held():
         key_type = cast("Any", types)["key"].dataType.simpleString()
-        grouping = find_buckets(df.sparkSession, folder, key_type, buckets, rebucket)
+        grouping = find_buckets(df.sparkSession, folder, learner, key_type, buckets, rebucket)
         visits = learn_keys(df, learner, columns, ttl=ttl, buckets=grouping)
         _run(visits, folder, grouping, on_epoch, seconds)
     return folder

@@ -1,8 +1,8 @@
-"""The stateful step on Spark: each bucket of keys is served once per micro-batch, its states are one value."""
+"""The stateful step on Spark: each bucket of keys is served once per micro-batch, and its states are kept together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,19 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from driftsurf.core.options import number, whole
 from driftsurf.errors import Message, Option, SchemaError
-from driftsurf.keyed.bucket import Bucket, serve
+from driftsurf.keyed.bucket_server import Served, server_for
 from driftsurf.keyed.grouping import Columns, label_type
 from driftsurf.keyed.options import BUCKETS
-from driftsurf.keyed.results import Name, Results
+from driftsurf.keyed.results import Name
 from driftsurf.keyed.spark.files import column
 from driftsurf.keyed.spark.packets import Buckets, bucket_of, from_packets, packed, packet_schema
 from driftsurf.keyed.summary import key_columns
-from driftsurf.keyed.visit import KeyedLearner, Visit
+from driftsurf.keyed.visit import KeyedLearner
 
-__all__ = ["STATE", "file_of", "learn_keys", "table"]
+__all__ = ["CHANGES", "HEAD", "STATE", "file_of", "learn_keys", "table"]
 
-STATE = "bucket"
-"""Name of the state in Spark's store."""
+STATE, HEAD, CHANGES = "bucket", "head", "changes"
+"""Names of the states in Spark's store: all keys of a bucket, its head, and its changes by their place."""
 MOST_BUCKETS = 2**24
 
 SHIFT = 1
@@ -48,8 +48,46 @@ def file_of(bucket: int) -> str:
     return f"{bucket:08d}.states"
 
 
+class _Values:
+    """What Spark's store holds for the bucket that is being served."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._whole = handle.getValueState(STATE, "bytes binary")
+        self._head = handle.getValueState(HEAD, "bytes binary")
+        self._changes = handle.getMapState(CHANGES, "place int", "bytes binary")
+
+    def head(self) -> bytes | None:
+        """Return the head, or None."""
+        return _bytes(self._head.get())
+
+    def whole(self) -> bytes | None:
+        """Return all keys as they were last written, or None."""
+        return _bytes(self._whole.get())
+
+    def changes(self, place: int) -> bytes | None:
+        """Return the changes in a place, or None."""
+        return _bytes(self._changes.getValue((place,)))
+
+    def put(self, head: bytes, whole: bytes | None, changes: bytes | None, place: int) -> None:
+        """Keep a head, and all keys or changes or both; Spark makes them visible with the epoch."""
+        if whole is not None:
+            self._whole.update((whole,))
+        if changes is not None:
+            self._changes.updateValue((place,), (changes,))
+        self._head.update((head,))
+
+    def clear(self) -> None:
+        """Remove everything."""
+        for state in (self._whole, self._head, self._changes):
+            state.clear()
+
+
+def _bytes(kept: Any) -> bytes | None:
+    return None if kept is None else bytes(kept[0])
+
+
 class _Learn(StatefulProcessor):  # type: ignore[misc]
-    """Serves the buckets of keys of a micro-batch; the states of a bucket are one value in the store."""
+    """Serves the buckets of keys of a micro-batch."""
 
     def __init__(
         self, learner: KeyedLearner, schema: pa.Schema, types: tuple[str, str], buckets: Buckets, ttl: int | None
@@ -63,20 +101,19 @@ class _Learn(StatefulProcessor):  # type: ignore[misc]
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state on a worker."""
         self._handle = handle
-        self._state = handle.getValueState(STATE, "bytes binary")
+        self._values = _Values(handle)
+        self._server = server_for(self._learner, self._buckets.number)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Learn the rows of one bucket, which come in any order."""
         packets = [row["packet"] for row in rows]
         if key[0] < self._buckets.first:  # its keys are in other buckets now
-            self._state.clear()
+            self._values.clear()
             return
         above = None if self._ttl is None else timerValues.getCurrentWatermarkInMs() - SHIFT
         given = from_packets([bytes(packet) for packet in packets if packet is not None], self._schema, above)
-        bucket = self._open(key[0])
-        visits = serve(self._learner, bucket, given.rows)
-        self._keep(bucket)
-        yield self._as_row(visits, late=given.late, opened=None in packets)
+        served = self._server.serve(key[0], self._values, given.rows, self._first_of(key[0]))
+        yield self._done(served, late=given.late, opened=None in packets)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Drop the states of keys whose last rows the watermark has passed.
@@ -85,37 +122,30 @@ class _Learn(StatefulProcessor):  # type: ignore[misc]
         """
         if key[0] < self._buckets.first:
             return
-        bucket = self._open(key[0])
         passed = max(expiredTimerInfo.getExpiryTimeInMs(), timerValues.getCurrentWatermarkInMs() - 1)
-        visits = {name: self._learner.expire(name, bucket.get(name) or b"") for name in bucket.silent(passed - SHIFT)}
-        if visits:
-            bucket.keep(visits)
-            self._keep(bucket)
-            yield self._as_row(visits)
+        served = self._server.expire(key[0], self._values, passed - SHIFT, self._first_of(key[0]))
+        if served.results.n_keys:
+            yield self._done(served)
 
     def close(self) -> None:
         """Release nothing: all that a key has is in the state store."""
 
-    def _open(self, name: int) -> Bucket:
-        """Return a bucket; one that is opened for the first time may begin with keys that were in other buckets."""
-        kept = self._state.get()
-        if kept is None and self._buckets.base:
-            data: bytes | None = (Path(self._buckets.base) / file_of(name - self._buckets.first)).read_bytes()
-        else:
-            data = None if kept is None else bytes(kept[0])
-        return Bucket.read(data, self._buckets.number)
+    def _first_of(self, name: int) -> Callable[[], bytes | None]:
+        """Return what reads the keys that a bucket begins with, which were in other buckets before."""
 
-    def _keep(self, bucket: Bucket) -> None:
-        """Store a bucket, also an empty one, which must not begin with its first keys again."""
-        self._state.update((bucket.to_bytes(),))
-        oldest = bucket.oldest
-        if self._ttl is not None and oldest is not None:
-            self._handle.registerTimer(oldest + 1 + SHIFT)
+        def read() -> bytes | None:
+            base = self._buckets.base
+            return (Path(base) / file_of(name - self._buckets.first)).read_bytes() if base else None
 
-    def _as_row(self, visits: Mapping[Any, Visit], *, late: int = 0, opened: bool = False) -> Row:
-        made = {name: _to_stream(table) for name, table in Results(visits).tables(*self._types).items()}
-        n_rows = sum(len(visit.sequence) for visit in visits.values())
-        return Row(n_keys=len(visits), n_rows=n_rows, late=late, opened=opened, **made, types=None)
+        return read
+
+    def _done(self, served: Served, *, late: int = 0, opened: bool = False) -> Row:
+        """Return what came of serving a bucket; a timer is set for its next key to expire."""
+        if self._ttl is not None and served.oldest is not None:
+            self._handle.registerTimer(served.oldest + 1 + SHIFT)
+        results = served.results
+        made = {name: _to_stream(table) for name, table in results.tables(*self._types).items()}
+        return Row(n_keys=results.n_keys, n_rows=results.n_rows, late=late, opened=opened, **made, types=None)
 
 
 def _to_stream(table: pa.Table) -> bytes:
@@ -157,8 +187,8 @@ def learn_keys(
         In units of the sequence, measured from the newest sequence number of all keys (at least 0, below 9e15) as a
         watermark: rows of a stream that are later than that are dropped, and so are keys that are silent for longer.
     buckets
-        How many values Spark's store holds: keys share them by a hash. The number stays fixed for the life of a
-        checkpoint; StateError if a bucket was saved with another one.
+        How many buckets the keys share by a hash; the states of a bucket are kept together. The number stays fixed for
+        the life of a checkpoint; StateError if a bucket was saved with another one.
     """
     learner.check()
     if not isinstance(buckets, Buckets):

@@ -88,6 +88,7 @@ class CategoryColumns:
     requires=["lightgbm"],
     install="pip install 'driftsurf[lightgbm]'",
     task_options={"regression": {"task": "regression"}},
+    draws=False,
     examples=[Example({}, "classes", CLASSIFICATION), Example({"task": "regression"}, "regression", REGRESSION)],
 )
 class BoostedTrees(SklearnLearner):
@@ -112,8 +113,6 @@ class BoostedTrees(SklearnLearner):
 
     sizes: ClassVar[tuple[Size, Size]] = USUAL, MANY_CLASSES
     """Sizes for two classes or regression, and for more classes."""
-    settings: ClassVar[Mapping[str, Any]] = {}
-    """Further parameters of LightGBM."""
 
     def __init__(
         self,
@@ -128,10 +127,14 @@ class BoostedTrees(SklearnLearner):
         kind = package.LGBMRegressor if task == "regression" else package.LGBMClassifier
         # Otherwise it measures which histogram is faster, and equal runs may differ.
         same_twice = {"deterministic": True, "force_col_wise": True}
-        template = kind(n_jobs=1, verbose=-1, histogram_pool_size=HISTOGRAMS, **same_twice, **self.settings)
+        template = kind(n_jobs=1, verbose=-1, histogram_pool_size=HISTOGRAMS, **same_twice, **self._settings())
         super().__init__(template, mode="refit", passes=passes, rows=self.sizes[0].rows, risk=risk)
 
     _categories: Categories = ()
+
+    def _settings(self) -> Mapping[str, Any]:
+        """Return further parameters of LightGBM."""
+        return {}
 
     def _capabilities(self) -> Capabilities:
         return replace(super()._capabilities(), categories=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from driftsurf.core.contracts import Batch, SampleStore, Segment, State
 from driftsurf.core.fields import Array, Fields, Real, Rule, Truth, Values, Whole
-from driftsurf.core.options import whole
+from driftsurf.core.options import number, whole
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
 from driftsurf.learners.foreign._base import Fitted, Risk, declared
@@ -20,12 +20,8 @@ from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, r
 
 __all__ = ["LazyBoostedTrees"]
 
-TOLERANCE = 0.02
-"""Summed excess of the log loss over the reference at which a model is refitted."""
 SUDDEN = 0.25
 """Summed excess at which a model on a short window is refitted before its turn: its concept has ended."""
-RENEWED = 0.25
-"""Share of new rows in the window at which a model is refitted in any case."""
 KEPT = 0.8
 """Share of the old reference in the new one."""
 MOST_BATCHES = 1_000
@@ -68,6 +64,7 @@ class Pace:
     requires=["lightgbm"],
     install="pip install 'driftsurf[lightgbm]'",
     task_options={"regression": {"task": "regression"}},
+    draws=False,
     examples=[
         Example({}, "classes", CLASSIFICATION),
         Example({"batches": 4}, "short window", CLASSIFICATION),
@@ -83,10 +80,10 @@ class LazyBoostedTrees(BoostedTrees):
 
     .. math:: s_t = \max(0, s_{t-1} + \ell_t - \bar\ell)
 
-    starts from 0 at each fit. The model is fitted again when the excess is above 0.02, when a quarter of its window is
-    new, or when a new class has come. For regression the loss is the squared error as a share of the variance. There
-    are 25 trees of 31 leaves on the last 10,000 rows; with more than two classes 10 rounds of trees of 15 leaves on the
-    last 4,000. Columns have 63 bins, and the learning rate is 0.2.
+    starts from 0 at each fit. The model is fitted again when the excess is above ``tolerance``, when the share
+    ``renewed`` of its window is new, or when a new class has come. For regression the loss is the squared error as a
+    share of the variance. There are 25 trees of 31 leaves on the last 10,000 rows; with more than two classes 10 rounds
+    of trees of 15 leaves on the last 4,000. The learning rate is 0.2.
 
     It needs the extra ``lightgbm``.
 
@@ -97,6 +94,13 @@ class LazyBoostedTrees(BoostedTrees):
     batches
         None fits when needed. A number fits to the rows of that many last batches alone, once in half as many batches
         or as soon as the excess is above 0.25: a short window that follows fast drift.
+    tolerance
+        Summed excess of the loss above which the model is fitted again.
+    least_new, renewed
+        Shares of the window. The excess counts once the share ``least_new`` of the window is new; when the share
+        ``renewed`` of it is new, the model is fitted in any case.
+    bins
+        Number of bins of a column.
     risk
         As for :class:`driftsurf.learners.foreign.SklearnLearner`.
     """
@@ -105,20 +109,34 @@ class LazyBoostedTrees(BoostedTrees):
         Size(trees=25, leaves=31, least=5, rows=10_000),
         Size(trees=10, leaves=15, least=20, rows=4_000),
     )
-    settings: ClassVar[Mapping[str, Any]] = {"max_bin": 63, "learning_rate": 0.2}
 
     def __init__(
         self,
         *,
         task: Literal["classification", "regression"] = "classification",
         batches: int | None = None,
+        tolerance: float = 0.02,
+        least_new: float = 0.0,
+        renewed: float = 0.25,
+        bins: int = 63,
         risk: Risk = "auto",
     ) -> None:
+        self.bins = bins
         super().__init__(task=task, risk=risk)
         self.batches = batches
+        self.tolerance = tolerance
+        self.least_new = least_new
+        self.renewed = renewed
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {"max_bin": self.bins, "learning_rate": 0.2}
 
     def _check(self) -> None:
         super()._check()
+        number("tolerance", self.tolerance, at_least=0.0)
+        number("least_new", self.least_new, at_least=0.0, below=1.0)
+        number("renewed", self.renewed, above=0.0)
+        whole("bins", self.bins, at_least=2, at_most=255)
         if self.batches is not None:
             whole("batches", self.batches, at_least=1, at_most=MOST_BATCHES, otherwise=", or None")
 
@@ -147,7 +165,8 @@ class LazyBoostedTrees(BoostedTrees):
             return True
         if self.batches is not None:
             return pace.waited >= max(1, self.batches // 2) or pace.excess > SUDDEN
-        if pace.excess > TOLERANCE or known.hi - known.fit.hi >= RENEWED * (known.hi - known.lo):
+        new = (known.hi - known.fit.hi) / (known.hi - known.lo)
+        if new >= self.renewed or (pace.excess > self.tolerance and new >= self.least_new):
             return True
         counted = batch.y[batch.weight > 0.0].astype(np.int64)
         return bool(known.n_classes) and not np.isin(counted, known.present).all()

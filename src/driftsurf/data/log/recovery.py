@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from driftsurf.core import disk, files
+from driftsurf.data.log.segments import Segment, segments_of, write_all_at
 from driftsurf.errors import LogError
-from driftsurf.service.segments import Segment, segments_of, write_all_at
 
 __all__ = ["Opened", "open_segments"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NoReturn, Self
 
 from driftsurf.core import disk, files
+from driftsurf.data.log.recovery import open_segments
+from driftsurf.data.log.segments import Segment, write_all_at
 from driftsurf.errors import InputError, LogError, OptionError
-from driftsurf.service.recovery import open_segments
-from driftsurf.service.segments import Segment, write_all_at
 
 __all__ = ["Log"]
 
@@ -95,6 +95,19 @@ class Log:
     def next(self) -> int:
         """Number of the next record."""
         return self._state[1]
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """Return the number of the first record and the bytes of each file, in order; a dropped one may be missing."""
+        segments, _, size = self._state
+        found: list[tuple[int, int]] = []
+        for segment in segments[:-1]:
+            with contextlib.suppress(FileNotFoundError):
+                handle = disk.calls.open(segment.path)
+                try:
+                    found.append((segment.first, disk.calls.size(handle)))
+                finally:
+                    disk.calls.close(handle)
+        return [*found, (segments[-1].first, size)]
 
     # ------------------------------------------------------------------------ writing
 

@@ -1,0 +1,127 @@
+"""``driftsurf serve``: learn and predict over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from driftsurf.cli.options import GroupedCommand, collect, option_group
+from driftsurf.cli.wording import say
+from driftsurf.cli.work import started
+from driftsurf.core.option_fields import option_fields, options_given
+from driftsurf.errors import Option, OptionError
+from driftsurf.service.http.limits import Limits
+from driftsurf.service.options import ServedOptions, ServeOptions, ServiceOptions
+
+if TYPE_CHECKING:
+    from driftsurf.service.config import ServiceConfig
+
+__all__ = ["serve"]
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("config", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@option_group(option_fields(ServeOptions), "What to serve")
+@option_group(option_fields(ServedOptions), "The model")
+@option_group(option_fields(ServiceOptions), "Service")
+@option_group(option_fields(Limits), "Limits")
+def serve(config: Path | None, **options: Any) -> None:
+    """Serve models over HTTP: they predict, learn, and take labels that come later.
+
+    CONFIG is a TOML file with models, keys, limits and alerts; docs/serve.md describes it. Without it, --model names a
+    single model. Everything that was acknowledged is in the log of the model before the answer is sent, so the process
+    may be killed at any time. SIGTERM lets requests end and saves the models; SIGHUP reads keys, limits and alerts of
+    CONFIG again.
+
+    Without keys, only this machine is served. --make-key makes one.
+    """
+    from driftsurf.service.extra import require_service
+
+    asked = ServeOptions(**collect(ServeOptions, options))
+    if asked.make_key is not None:
+        _make_key(asked.make_key)
+        return
+    require_service()
+    with _folder(demo=asked.demo) as demo_folder:
+        _serve(config, asked, options, demo_folder)
+
+
+def _serve(path: Path | None, asked: ServeOptions, options: dict[str, Any], demo_folder: str | None) -> None:
+    from driftsurf.runs.watching import logging_to_stderr
+    from driftsurf.service.demo import Demo
+    from driftsurf.service.serve import Service
+
+    def read() -> ServiceConfig:
+        return _config(path, asked, options, demo_folder)
+
+    config = read()
+    with logging_to_stderr(config.service.log_level), Service(config, read, _note) as service:
+        started()
+
+        def ready() -> None:
+            say(f"serving {', '.join(service.models)} at {service.address}")
+
+        with Demo(service.models["demo"]) if asked.demo else contextlib.nullcontext():
+            service.run(ready)
+    say("ended; everything that was acknowledged is saved")
+
+
+def _note(text: str) -> None:
+    started()
+    say(text, err=True)
+
+
+@contextlib.contextmanager
+def _folder(*, demo: bool) -> Iterator[str | None]:
+    """Context with a folder that is removed afterwards, for the model of the demo."""
+    if not demo:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="driftsurf-demo-") as folder:
+        yield folder
+
+
+def _config(path: Path | None, asked: ServeOptions, options: dict[str, Any], demo_folder: str | None) -> ServiceConfig:
+    """Return what is served; options of the command line replace those of the file."""
+    from driftsurf.service.config import ModelConfig, ServiceConfig, read_config
+    from driftsurf.service.demo import DEMO_MODEL
+
+    model = ServedOptions(**collect(ServedOptions, options))
+    if [path is not None, asked.model is not None, asked.demo].count(True) != 1:
+        raise OptionError("name a TOML file, a model with ", Option("model"), ", or ", Option("demo"), "; one of them")
+    if path is not None:
+        if options_given(model):
+            raise OptionError(f"{Option(next(iter(options_given(model))))} belongs to [models.NAME] of {path}")
+        config = read_config(path, trusted=asked.trust_config)
+    else:
+        models = {"demo": DEMO_MODEL} if asked.demo else {str(asked.model): model}
+        config = ServiceConfig(models={name: ModelConfig(one) for name, one in models.items()})
+    given = options_given(ServiceOptions(**collect(ServiceOptions, options)))
+    if demo_folder is not None:
+        given["folder"] = demo_folder
+    limits = options_given(Limits(**collect(Limits, options)))
+    config = replace(config, service=replace(config.service, **given), limits=replace(config.limits, **limits))
+    config.check()
+    return config
+
+
+def _make_key(name: str) -> None:
+    """Print a new key, and the lines of the configuration that know it."""
+    from driftsurf.service.extra import require_service
+
+    require_service()
+    from driftsurf.service.http.security import new_key
+
+    key, secret = new_key(name, ("predict", "learn"))
+    key.check()
+    say("The key, which is shown only now; a client sends it as Authorization: Bearer KEY")
+    say(f"    {secret}")
+    say("Lines for serve.toml, with the scopes that the client needs (predict, learn, read, operate, admin):")
+    for line in ("[[keys]]", f'name = "{key.name}"', f'sha256 = "{key.sha256}"', 'scopes = ["predict", "learn"]'):
+        say(f"    {line}")

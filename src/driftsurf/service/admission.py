@@ -1,0 +1,252 @@
+"""The way into the log of a served model: everything is checked first, so that a record in the log can be applied."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from driftsurf.core.options import choice
+from driftsurf.core.targets import ClassTargets, RegressionTargets
+from driftsurf.data.log.log import Log
+from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, block_of, encode
+from driftsurf.data.tables import Table
+from driftsurf.data.target import Task
+from driftsurf.errors import InputError, LabelError, OptionError, ShapeError
+from driftsurf.service.blueprint import Blueprint
+from driftsurf.service.columns import conform, find_columns
+from driftsurf.service.committer import Committer
+from driftsurf.service.contract import ORDERS, Order, Receipt, Request
+from driftsurf.service.request_keys import KnownRequest, RequestKeys
+
+__all__ = ["Admission", "Admitted"]
+
+LONGEST_ID = 500
+LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A record that is in the log."""
+
+    position: int
+    count: int
+    time: float
+    repeated: bool = False
+
+    def receipt(self) -> Receipt:
+        """Return the acknowledgement, once the record is on the storage device."""
+        return Receipt(self.position, self.count, self.time, repeated=self.repeated)
+
+
+class Admission:
+    """Checks rows, labels and orders, and appends them to the log.
+
+    What is known (columns, classes, keys) is ahead of the model, which follows the log: it is what the model will know
+    once it has applied all records so far.
+
+    Parameters
+    ----------
+    blueprint
+        Settings of the model.
+    log, committer
+        Where records go, and who makes them durable.
+    clock
+        Returns the seconds since 1970.
+    """
+
+    def __init__(self, blueprint: Blueprint, log: Log, committer: Committer, clock: Callable[[], float]) -> None:
+        self.blueprint = blueprint
+        self.log = log
+        self.committer = committer
+        self.clock = clock
+        self.columns: tuple[ColumnKind, ...] = blueprint.columns
+        self.task: Task | None = blueprint.task
+        self.targets: ClassTargets | RegressionTargets | None = None
+        self.keys: RequestKeys = RequestKeys(1)
+        self.time: float = 0.0
+        self.rows: int = 0
+        self.bytes: int = 0
+        """Rows and labels that were logged, and the bytes of their records."""
+        self.lock: Any = threading.RLock()
+
+    def begin(
+        self,
+        columns: tuple[ColumnKind, ...],
+        task: Task | None,
+        targets: ClassTargets | RegressionTargets | None,
+        keys: RequestKeys,
+        time: float,
+    ) -> None:
+        """Go on from what the model knows once it has applied the whole log."""
+        with self.lock:
+            self.columns, self.task, self.targets, self.keys, self.time = columns, task, targets, keys.copy(), time
+
+    # ------------------------------------------------------------------------ records
+
+    def rows_with_ids(
+        self, block: RowBlock, ids: Sequence[str], version: int, labels: Any, request: Request
+    ) -> Admitted:
+        """Log rows that were predicted."""
+        record = self._record(
+            Kinds.ROWS, block.count, request, rows=block, ids=tuple(ids), version=version, labels=labels
+        )
+        if not request.key:
+            return self._append(record)
+        with self.lock:
+            return self._append(record)
+
+    def learn(self, table: Table, labels: Any, request: Request) -> Admitted:
+        """Log rows with their labels."""
+        with self.lock:
+            table = self.checked(table)
+            known = self.keys.find(request, Kinds.LEARN)
+            if known is not None:
+                return _repeated(known)
+            targets, codes = self._read(labels, len(table))
+            canonical = targets.decode(codes)
+            record = self._record(
+                Kinds.LEARN, len(table), request, rows=block_of(table, self.columns), labels=canonical
+            )
+            return self._with_targets(record, targets)
+
+    def label(self, labels: Mapping[str, Any], request: Request) -> Admitted:
+        """Log labels by id."""
+        if not labels:
+            raise ShapeError("there are no labels; send at least one")
+        ids = tuple(labels)
+        check_ids(ids, len(ids))
+        with self.lock:
+            known = self.keys.find(request, Kinds.LABELS)
+            if known is not None:
+                return _repeated(known)
+            targets, codes = self._read(list(labels.values()), len(ids))
+            record = self._record(Kinds.LABELS, len(ids), request, ids=ids, labels=targets.decode(codes))
+            return self._with_targets(record, targets)
+
+    def order(self, order: Order, request: Request, logged: Callable[[Admitted], object]) -> Admitted:
+        """Log an order; ``logged`` is called before another record can follow, unless the request is a repeated one."""
+        content: dict[str, Any] = {"kind": order.kind}
+        choice("order", order.kind, ORDERS)
+        if order.kind in ("promote", "warm", "challenge", "dismiss"):
+            if (
+                not order.model
+                or len(order.model) > LONGEST_NAME
+                or not order.model.isprintable()
+                or "." in order.model
+            ):
+                raise OptionError(
+                    f"model is {order.model[:LONGEST_NAME]!r}; name a challenger by at most {LONGEST_NAME} printable "
+                    "characters without a dot"
+                )
+            content["model"] = order.model
+        if order.kind == "challenge":
+            self.blueprint.strategy(self.task or "multiclass", order.options)
+            content["options"] = dict(order.options)
+        if order.kind == "rollback":
+            content["to"] = order.to
+        if order.kind == "warm":
+            content["from"] = self.log.first
+        if request.by:
+            content["by"] = request.by
+        with self.lock:
+            known = self.keys.find(request, Kinds.ORDER)
+            if known is not None:
+                return _repeated(known)
+            admitted = self._append(self._record(Kinds.ORDER, 0, request, content=content))
+            logged(admitted)
+            return admitted
+
+    def tick(self) -> None:
+        """Log the time."""
+        self._append(self._record(Kinds.TICK, 0, Request()))
+
+    # ------------------------------------------------------------------------ checks
+
+    def checked(self, table: Table) -> Table:
+        """Return rows with the columns of the model, in order; the first rows decide the columns and log them."""
+        categorical = self.blueprint.settings.categorical
+        if not self.columns:
+            with self.lock:
+                if not self.columns:
+                    found = find_columns(table, categorical)
+                    conform(table, found, categorical)
+                    self._append(Record(kind=Kinds.COLUMNS, time=self._now(), columns=found))
+                    self.columns = found
+        return conform(table, self.columns, categorical)
+
+    def _read(self, labels: Any, count: int) -> tuple[Any, Any]:
+        """Return the classes with those of new labels, and the codes of the labels; LabelError if they do not fit."""
+        if self.targets is not None:
+            return self.targets.read(labels, count)
+        array = np.asarray(labels)
+        if not len(array):
+            raise LabelError("there are no labels; send one for each row")
+        return self.blueprint.targets(self.task or self.blueprint.task_of(array)).read(labels, count)
+
+    def _with_targets(self, record: Record, targets: Any) -> Admitted:
+        """Log labels; from now on their classes are known, and with the first ones what is predicted."""
+        admitted = self._append(record)
+        self.targets, self.task = targets, self.task or self.blueprint.task_of(record.labels)
+        return admitted
+
+    # ------------------------------------------------------------------------ writing
+
+    def _record(self, kind: Kinds, count: int, request: Request, **content: Any) -> Record:
+        return Record(kind=kind, time=self._now(), count=count, key=request.key, digest=request.digest, **content)
+
+    def _now(self) -> float:
+        """Return the time, which never runs backwards."""
+        self.time = now = max(self.time, self.clock())
+        return now
+
+    def _append(self, record: Record) -> Admitted:
+        payload = encode(record)
+        position = self.log.append(payload)
+        with self.lock:
+            self.rows += record.count
+            self.bytes += len(payload)
+            self.keys.add(record, position)
+        return Admitted(position, record.count, record.time)
+
+    def when_durable(self, admitted: Admitted) -> Future[Receipt]:
+        """Return a future of the acknowledgement, which ends when the record is on the storage device."""
+        future: Future[Receipt] = Future()
+
+        def done(flushed: Future[int]) -> None:
+            error = flushed.exception()
+            if not future.set_running_or_notify_cancel():
+                return
+            if error is None:
+                future.set_result(admitted.receipt())
+            else:
+                future.set_exception(error)
+
+        self.committer.when_durable(admitted.position).add_done_callback(done)
+        return future
+
+
+def _repeated(known: KnownRequest) -> Admitted:
+    return Admitted(known.position, known.size, known.time, repeated=True)
+
+
+def check_ids(ids: Sequence[Any], count: int) -> None:
+    """Raise InputError unless there is one usable id for each row, and no id twice."""
+    if len(ids) != count:
+        raise ShapeError(f"there are {len(ids)} ids for {count} rows; pass one id for each row")
+    for row, id in enumerate(ids):
+        if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
+            raise InputError(
+                f"the id of row {row} is {str(id)[:LONGEST_ID]!r}; ids are text of 1 to {LONGEST_ID} characters",
+                row=row,
+                column="id",
+                value=id,
+            )
+    if len(set(ids)) < count:
+        seen: set[str] = set()
+        row = next(place for place, id in enumerate(ids) if id in seen or seen.add(id))  # type: ignore[func-returns-value]
+        raise InputError(f"the id {ids[row]!r} occurs twice; send each row once", row=row, column="id", value=ids[row])

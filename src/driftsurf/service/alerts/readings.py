@@ -1,0 +1,96 @@
+"""Readings of served models, as the rules of alerts need them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from driftsurf.service.alerts.rules import Change, Reading
+from driftsurf.service.contract import Event, ModelStatus, Served
+
+__all__ = ["ModelReadings", "changes_of", "reading_of"]
+
+RECENT_ROWS = 1000
+"""Number of rows that the recent error is about, at most: how much chance is in it depends on it."""
+MOST_LINES = 10_000
+TOLD = "transition", "order"
+"""Types of lines that people are told of."""
+
+
+def changes_of(events: Iterable[Event]) -> Iterator[Change]:
+    """Yield the transitions and orders among lines of a journal, in words."""
+    for event in events:
+        if event.record.get("type") in TOLD:
+            yield Change(event.line, str(event.record.get("text", "")))
+
+
+def reading_of(
+    status: ModelStatus, changes: Iterable[Change] = (), *, now: float, rows: int = 0, refused: int = 0
+) -> Reading:
+    """Return a reading of a model from its state.
+
+    The error of a classification is a share of rows, so that chance moves it by ``sqrt(p (1 - p) / n)``; for a
+    regression, a tenth of the usual error stands for the noise.
+    """
+    usual = status.usual_error
+    chance = math.sqrt(max(usual * (1.0 - usual), 0.0) / RECENT_ROWS)
+    noise = 0.1 * usual if status.task == "regression" else chance
+    waiting = status.labels.waiting > 0 and status.last_label is not None
+    return Reading(
+        model=status.name,
+        time=now,
+        changes=list(changes),
+        error=status.error,
+        usual_error=usual,
+        error_noise=noise,
+        trivial_error=status.trivial_error,
+        trivial_rule="mean" if status.task == "regression" else "majority",
+        label_age=now - (status.last_label or now) if waiting else math.nan,
+        lag_rows=status.lag_rows,
+        rows=rows,
+        refused_rows=refused,
+        disk_free=status.free_bytes,
+        challengers={one.name: (one.low, one.high) for one in status.challengers if not one.failed},
+        failure=status.failure if status.phase == "failed" else "",
+    )
+
+
+class ModelReadings:
+    """Reads all models of a service whenever it is called.
+
+    Parameters
+    ----------
+    models
+        The models by name.
+    counts
+        Returns how many rows of a model were taken and refused since the service began.
+    clock
+        Returns the time in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, Served],
+        counts: Callable[[str], tuple[int, int]] = lambda name: (0, 0),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.models = models
+        self.counts = counts
+        self.clock = clock
+        self._lines: dict[str, int] = {}
+
+    def __call__(self) -> Iterator[Reading]:
+        """Yield a reading of each model as it is now."""
+        for name, served in self.models.items():
+            rows, refused = self.counts(name)
+            status = served.status()
+            yield reading_of(status, self._changes(name, served), now=self.clock(), rows=rows, refused=refused)
+
+    def _changes(self, name: str, served: Served) -> list[Change]:
+        """Return the changes since the last reading; the first time, those of the whole journal as it is kept."""
+        found = list[Change]()
+        while events := served.journal(self._lines.get(name, 0), MOST_LINES):
+            found += changes_of(events)
+            self._lines[name] = events[-1].line
+        return found

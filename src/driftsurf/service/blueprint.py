@@ -1,0 +1,237 @@
+"""How the parts of a served model are made from its settings: strategies, sessions, targets and the plan of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from driftsurf.core.contracts import Strategy
+from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
+from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.frame_encoder import FrameEncoder
+from driftsurf.data.log.records import ColumnKind
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.target import Target, Task
+from driftsurf.errors import LabelError, Message, Option, OptionError
+from driftsurf.evaluation.columns import ColumnMoves
+from driftsurf.evaluation.scores import ScoreRecorder
+from driftsurf.evaluation.scoring import TraceRecorder
+from driftsurf.evaluation.trace import open_labels
+from driftsurf.runs.folder import COLUMNS, SCORES
+from driftsurf.runs.plan import RunPlan
+from driftsurf.runs.predictions import LabelType
+from driftsurf.runs.rolled import Rotation
+from driftsurf.runs.start import FinishedRun
+from driftsurf.service.fold import Fold
+from driftsurf.service.settings import ModelSettings
+from driftsurf.session.default_model import choose_model
+from driftsurf.session.model_names import make_strategy, require_exact_state
+from driftsurf.session.session import Session
+
+__all__ = ["CHALLENGER_OPTIONS", "Blueprint"]
+
+GUARD = 2.0
+"""Factor of the guard against rows that are much larger than usual."""
+CHALLENGER_OPTIONS = ("model", "learner", "parameters", "seed")
+MOST_CLASSES = 50
+"""Classes that the trace counts one by one from the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """What the trace says about the model."""
+
+    name: str
+    classes: tuple[Any, ...]
+    drifts: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Leading:
+    """The session of the leading model, whichever it is, for the files beside the trace."""
+
+    fold: Fold
+
+    def read(self, X: Any) -> Any:
+        return self.fold.leading().read(X)
+
+    @property
+    def targets(self) -> Any:
+        return self.fold.leading().targets
+
+    @property
+    def schema(self) -> Any:
+        return self.fold.leading().schema
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """Makes the parts of a served model.
+
+    Parameters
+    ----------
+    name
+        Name of the model.
+    settings
+        What is served.
+    start
+        The finished run whose model it begins with; None for a fresh one.
+    """
+
+    name: str
+    settings: ModelSettings
+    start: FinishedRun | None = None
+
+    @classmethod
+    def of(cls, name: str, settings: ModelSettings, start: FinishedRun | None) -> Blueprint:
+        """Return the blueprint, with the settings of the finished run where none are given."""
+        if start is not None:
+            settings = _inherited(settings, start)
+        settings.check()
+        return cls(name, settings, start)
+
+    @property
+    def model(self) -> str:
+        """Name of the leading model at the beginning."""
+        asked = self.settings
+        return asked.model or choose_model(asked.learner, asked.parameters).name
+
+    @property
+    def task(self) -> Task | None:
+        """What is predicted, if it is known before the first label."""
+        if self.start is not None:
+            return Target.from_json(self.start.about["decided"]["target"]).task
+        return None if self.settings.task == "auto" else self.settings.task
+
+    def task_of(self, labels: Any) -> Task:
+        """Return the task that the first labels decide; LabelError for numbers, which may be classes or amounts."""
+        if labels.dtype.kind in "Ub":
+            return "multiclass"
+        raise LabelError(
+            f"the first labels are numbers ({labels[:1].tolist()[0]!r}), which may be classes or amounts; say it with ",
+            Option("task"),
+            ": binary, multiclass or regression",
+        )
+
+    @property
+    def columns(self) -> tuple[ColumnKind, ...]:
+        """The columns, if they are known before the first rows."""
+        if self.start is not None:
+            encoder = self.start.frames.encoder
+            return tuple(ColumnKind(one.name, one.kind) for one in encoder.layout.columns)
+        return tuple(ColumnKind(name, kind) for name, kind in self.settings.columns.items())
+
+    def strategy(self, task: Task, options: Mapping[str, Any] | None = None) -> Strategy:
+        """Return the strategy of the leading model, or of a challenger with these options."""
+        asked = self.settings
+        model, learner, parameters, seed = self.model, asked.learner, asked.parameters, asked.seed
+        if options is not None:
+            unknown = [name for name in options if name not in CHALLENGER_OPTIONS]
+            if unknown:
+                raise OptionError(
+                    f"a challenger has no option {unknown[0]!r}; choices: {', '.join(CHALLENGER_OPTIONS)}"
+                )
+            learner, parameters = options.get("learner"), options.get("parameters", {})
+            model = options.get("model") or choose_model(learner, parameters).name
+            seed = options.get("seed", seed)
+        strategy = make_strategy(model, learner, task, parameters, seed=seed)
+        why = Message("so a served model cannot recover it after a crash; choose another ", Option("learner"))
+        require_exact_state(strategy, model, learner, task, why)
+        return strategy
+
+    def targets(self, task: Task) -> ClassTargets | RegressionTargets:
+        """Return the classes that are known before the first label."""
+        can = self.strategy(task).learner.capabilities
+        known = self.settings.classes or None
+        if self.start is not None and not can.regression:
+            limit = None if "multiclass" in can.tasks else 2
+            return ClassTargets(tuple(self.start.classes), limit=limit)
+        return targets_of(can, known)
+
+    def session(self, name: str, task: Task, fold: Fold, options: Mapping[str, Any] | None = None) -> Session:
+        """Return a session that has learned nothing: that of the leading model, or of a challenger with options."""
+        closed = self.settings.classes or None
+        return Session(
+            self.strategy(task, options),
+            classes=None if task == "regression" else closed,
+            guard=GUARD,
+            owner=name,
+            categories=lambda: fold.encoder.categories(),
+        )
+
+    def encoder(self, task: Task) -> TableEncoder:
+        """Return the encoder: that of the finished run, or one that the first rows are to fit."""
+        if self.start is not None:
+            return self.start.frames.encoder
+        sparse = self.strategy(task).learner.capabilities.sparse
+        return TableEncoder(categorical=self.settings.categorical, sparse="auto" if sparse else False)
+
+    def plan(self, fold: Fold, models: Mapping[str, Session], labels: Sequence[Any], rotation: Rotation) -> RunPlan:
+        """Return the plan of the run. ``labels`` are the classes known when the model began."""
+        leading: Any = _Leading(fold)
+        regression = fold.task == "regression"
+        classes = () if regression else open_labels(sorted(labels)[:MOST_CLASSES])
+        warmup = 0 if self.start is not None else 1
+        described = _Description(self.name, classes)
+        return RunPlan(
+            name=self.name,
+            source=fold,
+            models=models,
+            recorder=TraceRecorder(described, self.settings.batch_size, warmup, time=lambda: _iso(fold.joiner.time)),
+            about=self._about(fold, labels),
+            label_type=_label_type(fold.task, labels),
+            sidecars={
+                COLUMNS: ColumnMoves(
+                    leading,
+                    names=lambda: fold.encoder.feature_names(),
+                    calendar=lambda: fold.encoder.calendar_columns(),
+                ),
+                SCORES: ScoreRecorder(lambda: leading.targets.labels, warmup),
+            },
+            every=1,
+            rotation=rotation,
+            has_ids=True,
+            continues=self.start is not None,
+            frames=lambda: FrameEncoder(fold.encoder, (self.settings.label,), ReadingOptions()),
+        )
+
+    def _about(self, fold: Fold, labels: Sequence[Any]) -> str:
+        """Return what is served as JSON, which every checkpoint holds."""
+        target = Target(self.settings.label or "label", fold.task)
+        decided = {
+            "target": target.to_json(),
+            "classes": sorted(labels)[:MOST_CLASSES],
+            "label_type": _label_type(fold.task, labels),
+            "time": None,
+        }
+        about = {"source": self.name, **json.loads(self.settings.to_json()), "model": self.model, "decided": decided}
+        return json.dumps(about | {"columns": [list(one) for one in fold.columns]}, indent=2) + "\n"
+
+
+def _inherited(settings: ModelSettings, start: FinishedRun) -> ModelSettings:
+    """Return settings with those of a finished run, which decide what is served."""
+    about = start.about
+    given: dict[str, Any] = {
+        "model": settings.model or about.get("model"),
+        "learner": settings.learner or about.get("learner"),
+        "parameters": {**about.get("parameters", {}), **settings.parameters},
+        "label": settings.label or Target.from_json(about["decided"]["target"]).column,
+        "categorical": tuple(start.frames.encoder.categorical),
+        "columns": {},
+    }
+    return replace(settings, **given)
+
+
+def _label_type(task: Task, labels: Sequence[Any]) -> LabelType:
+    if task == "regression":
+        return "value"
+    first = next(iter(labels), 0)
+    return "boolean" if isinstance(first, bool) else "text" if isinstance(first, str) else "integer"
+
+
+def _iso(time: float) -> str:
+    """Return a time in UTC, as traces write it."""
+    return datetime.fromtimestamp(time, UTC).replace(tzinfo=None).isoformat(timespec="seconds")

@@ -1,0 +1,184 @@
+"""What a served model keeps besides its sessions: encoding, waiting rows, request keys, challengers, restore points."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from driftsurf.core.contracts import IncrementalState, State
+from driftsurf.core.fields import Fields, Json, Whole
+from driftsurf.core.state import nest, pick
+from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.log.records import ColumnKind, Record, read_rows
+from driftsurf.data.source import Position
+from driftsurf.data.target import Task
+from driftsurf.service.contest import Contest
+from driftsurf.service.joining import Joiner, StepRows
+from driftsurf.service.request_keys import RequestKeys
+from driftsurf.session.session import Session
+
+__all__ = ["AnswerErrors", "Challenger", "Fold", "SavedPoint", "saved_order"]
+
+RECENT_STEPS = 50
+"""Steps over which the status reports the error of the answers."""
+
+
+@dataclass(slots=True)
+class Challenger:
+    """How a challenger was made, and whether it still learns."""
+
+    options: dict[str, Any] = field(default_factory=dict)
+    failed: str = ""
+
+
+class SavedPoint(NamedTuple):
+    """A checkpoint to which the leading model can return."""
+
+    number: int
+    position: int
+    version: int
+    time: float
+
+
+@dataclass(slots=True)
+class AnswerErrors:
+    """Errors of the answers of the last steps and of all steps, and those of the trivial rule."""
+
+    last: list[tuple[int, float, float]] = field(default_factory=list)
+    """Rows, error and trivial error of each of the last steps; replaced, so that another thread can read it."""
+    rows: int = 0
+    total: float = 0.0
+    """Number of all rows, and the sum of their errors."""
+
+    def add(self, rows: int, error: float, trivial: float) -> None:
+        """Add a step."""
+        self.last = [*self.last, (rows, error, trivial)][-RECENT_STEPS:]
+        self.rows, self.total = self.rows + rows, self.total + rows * error
+
+    def figures(self) -> tuple[float, float, float]:
+        """Return the error over the last steps, that over all steps, and that of the trivial rule; NaN without any."""
+        last = self.last
+        rows = sum(one[0] for one in last)
+        if not rows:
+            return math.nan, math.nan, math.nan
+        own, trivial = (sum(one[0] * one[place] for one in last) / rows for place in (1, 2))
+        return own, self.total / self.rows, trivial
+
+
+@dataclass(slots=True)
+class Fold:
+    """Everything besides the sessions that follows from the log, as a source whose rows are pushed.
+
+    ``labels``, ``skipped`` and ``batches`` are those of a source that has nothing to be pulled.
+    """
+
+    columns: tuple[ColumnKind, ...]
+    task: Task
+    encoder: TableEncoder
+    joiner: Joiner
+    keys: RequestKeys
+    contest: Contest = field(default_factory=Contest)
+    errors: AnswerErrors = field(default_factory=AnswerErrors)
+    challengers: dict[str, Challenger] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+    """Names of the models, the leading one first."""
+    points: list[SavedPoint] = field(default_factory=list)
+    lines: int = 0
+    """Number of lines of the journal at the last checkpoint."""
+    leading: Callable[[], Session] = lambda: None  # type: ignore[return-value,assignment]
+    """Returns the session of the leading model; set by its run."""
+    labels: tuple[Any, ...] = ()
+    skipped: int = 0
+
+    def take(self, records: Sequence[Record]) -> Iterator[StepRows]:
+        """Apply records of rows, labels and ticks, and yield the time steps that they complete."""
+        blocks = [record.rows for record in records if record.rows is not None]
+        X = self.encoder.transform(read_rows(blocks, self.columns)) if blocks else None
+        return self.joiner.take(records, X)
+
+    def batches(self, position: Position = None) -> Iterator[tuple[Any, Any, Position]]:
+        """Yield nothing."""
+        return iter(())
+
+    def bad_rows(self) -> str:
+        """Return "": bad rows are refused before they are logged."""
+        return ""
+
+    def state(self) -> IncrementalState:
+        """Return everything, for a checkpoint."""
+        state: IncrementalState = {
+            "challengers": json.dumps({name: asdict(one) for name, one in self.challengers.items()}),
+            "order": json.dumps(self.order),
+            "points": json.dumps(self.points),
+            "lines": self.lines,
+            "errors": json.dumps(asdict(self.errors)),
+        }
+        state |= nest("encoder", self.encoder.state())
+        parts: dict[str, Mapping[str, Any]] = {
+            "joiner": self.joiner.state(),
+            "keys": self.keys.state(),
+            "contest": self.contest.state(),
+        }
+        for name, part in parts.items():
+            state |= nest(name, part)
+        return state
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` returned."""
+        known = FIELDS.read(state)
+        self.challengers, self.order, self.points, self.lines, self.errors = (
+            known[name] for name in ("challengers", "order", "points", "lines", "errors")
+        )
+        self.encoder = TableEncoder.from_state(pick("encoder", state))
+        self.joiner.restore(pick("joiner", state))
+        self.keys.restore(pick("keys", state))
+        self.contest.restore(pick("contest", state))
+
+
+def _read_challengers(saved: Any) -> dict[str, Challenger]:
+    """Return saved challengers; ValueError or TypeError if they are not valid."""
+    return {name: Challenger(dict(one["options"]), str(one["failed"])) for name, one in saved.items()}
+
+
+def _read_points(saved: Any) -> list[SavedPoint]:
+    """Return saved restore points; ValueError or TypeError if they are not valid."""
+    points = [SavedPoint(*point) for point in saved]
+    if not all(type(one.number) is int and type(one.position) is int for one in points):
+        raise ValueError("must be checkpoints and positions")
+    return points
+
+
+def _read_errors(saved: Any) -> AnswerErrors:
+    """Return saved errors; ValueError or TypeError if they are not valid."""
+    last = [(int(rows), float(error), float(trivial)) for rows, error, trivial in saved["last"]]
+    return AnswerErrors(last, int(saved["rows"]), float(saved["total"]))
+
+
+def _read_order(saved: Any) -> list[str]:
+    """Return saved names of models; ValueError if they are not valid."""
+    if not (isinstance(saved, list) and saved and all(isinstance(name, str) for name in saved)):
+        raise ValueError("must be names of models")
+    return saved
+
+
+FIELDS = Fields(
+    {
+        "challengers": Json(_read_challengers),
+        "order": Json(_read_order),
+        "points": Json(_read_points),
+        "lines": Whole(),
+        "errors": Json(_read_errors),
+    },
+    parts=["encoder", "joiner", "keys", "contest"],
+)
+"""Saved entries besides the models; the parts declare their own."""
+
+
+def saved_order(state: State) -> tuple[list[str], dict[str, Challenger]]:
+    """Return the names of the models in a checkpoint, the leading one first, and its challengers."""
+    part = pick("source", state)
+    known = Fields({name: FIELDS.entries[name] for name in ("challengers", "order")}).take(part)[0]
+    return known["order"], known["challengers"]

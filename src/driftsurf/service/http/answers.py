@@ -1,0 +1,142 @@
+"""Types of the answers in JSON, from which the OpenAPI document is made, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from driftsurf.service.contract import ModelStatus
+from driftsurf.service.wire.format import Fault
+
+__all__ = ["BadRow", "ModelInfo", "Models", "OrderAnswer", "Predictions", "Taken", "bad_rows", "model_info"]
+
+
+class BadRow(msgspec.Struct):
+    """A row that was skipped."""
+
+    row: int
+    """Number of the row in the request, from 0."""
+    column: str | None
+    value: str
+    problem: str
+    remedy: str
+
+
+class Predictions(msgspec.Struct, omit_defaults=True):
+    """Predictions in the order of the rows that were taken."""
+
+    model: str
+    version: int
+    """Number of time steps that the model had learned; 0 if it has learned nothing and predicts nothing."""
+    predictions: list[Any]
+    probabilities: list[float | None] | dict[str, list[float]] | None = None
+    """Probability of each prediction, or of each class with ``probabilities=all``; absent if the model has none."""
+    ids: list[str] | None = None
+    position: int | None = None
+    """Number of the record with these rows; absent for rows without ids, which are not kept."""
+    repeated: bool = False
+    """Whether the same request was answered before, under the same idempotency key."""
+    skipped: int = 0
+    bad_rows: list[BadRow] | None = None
+
+
+class Taken(msgspec.Struct, omit_defaults=True):
+    """Acknowledgement: the rows or labels are on the storage device and will be learned exactly once."""
+
+    model: str
+    count: int
+    position: int
+    """Number of the last record; the model has learned it when ``applied`` is above it."""
+    durability: str
+    repeated: bool = False
+    parts: int = 1
+    """Number of records of a streamed body."""
+    skipped: int = 0
+    bad_rows: list[BadRow] | None = None
+
+
+class OrderAnswer(msgspec.Struct):
+    """The outcome of an order."""
+
+    model: str
+    order: str
+    done: bool
+    reason: str
+    """Short code of why it was refused; empty if it was carried out."""
+    text: str
+    position: int
+    line: int
+    """Line of the journal with the outcome."""
+
+
+class ModelInfo(msgspec.Struct, kw_only=True):
+    """A served model at one moment."""
+
+    name: str
+    phase: str
+    """recovering, ready, failed, closing or closed."""
+    failure: str
+    model: str
+    task: str | None
+    label: str
+    id: str
+    """Column of ids, by which late labels find their rows."""
+    version: int
+    pinned: bool
+    applied: int
+    logged: int
+    durable: int
+    lag_rows: int
+    lag_seconds: float
+    log_bytes: int
+    free_bytes: int
+    checkpoint: int
+    rows: int
+    labels: dict[str, Any]
+    early: int
+    last_label: float | None
+    error: float | None
+    usual_error: float | None
+    trivial_error: float | None
+    restore_points: list[dict[str, Any]]
+    challengers: list[dict[str, Any]]
+    columns: list[dict[str, str]]
+    classes: list[Any]
+
+
+class Models(msgspec.Struct):
+    """All models that the key may read."""
+
+    models: list[ModelInfo]
+    operable: list[str] = []
+    """Names of those that the key may give orders to."""
+
+
+def bad_rows(faults: tuple[Fault, ...]) -> list[BadRow] | None:
+    """Return skipped rows as an answer lists them."""
+    return [BadRow(*fault) for fault in faults] or None
+
+
+def model_info(status: ModelStatus, columns: list[dict[str, str]], classes: list[Any], id: str) -> ModelInfo:
+    """Return the state of a model as plain values; numbers that are not known yet are null in JSON."""
+    values = {name: getattr(status, name) for name in _SAME}
+    return ModelInfo(
+        **values,
+        id=id,
+        labels={**_plain(status.labels), "waiting": status.labels.waiting},
+        restore_points=[_plain(one) for one in status.restore_points],
+        challengers=[_plain(one) for one in status.challengers],
+        columns=columns,
+        classes=classes,
+    )
+
+
+_OWN = "id", "labels", "restore_points", "challengers", "columns", "classes"
+_SAME = tuple(name for name in ModelInfo.__struct_fields__ if name not in _OWN)
+"""Entries that are those of the status."""
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
+    return found

@@ -1,0 +1,277 @@
+"""The ASGI application: finds the endpoint, checks who asks, answers, and turns errors into problem details."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from driftsurf import __version__
+from driftsurf.core.input import listed
+from driftsurf.errors import DriftsurfError, InputError
+from driftsurf.service.contract import Served
+from driftsurf.service.http import metrics as metrics_text
+from driftsurf.service.http.answers import Models
+from driftsurf.service.http.entry import Entry
+from driftsurf.service.http.events import EventStreams
+from driftsurf.service.http.formats import ModelFormats
+from driftsurf.service.http.infer import ServerMetadata
+from driftsurf.service.http.limits import InFlight, Limits
+from driftsurf.service.http.openapi import openapi
+from driftsurf.service.http.problems import HttpProblem
+from driftsurf.service.http.reading import info
+from driftsurf.service.http.request import ClientGoneError, HttpRequest, Receive, Scope, Send
+from driftsurf.service.http.responses import Response, json_response, problem_response, send_response, text_response
+from driftsurf.service.http.routes import EVENTS, MODEL_ROUTES, V2_ROUTES, ModelRoute
+from driftsurf.service.http.security import ApiKey, Gate
+from driftsurf.visible import visible
+
+__all__ = ["App", "Page"]
+
+log: logging.Logger = logging.getLogger("driftsurf.service")
+READER_THREADS = 4
+"""Threads for slow scorers, large bodies, and files."""
+Page = Callable[["App", HttpRequest], Awaitable[Response]]
+"""Answers a request that is no part of the API, such as the live page at /."""
+
+
+class _Login(msgspec.Struct, forbid_unknown_fields=True):
+    key: str
+
+
+class App:
+    """ASGI application that serves models.
+
+    Parameters
+    ----------
+    models
+        The models, with how the rows of each are read.
+    keys
+        Keys of clients; without any everybody who reaches the service may do everything.
+    limits
+        Limits of requests.
+    pages
+        Further addresses, such as "/", with what answers them.
+    """
+
+    def __init__(
+        self,
+        models: Iterable[tuple[Served, ModelFormats]],
+        keys: Iterable[ApiKey] = (),
+        limits: Limits | None = None,
+        pages: Mapping[str, Page] | None = None,
+    ) -> None:
+        self.limits: Limits = Limits() if limits is None else limits
+        self.readers: ThreadPoolExecutor = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
+        self.entries: dict[str, Entry] = {
+            served.name: Entry(served, formats, self.readers) for served, formats in models
+        }
+        self.gate: Gate = Gate(tuple(keys))
+        self.flight: InFlight = InFlight(self.limits.flight_bytes)
+        self.metrics: metrics_text.ServiceMetrics = metrics_text.ServiceMetrics()
+        self.events: EventStreams = EventStreams(self.limits.event_clients)
+        self.pages: dict[str, Page] = dict(pages or {})
+        self.connections: Callable[[], int] = lambda: 0
+        """Returns the number of open connections; the server replaces it."""
+        self.alerts: Callable[[], dict[str, Any]] = lambda: {"active": [], "channels": {}, "dropped": 0}
+        """Returns active alerts and the state of their channels; the service replaces it."""
+        self.closing: bool = False
+        self._openapi: bytes | None = None
+
+    def change(self, keys: Iterable[ApiKey], limits: Limits) -> None:
+        """Use other keys and limits from now on."""
+        self.gate.replace(tuple(keys))
+        self.limits = limits
+        self.flight.most, self.events.most = limits.flight_bytes, limits.event_clients
+
+    def close(self) -> None:
+        """Tell probes that the service ends, and end event streams; models are closed by who opened them."""
+        self.closing = True
+        self.events.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        began = time.perf_counter()
+        request = HttpRequest(scope, receive, send, self.limits, self.flight)
+        endpoint, status = "other", 500
+        try:
+            endpoint, respond = self._found(request)
+            response = await respond
+            if response is not None:
+                status = response.status
+                await send_response(send, response)
+            else:
+                status = 200
+        except ClientGoneError:
+            status = 499
+        except DriftsurfError as error:
+            status = await self._refuse(send, problem_response(error))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            log.exception("%s %s failed", visible(request.method), visible(request.path))
+            status = await self._refuse(send, problem_response(error))
+        finally:
+            request.release()
+            self.metrics.count(endpoint, status, time.perf_counter() - began)
+
+    async def _refuse(self, send: Send, response: Response) -> int:
+        await send_response(send, response)
+        return response.status
+
+    # -------------------------------------------------------------------- routing
+
+    def _found(self, request: HttpRequest) -> tuple[str, Awaitable[Response | None]]:
+        """Return the name of an endpoint and its answer; HttpProblem if there is none, or it is not allowed."""
+        path = request.path
+        if path.startswith(("/v1/models/", "/v2/models/")):
+            return self._model(request, path.split("/"))
+        public = _PUBLIC.get(path)
+        if public is not None:
+            _require_method(request, "GET")
+            return path[1:], public(self, request)
+        if path in ("/v1/login", "/v1/logout"):
+            _require_method(request, "POST")
+            return path[4:], (self._log_in if path == "/v1/login" else self._log_out)(request)
+        page = self.pages.get(path)
+        if page is not None:
+            _require_method(request, "GET")
+            return "page", page(self, request)
+        request.caller = self.gate.admit(request.headers, request.method)
+        if path in _KEYED:
+            _require_method(request, "GET")
+            return path.rpartition("/")[2], _KEYED[path](self, request)
+        raise HttpProblem("not-found", f"there is nothing at {path[:200]!r}; /openapi.json lists all addresses")
+
+    def _model(self, request: HttpRequest, parts: list[str]) -> tuple[str, Awaitable[Response | None]]:
+        request.caller = self.gate.admit(request.headers, request.method)
+        name, rest = parts[3], "/".join(parts[4:])
+        if parts[1] == "v2" and rest == "ready":
+            return "v2-ready", self._model_ready(request, name)
+        routes = MODEL_ROUTES if parts[1] == "v1" else V2_ROUTES
+        route = routes.get(rest)
+        if route is None:
+            choices = ", ".join(one for one in routes if one)
+            raise HttpProblem("not-found", f"a model has no {rest[:100]!r}; choices: {choices}")
+        entry = self._entry(request, name, route)
+        _require_method(request, route.method)
+        label = f"{parts[1]}-{rest}" if parts[1] == "v2" else rest or "model"
+        if rest == EVENTS:
+            return label, self._events(entry, request)
+        assert route.endpoint is not None
+        return label, self._counted(entry, route.endpoint(entry, request))
+
+    def _entry(self, request: HttpRequest, name: str, route: ModelRoute) -> Entry:
+        """Return a model; one that the key must not see is as unknown as one that does not exist."""
+        entry = self.entries.get(name)
+        if entry is None or not request.caller.sees(name):
+            names = [one for one in self.entries if request.caller.sees(one)]
+            raise HttpProblem("not-found", f"there is no model {name[:100]!r}; models: {listed(names)}")
+        request.caller.require(route.scope, name)
+        return entry
+
+    async def _counted(self, entry: Entry, answer: Awaitable[Response]) -> Response:
+        try:
+            return await answer
+        except InputError:
+            entry.count("refused", 1)
+            raise
+
+    async def _events(self, entry: Entry, request: HttpRequest) -> None:
+        await self.events.send(entry, request)
+
+    # -------------------------------------------------------------------- the service
+
+    async def _models(self, request: HttpRequest) -> Response:
+        shown = [entry for name, entry in self.entries.items() if request.caller.allows("read", name)]
+        operable = [name for name in self.entries if request.caller.allows("operate", name)]
+        return json_response(Models([info(entry) for entry in shown], operable))
+
+    async def _alerts(self, request: HttpRequest) -> Response:
+        found = self.alerts()
+        active = [one for one in found["active"] if request.caller.allows("read", one["model"])]
+        return json_response({**found, "active": active})
+
+    async def _metrics(self, request: HttpRequest) -> Response:
+        request.caller.require("read", None)
+        gauges = {
+            "connections": ("Open connections.", float(self.connections())),
+            "event_clients": ("Readers of event streams.", float(self.events.readers)),
+            "body_bytes_in_flight": ("Bytes of bodies in memory.", float(self.flight.bytes)),
+        }
+        return text_response(self.metrics.text(self.entries.values(), gauges), metrics_text.CONTENT_TYPE)
+
+    async def _describe(self, request: HttpRequest) -> Response:
+        if self._openapi is None:
+            self._openapi = msgspec.json.encode(openapi())
+        return Response(self._openapi)
+
+    async def _alive(self, request: HttpRequest) -> Response:
+        return json_response({"alive": True})
+
+    async def _ready(self, request: HttpRequest) -> Response:
+        phases = {name: entry.served.status().phase for name, entry in self.entries.items()}
+        ready = not self.closing and all(phase == "ready" for phase in phases.values())
+        # Probes have no key, so names of models are not shown where keys are needed.
+        shown = {} if self.gate.keys else {"models": phases}
+        return json_response({"ready": ready, **shown}, 200 if ready else 503)
+
+    async def _model_ready(self, request: HttpRequest, name: str) -> Response:
+        entry = self._entry(request, name, V2_ROUTES["infer"])
+        ready = not self.closing and entry.served.status().ready
+        return json_response({"ready": ready}, 200 if ready else 503)
+
+    async def _server(self, request: HttpRequest) -> Response:
+        return json_response(ServerMetadata("driftsurf", __version__, []))
+
+    async def _log_in(self, request: HttpRequest) -> Response:
+        self.gate.check_origin(request.headers, request.method)
+        try:
+            key = msgspec.json.decode(await request.body(), type=_Login).key
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            raise HttpProblem("bad-input", 'pass {"key": KEY}') from None
+        if not self.gate.keys:
+            raise HttpProblem("bad-input", "this service has no keys, so nobody has to log in")
+        secure = request.scope.get("scheme") == "https" or request.headers.get("x-forwarded-proto") == "https"
+        caller, cookie = self.gate.log_in(key, secure=secure)
+        assert caller.key is not None
+        about = {"name": caller.name, "scopes": caller.key.scopes, "models": caller.key.models}
+        return json_response(about, headers={"set-cookie": cookie})
+
+    async def _log_out(self, request: HttpRequest) -> Response:
+        self.gate.check_origin(request.headers, request.method)
+        return json_response({"logged_in": False}, headers={"set-cookie": self.gate.log_out(request.headers)})
+
+
+def _require_method(request: HttpRequest, method: str) -> None:
+    allowed = ("GET", "HEAD") if method == "GET" else (method,)
+    if request.method not in allowed:
+        raise HttpProblem(
+            "no-method",
+            f"{request.path[:200]!r} has the method {method}, not {request.method[:20]!r}",
+            headers={"allow": ", ".join(allowed)},
+        )
+
+
+_PUBLIC: dict[str, Callable[[App, HttpRequest], Awaitable[Response]]] = {
+    "/openapi.json": App._describe,
+    "/healthz": App._alive,
+    "/readyz": App._ready,
+    "/v2": App._server,
+    "/v2/health/live": App._alive,
+    "/v2/health/ready": App._ready,
+}
+"""Addresses that need no key."""
+_KEYED: dict[str, Callable[[App, HttpRequest], Awaitable[Response]]] = {
+    "/v1/models": App._models,
+    "/v1/alerts": App._alerts,
+    "/metrics": App._metrics,
+}
+"""Addresses that need a key, if there are keys."""

@@ -1,0 +1,132 @@
+"""Metrics of a service in the text format of Prometheus."""
+
+from __future__ import annotations
+
+import math
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from driftsurf.runs.prometheus import family, metric_labels
+from driftsurf.service.contract import ModelStatus
+from driftsurf.service.http.entry import Entry
+
+__all__ = ["CONTENT_TYPE", "ServiceMetrics"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+BOUNDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
+"""Upper bounds of the buckets of the time of requests, in seconds."""
+
+
+@dataclass(slots=True)
+class _Times:
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    total: float = 0.0
+
+
+class ServiceMetrics:
+    """Counts requests, and shows them with the state of all models."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self.requests: Counter[tuple[str, int]] = Counter()
+        """Number of requests by endpoint and status."""
+        self._times: dict[str, _Times] = {}
+
+    def count(self, endpoint: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self.requests[endpoint, status] += 1
+        times = self._times.get(endpoint)
+        if times is None:
+            times = self._times[endpoint] = _Times()
+        times.counts[bisect_left(BOUNDS, seconds)] += 1
+        times.total += seconds
+
+    def text(self, entries: Iterable[Entry], gauges: dict[str, tuple[str, float]]) -> str:
+        """Return all metrics; ``gauges`` are those of the process, with what they mean."""
+        kept = list(entries)
+        statuses = [(entry, entry.served.status()) for entry in kept]
+        return "".join([*self._models(statuses), *self._rows(kept), *self._requests(), *_process(gauges)])
+
+    def _models(self, statuses: list[tuple[Entry, ModelStatus]]) -> Iterator[str]:
+        now = self.clock()
+
+        def each(value: Callable[[ModelStatus], float | None]) -> dict[str, float]:
+            found = {metric_labels(status.name): value(status) for _, status in statuses}
+            return {labels: float(one) for labels, one in found.items() if one is not None and not math.isnan(one)}
+
+        for name, kind, what, value in _FAMILIES:
+            yield from family(name, kind, what, each(value))
+        ages = each(lambda status: None if status.last_label is None else max(0.0, now - status.last_label))
+        yield from family("last_label_age_seconds", "gauge", "Seconds since the last label came.", ages)
+        differences = {
+            metric_labels(status.name, challenger=one.name): one.difference
+            for _, status in statuses
+            for one in status.challengers
+            if not math.isnan(one.difference)
+        }
+        what = "Error of a challenger minus that of the model."
+        yield from family("challenger_difference", "gauge", what, differences)
+
+    def _rows(self, entries: list[Entry]) -> Iterator[str]:
+        counts = {
+            metric_labels(entry.served.name, kind=kind): float(count)
+            for entry in entries
+            for kind, count in sorted(entry.counts.items())
+        }
+        yield from family("request_rows_total", "counter", "Rows of requests, by what became of them.", counts)
+
+    def _requests(self) -> Iterator[str]:
+        values = {
+            f'{{endpoint="{endpoint}",status="{status}"}}': float(count)
+            for (endpoint, status), count in sorted(self.requests.items())
+        }
+        yield from family("http_requests_total", "counter", "Requests by endpoint and status.", values)
+        name = "driftsurf_http_request_seconds"
+        if self._times:
+            yield f"# HELP {name} Time of requests.\n# TYPE {name} histogram\n"
+        for endpoint, times in sorted(self._times.items()):
+            below = 0
+            for bound, count in zip((*BOUNDS, math.inf), times.counts, strict=True):
+                below += count
+                text = "+Inf" if bound == math.inf else f"{bound:g}"
+                yield f'{name}_bucket{{endpoint="{endpoint}",le="{text}"}} {below}\n'
+            yield f'{name}_sum{{endpoint="{endpoint}"}} {times.total:.16g}\n'
+            yield f'{name}_count{{endpoint="{endpoint}"}} {below}\n'
+
+
+def _process(gauges: dict[str, tuple[str, float]]) -> Iterator[str]:
+    for name, (what, value) in gauges.items():
+        yield from family(name, "gauge", what, {"": value})
+
+
+_FAMILIES: tuple[tuple[str, str, str, Callable[[ModelStatus], float | None]], ...] = (
+    ("ready", "gauge", "1 if the model takes rows and has applied its log, else 0.", lambda one: int(one.ready)),
+    ("failed", "gauge", "1 if the model is read-only after a failure, else 0.", lambda one: one.phase == "failed"),
+    ("error", "gauge", "Error of the answers over the last steps.", lambda one: one.error),
+    ("usual_error", "gauge", "Error of the answers over all steps.", lambda one: one.usual_error),
+    ("trivial_error", "gauge", "Error of the trivial rule over the last steps.", lambda one: one.trivial_error),
+    ("steps_total", "counter", "Steps taken.", lambda one: one.version),
+    ("rows_total", "counter", "Rows learned.", lambda one: one.rows),
+    ("pinned", "gauge", "1 if the model is pinned, else 0.", lambda one: one.pinned),
+    ("lag_rows", "gauge", "Rows and labels that are logged and not applied yet.", lambda one: one.lag_rows),
+    ("lag_seconds", "gauge", "Log time that is not applied yet.", lambda one: one.lag_seconds),
+    ("log_records_total", "counter", "Records of the log.", lambda one: one.logged),
+    ("durable_records_total", "counter", "Records that survive a power loss.", lambda one: one.durable),
+    ("log_bytes", "gauge", "Bytes of the log.", lambda one: one.log_bytes),
+    ("free_bytes", "gauge", "Free bytes of the disk.", lambda one: one.free_bytes),
+    ("predicted_rows_total", "counter", "Rows with ids that were predicted.", lambda one: one.labels.predicted),
+    ("labelled_rows_total", "counter", "Rows whose label came in time.", lambda one: one.labels.labelled),
+    ("waiting_rows", "gauge", "Rows that wait for their label.", lambda one: one.labels.waiting),
+    ("early_labels", "gauge", "Labels that wait for their row.", lambda one: one.early),
+    ("expired_rows_total", "counter", "Rows that were dropped without a label.", lambda one: one.labels.expired),
+    (
+        "last_label_timestamp_seconds",
+        "gauge",
+        "When the last label came, in seconds since 1970.",
+        lambda one: one.last_label,
+    ),
+)
+"""Name, type, meaning and value of the metrics of a model."""

@@ -1,0 +1,114 @@
+"""Large bodies of lines of JSON, CSV or Arrow, cut into parts between two rows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from driftsurf.errors import InputError
+from driftsurf.service.http.formats import Format
+from driftsurf.service.http.problems import HttpProblem
+from driftsurf.service.http.request import ClientGoneError, HttpRequest
+from driftsurf.service.wire.arrow_rows import BATCH, messages
+
+__all__ = ["PartReader", "is_streamed"]
+
+
+def is_streamed(request: HttpRequest, format: Format) -> bool:
+    """Return whether a body is taken in parts: one that is larger than a body may be, or whose size is not known.
+
+    JSON is never: where its rows end cannot be found without reading all of it.
+    """
+    if format == "json":
+        return False
+    return request.length is None or request.length > request.limits.body_bytes
+
+
+class PartReader:
+    """Cuts a body into parts of about the same size; where depends on its bytes alone, not on how they come."""
+
+    def __init__(self, request: HttpRequest, format: Format) -> None:
+        self.request = request
+        self.format = format
+        self.size: int = request.limits.part_bytes
+        self._data = bytearray()
+        self._head = b""
+        """What every part begins with: the header line of CSV, the schema and the dictionaries of Arrow."""
+        self._total = 0
+
+    async def parts(self) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield the parts with their numbers."""
+        number, more, wanted = 0, True, self.size
+        while more or self._data:
+            if more:
+                more = await self._fill(wanted)
+            part = self._cut(last=not more)
+            if part is not None:
+                yield number, part
+                number, wanted = number + 1, self.size
+            elif more:
+                wanted = len(self._data) + self.size
+            else:
+                break
+        if not number:
+            raise InputError("the body has no rows; pass at least one")
+
+    async def _fill(self, wanted: int) -> bool:
+        """Read until there are that many bytes; return whether the body goes on."""
+        request = self.request
+        while len(self._data) < wanted:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGoneError
+            data = message.get("body", b"")
+            self._total += len(data)
+            if self._total > request.limits.stream_bytes:
+                raise HttpProblem("too-large", f"the body has more than {request.limits.stream_bytes:,} bytes")
+            if not request.flight.add(len(data)):
+                raise HttpProblem("busy", "too many bytes of other requests are in memory; try again")
+            request.taken += len(data)
+            self._data += data
+            if not message.get("more_body"):
+                return False
+        return True
+
+    def _cut(self, *, last: bool) -> bytes | None:
+        """Take the next part from the data; None if they have no whole row."""
+        cut = self._arrow_end(last=last) if self.format == "arrow" else self._line_end(last=last)
+        if cut == 0:
+            if len(self._data) > self.request.limits.body_bytes:
+                raise HttpProblem("too-large", "a row, or a batch of an Arrow stream, is too large; write smaller ones")
+            return None
+        part = bytes(self._data[:cut])
+        del self._data[:cut]
+        self.request.release(len(part))
+        return self._with_head(part)
+
+    def _line_end(self, *, last: bool) -> int:
+        """Return where the last whole row within a part ends; a line break within quotes ends none."""
+        if last and len(self._data) <= self.size:
+            return len(self._data)
+        end = self._data.rfind(b"\n", 0, max(self.size, 1)) + 1
+        while self.format == "csv" and end and self._data.count(b'"', 0, end) % 2:
+            end = self._data.rfind(b"\n", 0, end - 1) + 1
+        return end or (self._data.find(b"\n") + 1) or (len(self._data) if last else 0)
+
+    def _arrow_end(self, *, last: bool) -> int:
+        """Return where the last whole batch within a part ends, or the first one if it is larger."""
+        end = 0
+        for message in messages(self._data, whole=last):
+            if end and message.end > self.size:
+                break
+            if message.kind == BATCH:
+                end = message.end
+        return end
+
+    def _with_head(self, part: bytes) -> bytes:
+        if self.format == "csv":
+            if self._head:
+                return self._head + part
+            self._head = part[: part.find(b"\n") + 1]
+        if self.format == "arrow":
+            whole = self._head + part
+            self._head = b"".join(whole[one.start : one.end] for one in messages(whole) if one.kind != BATCH)
+            return whole
+        return part

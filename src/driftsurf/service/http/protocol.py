@@ -1,0 +1,183 @@
+"""Connections with deadlines: a client that sends or reads too slowly, or too much, is closed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from driftsurf.service.http.limits import MIB, Limits
+from driftsurf.service.http.problems import HttpProblem
+from driftsurf.service.http.responses import problem_response
+
+if TYPE_CHECKING:
+    from driftsurf.service.http.app import App
+
+__all__ = ["GuardedProtocol", "guarded", "sweep"]
+
+SWEEP_SECONDS = 0.25
+"""How often deadlines are looked at; no connection has a timer of its own."""
+
+
+class _OneWrite:
+    """A transport that keeps the head of an answer until its body comes: one packet wakes the client once."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self.head = b""
+
+    def write(self, data: bytes) -> None:
+        """Write bytes, after the head that was kept; a new head is kept."""
+        if data.startswith(b"HTTP/1.1 ") and not self.head and not data.startswith(b"HTTP/1.1 100"):
+            self.head = data
+        else:
+            self.transport.write(self.head + data if self.head else data)
+            self.head = b""
+
+    def flush(self) -> None:
+        """Write the head, if it is still kept: an answer may have no body."""
+        if self.head:
+            self.transport.write(self.head)
+            self.head = b""
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is being closed."""
+        return self.transport.is_closing()
+
+    def close(self) -> None:
+        """Close the connection after everything was written."""
+        self.flush()
+        self.transport.close()
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 of uvicorn, with deadlines for the head, the body and the reading of the answer.
+
+    The limits are those of the application at this moment, so that a reload changes them for open connections, too.
+    """
+
+    guarded_app: App
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._deadline: float | None = None
+        """When the connection is closed, unless what is waited for comes."""
+        self._awaited = "head"
+        self._head = 0
+        """Bytes of the head so far."""
+        self._began = 0.0
+        self._received = 0
+        """Bytes of the body so far."""
+        self._write_deadline: float | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """The limits that hold now."""
+        return self.guarded_app.limits
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin a connection, or refuse it if there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > self.limits.connections:
+            self._refuse(HttpProblem("busy", f"{self.limits.connections:,} connections are open already"))
+            return
+        self._deadline, self._awaited = self.loop.time() + self.limits.head_seconds, "head"
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of a request."""
+        if self._awaited == "idle":
+            self._deadline, self._awaited, self._head = self.loop.time() + self.limits.head_seconds, "head", 0
+        super().data_received(data)
+        if self._awaited == "head":
+            self._head += len(data)
+            if self._head > self.limits.head_bytes:
+                self._refuse(HttpProblem("head-too-large", f"send at most {self.limits.head_bytes:,} bytes"))
+
+    def on_headers_complete(self) -> None:
+        """Wait for the body from now on."""
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        if size > self.limits.head_bytes:
+            self._refuse(HttpProblem("head-too-large", f"send at most {self.limits.head_bytes:,} bytes"))
+            return
+        self._began, self._received, self._awaited = self.loop.time(), 0, "body"
+        self._deadline = self._began + self.limits.request_seconds
+        super().on_headers_complete()
+        if isinstance(self.cycle.transport, asyncio.Transport):
+            self.cycle.transport = cast("asyncio.Transport", _OneWrite(self.transport))
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body; each MiB gives one more second."""
+        if self.transport.is_closing():
+            return
+        self._received += len(body)
+        self._deadline = self._began + self.limits.request_seconds + self._received / MIB
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Wait for the application from now on, which has deadlines of its own."""
+        if self.transport.is_closing():
+            return
+        self._deadline, self._awaited, self._head = None, "answer", 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request from now on."""
+        if self._awaited == "answer":
+            self._awaited = "idle"
+        if self.cycle is not None and isinstance(self.cycle.transport, _OneWrite):
+            self.cycle.transport.flush()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Give a client that does not read its answer a deadline."""
+        self._write_deadline = self.loop.time() + self.limits.request_seconds
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        self._write_deadline = None
+        super().resume_writing()
+
+    def check(self, now: float) -> None:
+        """Close the connection if it is too slow."""
+        if self._write_deadline is not None and now >= self._write_deadline:
+            self.transport.abort()
+        elif self._deadline is not None and now >= self._deadline:
+            self._deadline = None
+            self._refuse(HttpProblem("timeout", f"the {self._awaited} of the request did not come in time"))
+
+    def _refuse(self, problem: HttpProblem) -> None:
+        """Answer with a problem, if nothing was answered, and close the connection."""
+        self._deadline, self._awaited = None, "closed"
+        if self.transport.is_closing():
+            return
+        started = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        if not started:
+            response = problem_response(problem)
+            head = (
+                f"HTTP/1.1 {response.status} {response.status}\r\ncontent-type: {response.media}\r\n"
+                f"content-length: {len(response.body)}\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + response.body)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+        self.transport.close()
+        # A client that does not read would keep the connection open for as long as bytes wait to be sent.
+        self.loop.call_later(self.limits.head_seconds, self.transport.abort)
+
+
+def guarded(app: App) -> type[GuardedProtocol]:
+    """Return the protocol for an application."""
+    return type("GuardedProtocol", (GuardedProtocol,), {"guarded_app": app})
+
+
+async def sweep(connections: set[Any]) -> None:
+    """Close slow connections, for ever."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        now = loop.time()
+        for connection in list(connections):
+            connection.check(now)

@@ -1,0 +1,65 @@
+"""Answers: a status, headers and a body, and how they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from driftsurf.service.http.problems import Problem, problem_of
+from driftsurf.service.http.request import Send
+
+__all__ = ["SECURITY_HEADERS", "Response", "json_response", "problem_response", "send_response", "text_response"]
+
+SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+)
+_JSON = (b"content-type", b"application/json")
+_encode = msgspec.json.Encoder().encode
+
+
+class Response(NamedTuple):
+    """An answer whose body is known."""
+
+    body: bytes
+    media: str = "application/json"
+    status: int = 200
+    headers: Mapping[str, str] = {}
+
+
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a value as JSON; NaN becomes null."""
+    return Response(_encode(value), "application/json", status, headers or {})
+
+
+def text_response(text: str, media: str = "text/plain; charset=utf-8") -> Response:
+    """Return text."""
+    return Response(text.encode(), media)
+
+
+def problem_response(error: BaseException, rows_taken: int | None = None) -> Response:
+    """Return an error as problem details."""
+    problem, headers = problem_of(error)
+    if rows_taken is not None:
+        problem = msgspec.structs.replace(problem, rows_taken=rows_taken)
+    return _problem(problem, headers)
+
+
+def _problem(problem: Problem, headers: Mapping[str, str]) -> Response:
+    return Response(_encode(problem), "application/problem+json", problem.status, headers)
+
+
+async def send_response(send: Send, response: Response) -> None:
+    """Send an answer."""
+    body, media, status, more = response
+    headers = [
+        (b"content-type", media.encode("latin-1")),
+        (b"content-length", b"%d" % len(body)),
+        *SECURITY_HEADERS,
+    ]
+    for name, value in more.items():
+        headers.append((name.encode("latin-1"), value.encode("latin-1", "replace")))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

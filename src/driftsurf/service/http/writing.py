@@ -1,0 +1,216 @@
+"""Endpoints that predict, learn, take labels and carry out orders."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any, Literal
+
+import msgspec
+
+from driftsurf.errors import BadRowError, DriftsurfError, InputError
+from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request, Served, ServedSnapshot
+from driftsurf.service.http.answers import OrderAnswer, Taken, bad_rows
+from driftsurf.service.http.entry import Entry
+from driftsurf.service.http.formats import MEDIA, Format, Purpose, answer_format, body_format, encode_answer
+from driftsurf.service.http.parts import PartReader, is_streamed
+from driftsurf.service.http.problems import HttpProblem
+from driftsurf.service.http.request import HttpRequest
+from driftsurf.service.http.responses import Response, json_response, problem_response
+from driftsurf.service.wire.format import OnBadRow, RowsRead
+from driftsurf.service.wire.labels import read_labels
+
+__all__ = ["OrderBody", "label", "learn", "order", "predict"]
+
+LARGE = 2**18
+"""Bytes of a body from which on another thread reads it, so that other requests do not wait for it."""
+ORDER_SECONDS = 5.0
+"""How long an answer waits for an order to be carried out: one for a model that has learned nothing waits for rows."""
+BAD_ROWS: tuple[OnBadRow, ...] = ("fail", "skip")
+
+
+class OrderBody(msgspec.Struct, forbid_unknown_fields=True):
+    """An order of an operator."""
+
+    kind: Literal["pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss"]
+    model: str = ""
+    """For promote, warm, challenge and dismiss: the name of the challenger."""
+    to: int | None = None
+    """For rollback: the position of a restore point."""
+    options: dict[str, str | bool | int | float | dict[str, Any] | None] = {}
+    """For challenge: model, learner, parameters and seed, as of driftsurf run."""
+
+
+def _on_bad_row(request: HttpRequest) -> OnBadRow:
+    return "skip" if request.choice("on_bad_row", BAD_ROWS) == "skip" else "fail"
+
+
+def _read(
+    entry: Entry,
+    request: HttpRequest,
+    purpose: Purpose,
+    format: Format,
+    body: bytes,
+    on_bad_row: OnBadRow,
+    snapshot: ServedSnapshot | None = None,
+) -> RowsRead:
+    """Return the rows of a body; one without any is refused, unless all of them were bad and are skipped."""
+    read = entry.formats.reader(entry.served.snapshot if snapshot is None else snapshot, purpose, format)
+    rows = read(body, on_bad_row, request.limits.rows)
+    if not len(rows) and not rows.n_skipped:
+        raise InputError("the body has no rows; pass at least one")
+    return rows
+
+
+async def predict(entry: Entry, request: HttpRequest) -> Response:
+    """Predict rows; those with ids are kept until their labels come."""
+    format = body_format(request.headers.get("content-type", ""))
+    wanted = answer_format(request.headers.get("accept", ""), format)
+    all_classes = request.choice("probabilities", ("best", "all")) == "all"
+    on_bad_row = _on_bad_row(request)
+    body = await request.body()
+
+    def work() -> tuple[bytes, int]:
+        snapshot = entry.served.snapshot
+        rows = _read(entry, request, "predict", format, body, on_bad_row, snapshot)
+        found = _answer(entry.served, snapshot, rows, request, body)
+        entry.count("predicted", len(rows))
+        entry.count("skipped", rows.n_skipped)
+        return encode_answer(entry.served.name, found, rows, wanted, all_classes=all_classes), rows.n_skipped
+
+    if len(body) < LARGE and not entry.served.snapshot.slow:
+        data, skipped = work()
+    else:
+        data, skipped = await asyncio.get_running_loop().run_in_executor(entry.readers, work)
+    return Response(data, MEDIA[wanted], 200, {"x-rows-skipped": str(skipped)} if skipped else {})
+
+
+def _answer(served: Served, snapshot: ServedSnapshot, rows: RowsRead, request: HttpRequest, body: bytes) -> Answer:
+    """Return predictions; without ids nothing is logged, so that an idempotency key means nothing.
+
+    The rows were read as the columns of this snapshot, so they need no further check.
+    """
+    if not len(rows):
+        return Answer(snapshot.version, None)
+    if rows.ids is not None:
+        return served.predict(rows.table, rows.ids, request.to_core(body))
+    return snapshot.answer(rows.table) if snapshot.columns else snapshot.predict(rows.table)
+
+
+# ---------------------------------------------------------------------------- learning
+
+
+async def learn(entry: Entry, request: HttpRequest) -> Response:
+    """Learn rows with their labels; a body that is too large for one record is learned in parts."""
+    format = body_format(request.headers.get("content-type", ""))
+    if is_streamed(request, format):
+        return await _in_parts(entry, request, "learn", format)
+    body = await request.body()
+    with entry.under_way(request):
+        rows, future = await entry.call(len(body), _take, entry, request, "learn", format, body, request.to_core(body))
+        receipt = None if future is None else await _ended(future)
+    return json_response(_taken(entry, rows, receipt))
+
+
+async def label(entry: Entry, request: HttpRequest) -> Response:
+    """Take labels of rows that were predicted, by their ids."""
+    format = body_format(request.headers.get("content-type", ""))
+    if is_streamed(request, format):
+        return await _in_parts(entry, request, "label", format)
+    body = await request.body()
+    with entry.under_way(request):
+        rows, future = await entry.call(len(body), _take, entry, request, "label", format, body, request.to_core(body))
+        receipt = None if future is None else await _ended(future)
+    return json_response(_taken(entry, rows, receipt))
+
+
+def _take(
+    entry: Entry, request: HttpRequest, purpose: Purpose, format: Format, body: bytes, core: Request
+) -> tuple[RowsRead, Future[Receipt] | None]:
+    """Give the rows or labels of a body to the model; no future if all of its rows were bad and are skipped."""
+    on_bad_row = _on_bad_row(request)
+    if purpose == "label" and format == "json":
+        rows = read_labels(body, on_bad_row, request.limits.rows)
+    else:
+        rows = _read(entry, request, purpose, format, body, on_bad_row)
+    entry.count("skipped", rows.n_skipped)
+    if not len(rows):
+        return rows, None
+    assert rows.labels is not None
+    if purpose == "learn":
+        future = entry.served.learn(rows.table, rows.labels, core)
+        entry.count("learned", len(rows))
+        return rows, future
+    assert rows.ids is not None
+    given = dict(zip(rows.ids, rows.labels, strict=True))
+    if len(given) < len(rows.ids):
+        seen: set[str] = set()
+        twice = next(one for one in rows.ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
+        raise BadRowError(f"the id {twice!r} has two labels; send each id once", value=twice)
+    future = entry.served.label(given, core)
+    entry.count("labelled", len(rows))
+    return rows, future
+
+
+async def _ended(future: Future[Any]) -> Any:
+    """Wait for a record; a client that goes away changes nothing about it."""
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+def _taken(entry: Entry, rows: RowsRead, receipt: Receipt | None) -> Taken:
+    position, durability = (-1, "none") if receipt is None else (receipt.position, receipt.durability)
+    repeated = receipt is not None and receipt.repeated
+    return Taken(entry.served.name, len(rows), position, durability, repeated, 1, rows.n_skipped, bad_rows(rows.faults))
+
+
+async def _in_parts(entry: Entry, request: HttpRequest, purpose: Purpose, format: Format) -> Response:
+    """Take a large body in parts, each of them all or nothing; memory holds two parts at most."""
+    total = Taken(entry.served.name, 0, -1, "disk", parts=0)
+    faults: list[Any] = []
+    try:
+        with entry.under_way(request):
+            async for number, part in PartReader(request, format).parts():
+                core = request.to_core(part)
+                if core.key:
+                    core = Request(f"{core.key}/{number}", core.digest, core.by)
+                rows, future = await entry.call(len(part), _take, entry, request, purpose, format, part, core)
+                receipt = None if future is None else await _ended(future)
+                total.count += len(rows)
+                total.parts += 1
+                total.skipped += rows.n_skipped
+                faults += (bad_rows(rows.faults) or [])[: 100 - len(faults)]
+                if receipt is not None:
+                    total.position, total.repeated = receipt.position, receipt.repeated
+    except DriftsurfError as error:
+        return problem_response(error, rows_taken=total.count)
+    total.bad_rows = faults or None
+    return json_response(total)
+
+
+# ---------------------------------------------------------------------------- orders
+
+_ORDER = msgspec.json.Decoder(OrderBody)
+
+
+async def order(entry: Entry, request: HttpRequest) -> Response:
+    """Carry out an order of an operator; the answer comes when it has been carried out or refused."""
+    body = await request.body()
+    try:
+        asked = _ORDER.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise HttpProblem(
+            "bad-input", f'the body is not an order: {error}; pass {{"kind": "pin"}}; kinds: {", ".join(ORDERS)}'
+        ) from None
+    kind: OrderKind = asked.kind
+    with entry.under_way(request):
+        future = await entry.call(
+            LARGE, entry.served.order, Order(kind, asked.model, asked.to, asked.options), request.to_core(body)
+        )
+        try:
+            done = await asyncio.wait_for(_ended(future), ORDER_SECONDS)
+        except TimeoutError:
+            raise HttpProblem(
+                "not-yet", f"the order {kind!r} is in the log, and is carried out later; the journal tells when"
+            ) from None
+    answer = OrderAnswer(entry.served.name, kind, done.done, done.reason, done.text, done.position, done.line)
+    return json_response(answer, 200 if done.done else 409)

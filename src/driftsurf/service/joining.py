@@ -1,0 +1,400 @@
+"""Rows wait for their labels, and labels for their rows: the part of a served model that follows from the log alone.
+
+Every change is that of one record, in the order of the log, so that it makes no difference how many records are taken
+at a time. Time is that of the records.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.buffer import Buffer
+from driftsurf.core.contracts import AppendOnlyArray, IncrementalState, Segment
+from driftsurf.core.fields import Array, Fields, Json, Real, Rule, Values, Whole, misfit
+from driftsurf.core.input import read_rows, read_schema
+from driftsurf.core.samples import Samples
+from driftsurf.core.state import nest, pick
+from driftsurf.core.targets import ClassTargets, RegressionTargets
+from driftsurf.data.log.records import Kinds, Record
+from driftsurf.session.label_counts import LabelCounts
+from driftsurf.session.late import as_input
+
+__all__ = ["Joiner", "StepRows", "packed_texts", "unpacked_texts"]
+
+LEARNED, LOST = 1, 2
+"""What became of a row whose id is remembered."""
+SPARE_ROWS = 10_000
+"""Rows that nothing waits for which may be stored, besides three for each one that waits."""
+
+
+class StepRows(NamedTuple):
+    """The labelled rows of a time step."""
+
+    X: Any
+    y: npt.NDArray[Any]
+    """Labels, or numbers."""
+    answers: npt.NDArray[Any]
+    """What was answered when the row came: a label or a number; any value where ``versions`` is 0."""
+    versions: npt.NDArray[np.int64]
+    """Version of the model that answered; 0 for rows that came with their label, or before there was a model."""
+
+
+class Joiner:
+    """Joins rows with their labels and cuts time steps of ``batch_size`` labelled rows.
+
+    A row waits until its label comes, until ``max_pending`` newer rows wait, or until ``timeout`` seconds have passed.
+    A label whose row has not come is held, at most ``max_pending`` of them. As many ids of learned and of lost rows
+    are remembered, which tells duplicate and late labels from early ones.
+
+    Parameters
+    ----------
+    targets
+        The classes that are known before the first record, or those of a regression. Classes get their codes in the
+        order of the log, whatever the models do.
+    batch_size, max_pending, timeout
+        As in :class:`~driftsurf.service.settings.ModelSettings`.
+    """
+
+    def __init__(
+        self,
+        targets: ClassTargets | RegressionTargets,
+        *,
+        batch_size: int,
+        max_pending: int = 100_000,
+        timeout: float | None = None,
+    ) -> None:
+        self.batch_size = batch_size
+        self.max_pending = max_pending
+        self.timeout = timeout
+        self.targets: ClassTargets | RegressionTargets = targets
+        self.time: float = 0.0
+        """Time of the last record."""
+        self.last_label: float = 0.0
+        """Time of the last record with labels; 0 before the first."""
+        self.rows_learned: int = 0
+        """Rows that came with their label."""
+        self._counts = dict.fromkeys(COUNTS, 0)
+        self._codes: dict[Any, float] = {}
+        self._rows: Samples | None = None
+        """Encoded rows; their targets are the answers given, and their weights the times at which they came."""
+        self._versions = Buffer(np.int64)
+        self._waiting: dict[str, int] = {}
+        """Number of the row that waits, by id; the oldest first, so that the numbers rise."""
+        self._early: dict[str, float] = {}
+        """Codes of labels whose row has not come."""
+        self._done: dict[str, int] = {}
+        """What became of the last rows, by id."""
+        self._step: list[tuple[int, float]] = []
+        """Rows of the next step and the codes of their labels."""
+
+    @property
+    def counts(self) -> LabelCounts:
+        """Rows with ids and their labels so far, by what became of them."""
+        counts = self._counts if isinstance(self.targets, ClassTargets) else self._counts | {"errors": None}
+        return LabelCounts(**counts)
+
+    @property
+    def early(self) -> int:
+        """Number of labels that wait for their row."""
+        return len(self._early)
+
+    @property
+    def waiting(self) -> int:
+        """Number of rows that wait for their label."""
+        return len(self._waiting)
+
+    @property
+    def in_step(self) -> int:
+        """Number of labelled rows that wait for their time step to become full."""
+        return len(self._step)
+
+    # ------------------------------------------------------------------------ records
+
+    def take(self, records: Sequence[Record], X: Any) -> Iterator[StepRows]:
+        """Apply records of rows, labels and ticks, and yield the time steps that they complete.
+
+        ``X`` are the encoded rows of all these records, in their order; None if they have none. The iterator has to be
+        exhausted: what it yields is valid until it continues, and nothing may be saved before it ends.
+        """
+        # All labels in the order of the log first, those of answers, too: it decides the codes of new classes.
+        read = [[] if record.labels is None else self._read(record.labels) for record in records]
+        row = self._store(records, read, X)
+        for record, codes in zip(records, read, strict=True):
+            self.time = max(self.time, record.time)
+            if self.timeout is not None:
+                self._expire(self.time - self.timeout)
+            match record.kind:
+                case Kinds.ROWS:
+                    for id in record.ids:
+                        self._come(id, row)
+                        row += 1
+                        if len(self._step) >= self.batch_size:
+                            yield self._cut()
+                case Kinds.LABELS:
+                    self.last_label = self.time
+                    for id, code in zip(record.ids, codes, strict=True):
+                        self._label(id, code)
+                        if len(self._step) >= self.batch_size:
+                            yield self._cut()
+                case Kinds.LEARN:
+                    self.last_label = self.time
+                    self.rows_learned += record.count
+                    self._step += zip(range(row, row + record.count), codes, strict=True)
+                    row += record.count
+                    while len(self._step) >= self.batch_size:
+                        yield self._cut()
+        self._release()
+
+    def _store(self, records: Sequence[Record], read: Sequence[list[float]], X: Any) -> int:
+        """Store the rows of the records; return the number of the first one."""
+        if X is None:
+            return 0
+        schema = read_schema(X)
+        rows = read_rows(X, schema)
+        if self._rows is None:
+            self._rows = Samples(schema.n_features, sparse=schema.sparse)
+        answers, versions, times = list[float](), list[int](), list[float]()
+        now = self.time
+        for record, codes in zip(records, read, strict=True):
+            now = max(now, record.time)
+            if record.rows is None:
+                continue
+            answered = record.kind == Kinds.ROWS and record.version and record.labels is not None
+            answers += codes if answered else [0.0] * record.count
+            versions += [record.version if answered else 0] * record.count
+            times += [now] * record.count
+        self._versions.append(np.array(versions, np.int64))
+        return self._rows.append(rows, np.array(answers), np.array(times)).lo
+
+    def _read(self, labels: Any) -> list[float]:
+        """Return the codes of labels; those of new classes are the next ones."""
+        values = labels.tolist()
+        if isinstance(self.targets, RegressionTargets):
+            return [float(one) for one in values]
+        try:
+            return [self._codes[one] for one in values]
+        except KeyError:
+            self.targets, codes = self.targets.read(labels, len(labels))
+            self._codes = {label: float(code) for code, label in enumerate(self.targets.labels)}
+            return codes.tolist()  # type: ignore[no-any-return]
+
+    def _come(self, id: str, row: int) -> None:
+        """Let a row wait for its label, or learn it if the label came before."""
+        counts = self._counts
+        counts["predicted"] += 1
+        if self._waiting.pop(id, None) is not None:
+            counts["replaced"] += 1
+        self._done.pop(id, None)
+        code = self._early.pop(id, None)
+        if code is not None:
+            counts["orphan"] -= 1
+            counts["labelled"] += 1
+            self._finish(id, LEARNED)
+            self._step.append((row, code))
+            return
+        self._waiting[id] = row
+        if len(self._waiting) > self.max_pending:
+            self._lose(next(iter(self._waiting)))
+
+    def _label(self, id: str, code: float) -> None:
+        """Put a row whose label came into the next step, or hold the label."""
+        counts, row = self._counts, self._waiting.pop(id, None)
+        if row is not None:
+            counts["labelled"] += 1
+            self._finish(id, LEARNED)
+            self._step.append((row, code))
+            return
+        became = self._done.get(id)
+        if became == LEARNED or id in self._early:
+            counts["duplicate"] += 1
+        elif became == LOST:
+            counts["late"] += 1
+        else:
+            counts["orphan"] += 1
+            self._early[id] = code
+            if len(self._early) > self.max_pending:
+                del self._early[next(iter(self._early))]
+
+    def _expire(self, before: float) -> None:
+        """Lose the rows that came before a time."""
+        if self._rows is None:
+            return
+        while self._waiting:
+            id, row = next(iter(self._waiting.items()))
+            if self._rows.view(Segment(row, row + 1)).weight[0] >= before:
+                return
+            self._lose(id)
+
+    def _lose(self, id: str) -> None:
+        del self._waiting[id]
+        self._counts["expired"] += 1
+        self._finish(id, LOST)
+
+    def _finish(self, id: str, became: int) -> None:
+        self._done[id] = became
+        if len(self._done) > self.max_pending:
+            del self._done[next(iter(self._done))]
+
+    # ------------------------------------------------------------------------ steps and storage
+
+    def _cut(self) -> StepRows:
+        """Return the rows of the next step, and remove them from it."""
+        assert self._rows is not None
+        taken, self._step = self._step[: self.batch_size], self._step[self.batch_size :]
+        places = np.array([row for row, _ in taken], np.int64) - self._rows.first_row
+        codes = np.array([code for _, code in taken])
+        stored = self._rows.view(Segment(self._rows.first_row, self._rows.next_row))
+        versions, answers = self._versions.live[places], stored.y[places]
+        answered = versions > 0
+        self._counts["scored"] += int(answered.sum())
+        self._counts["errors"] += int(np.count_nonzero((answers != codes)[answered]))
+        decode = self.targets.decode
+        return StepRows(as_input(stored.X, places), decode(codes), decode(answers), versions)
+
+    def _release(self) -> None:
+        """Drop stored rows that nothing waits for; those in the middle once they are most of all rows."""
+        rows = self._rows
+        if rows is None:
+            return
+        oldest = min([rows.next_row, *[row for row, _ in self._step], *[next(iter(self._waiting.values()), 2**62)]])
+        rows.release(oldest)
+        self._versions.trim(len(self._versions) - len(rows))
+        needed = len(self._waiting) + len(self._step)
+        if len(rows) > 4 * needed + SPARE_ROWS:
+            self._compact(rows)
+
+    def _compact(self, rows: Samples) -> None:
+        """Store only the rows that something waits for, under new numbers."""
+        needed = sorted([*self._waiting.values(), *[row for row, _ in self._step]])
+        places = np.array(needed, np.int64) - rows.first_row
+        stored = rows.view(Segment(rows.first_row, rows.next_row))
+        kept = as_input(stored.X, places)
+        self._rows = Samples(rows.n_features, sparse=rows.sparse)
+        self._rows.append(read_rows(kept, read_schema(kept)), stored.y[places], stored.weight[places])
+        versions, self._versions = self._versions, Buffer(np.int64)
+        self._versions.append(versions.live[places])
+        number = {row: place for place, row in enumerate(needed)}
+        self._waiting = {id: number[row] for id, row in self._waiting.items()}
+        self._step = [(number[row], code) for row, code in self._step]
+
+    # ------------------------------------------------------------------------ state
+
+    def state(self) -> IncrementalState:
+        """Return everything that later records depend on; its size is that of what waits."""
+        state: IncrementalState = {
+            "time": self.time,
+            "last_label": self.last_label,
+            "rows_learned": self.rows_learned,
+            "counts": json.dumps(self._counts),
+            "step_rows": np.array([row for row, _ in self._step], np.int64),
+            "step_codes": np.array([code for _, code in self._step], np.float64),
+        }
+        for name, table in (("waiting", self._waiting), ("early", self._early), ("done", self._done)):
+            dtype = np.float64 if name == "early" else np.int64
+            blob, lengths = packed_texts(table)
+            state |= {
+                f"{name}_ids": blob,
+                f"{name}_lengths": lengths,
+                f"{name}_values": np.fromiter(table.values(), dtype, len(table)),
+            }
+        if self._rows is not None:
+            versions = self._versions
+            state |= nest("rows", self._rows.incremental_state())
+            stop = versions.first + len(versions)
+            state["versions"] = AppendOnlyArray(versions, versions.first, stop, versions.numbered)
+        return state | nest("targets", self.targets.state())
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` returned."""
+        saved = pick("rows", state)
+        rows = Samples.from_state(saved) if saved else None
+        first, stop = (0, 0) if rows is None else (rows.first_row, rows.next_row)
+        known = FIELDS.read(state, first=first, stored=stop - first, last=stop - 1)
+        targets = type(self.targets).from_state(pick("targets", state))
+        if isinstance(targets, ClassTargets):
+            for name in ("step_codes", "early_values"):
+                if not np.isin(known[name], np.arange(len(targets.labels))).all():
+                    raise misfit(state, name, "must hold codes of the known classes")
+        tables: list[dict[str, Any]] = []
+        for name in ("waiting", "early", "done"):
+            ids = unpacked_texts(known[f"{name}_ids"], known[f"{name}_lengths"])
+            table = dict(zip(ids, known[f"{name}_values"].tolist(), strict=True))
+            if len(table) != len(ids):
+                raise misfit(state, f"{name}_ids", "must be distinct")
+            tables.append(table)
+        self._waiting, self._early, self._done = tables
+        self.time, self.last_label, self.rows_learned = (known[name] for name in ("time", "last_label", "rows_learned"))
+        self._counts, self.targets, self._rows, self._codes = known["counts"], targets, rows, {}
+        self._versions = Buffer.of(known["versions"]) if "versions" in known else Buffer(np.int64)
+        self._step = list(zip(known["step_rows"].tolist(), known["step_codes"].tolist(), strict=True))
+
+
+COUNTS = ("predicted", "labelled", "scored", "errors", "expired", "replaced", "late", "duplicate", "orphan")
+
+
+def _read_counts(saved: Any) -> dict[str, int]:
+    """Return saved counts; ValueError if they are not valid."""
+    if set(saved) != set(COUNTS) or not all(type(count) is int and count >= 0 for count in saved.values()):
+        raise ValueError("must be counts of rows and labels")
+    return {name: saved[name] for name in COUNTS}
+
+
+def _rise(known: Values) -> bool:
+    """Return whether the rows that wait are in the order in which they came."""
+    return bool((np.diff(known["waiting_values"]) > 0).all())
+
+
+FIELDS = Fields(
+    {
+        "time": Real(),
+        "last_label": Real(),
+        "rows_learned": Whole(),
+        "counts": Json(_read_counts),
+        "versions": Array(np.int64, ("stored",), least=0),
+        "step_rows": Array(np.int64, ("in_step",), most="last"),
+        "step_codes": Array(np.float64, ("in_step",)),
+        "waiting_ids": Array(np.uint8, ("*",)),
+        "waiting_lengths": Array(np.int64, ("waiting",), least=0),
+        "waiting_values": Array(np.int64, ("waiting",), most="last"),
+        "early_ids": Array(np.uint8, ("*",)),
+        "early_lengths": Array(np.int64, ("early",), least=0),
+        "early_values": Array(np.float64, ("early",)),
+        "done_ids": Array(np.uint8, ("*",)),
+        "done_lengths": Array(np.int64, ("done",), least=0),
+        "done_values": Array(np.int64, ("done",), least=LEARNED, most=LOST),
+    },
+    optional=["versions"],
+    parts=["rows", "targets"],
+    rules=[
+        Rule("waiting_values", "must be rows in the order in which they came", _rise),
+        Rule("waiting_values", "must be stored rows", lambda known: (known["waiting_values"] >= known["first"]).all()),
+        Rule("step_rows", "must be stored rows", lambda known: (known["step_rows"] >= known["first"]).all()),
+        Rule("versions", "must be there for all rows", lambda known: "versions" in known or not known["stored"]),
+    ],
+)
+"""Saved entries of what waits."""
+
+
+def packed_texts(texts: Mapping[str, Any] | Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return texts as one array of bytes, and their lengths in characters.
+
+    >>> unpacked_texts(*packed_texts(["a", "", "Köln"]))
+    ['a', '', 'Köln']
+    """
+    blob = "".join(texts).encode("utf-8", "surrogatepass")
+    return np.frombuffer(blob, np.uint8), np.fromiter(map(len, texts), np.int64, len(texts))
+
+
+def unpacked_texts(blob: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> list[str]:
+    """Return the texts that ``packed_texts`` packed; ValueError if they are damaged."""
+    text = blob.tobytes().decode("utf-8", "surrogatepass")
+    ends = list(accumulate(lengths.tolist(), initial=0))
+    if ends[-1] != len(text):
+        raise ValueError(f"there are {len(text)} characters for texts of {ends[-1]}")
+    return [text[start:stop] for start, stop in pairwise(ends)]

@@ -1,0 +1,114 @@
+"""The journal of a served model: its last lines in memory, numbered, for readers that follow it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from driftsurf.core.json_text import parse_json
+from driftsurf.runs.rolled import RolledFile, Rotation
+from driftsurf.service.contract import Event
+
+__all__ = ["JournalFeed", "JournalFile", "JournalSubscription"]
+
+KEPT = 10_000
+"""Lines that are kept in memory."""
+
+
+class JournalFeed:
+    """The last lines of a journal with their numbers; one thread adds them, any number of threads read.
+
+    >>> feed = JournalFeed()
+    >>> feed.add('{"type":"order"}\\n')
+    >>> feed.since(0, 10)
+    [Event(line=1, record={'type': 'order'})]
+    """
+
+    def __init__(self) -> None:
+        self.lines: int = 0
+        """Number of the last line."""
+        self._last: deque[tuple[int, str]] = deque(maxlen=KEPT)
+        self._lock = threading.Lock()
+        self._wakers: dict[int, Callable[[], object]] = {}
+        self.older: Callable[[], str] = str
+        """Returns the text of the files of the journal, as far as they are kept."""
+
+    def begin(self, lines: int) -> None:
+        """Go on after a number of lines that are in the files."""
+        with self._lock:
+            self.lines = lines
+            self._last.clear()
+
+    def add(self, text: str) -> None:
+        """Add whole lines."""
+        with self._lock:
+            for line in text.splitlines():
+                self.lines += 1
+                self._last.append((self.lines, line))
+            wakers = list(self._wakers.values())
+        for wake in wakers:
+            wake()
+
+    def since(self, line: int, most: int) -> list[Event]:
+        """Return the lines after a number, the oldest first, at most ``most``."""
+        with self._lock:
+            known = list(self._last) if self.lines > line else []
+            total = self.lines
+        if total > line and (not known or known[0][0] > line + 1):
+            text = self.older().splitlines()
+            with self._lock:
+                total = self.lines
+            known = list(enumerate(text, start=total - len(text) + 1))
+        found = [(number, one) for number, one in known if number > line]
+        return [Event(number, parse_json(one)) for number, one in found[:most]]
+
+    def subscribe(self, since: int | None) -> JournalSubscription:
+        """Return a reader of the lines after a number; None for those that come from now on."""
+        return JournalSubscription(self, self.lines if since is None else since)
+
+    def wake_with(self, reader: object, wake: Callable[[], object] | None) -> None:
+        """Call ``wake`` after each new line, or no longer."""
+        with self._lock:
+            if wake is None:
+                self._wakers.pop(id(reader), None)
+            else:
+                self._wakers[id(reader)] = wake
+
+
+class JournalSubscription:
+    """Lines of the journal for one reader."""
+
+    def __init__(self, feed: JournalFeed, since: int) -> None:
+        self._feed = feed
+        self._since = since
+
+    def take(self, most: int = 100) -> list[Event]:
+        """Return the lines since the last call, oldest first, without waiting."""
+        found = self._feed.since(self._since, most)
+        if found:
+            self._since = found[-1].line
+        return found
+
+    def on_more(self, wake: Callable[[], object]) -> None:
+        """Call ``wake``, from another thread, whenever there may be more lines."""
+        self._feed.wake_with(self, wake)
+
+    def close(self) -> None:
+        """End the subscription."""
+        self._feed.wake_with(self, None)
+
+
+class JournalFile(RolledFile):
+    """The file of the journal, whose lines also go to a feed."""
+
+    def __init__(self, place: Callable[[str], Path], name: str, rotation: Rotation, feed: JournalFeed) -> None:
+        super().__init__(place, name, rotation)
+        self._feed = feed
+
+    def write(self, text: str) -> None:
+        """Append text."""
+        super().write(text)
+        if text:
+            self._feed.add(text)

@@ -1,0 +1,199 @@
+"""The thread that follows the log of a served model, saves checkpoints and publishes versions."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+from driftsurf.errors import UnavailableError
+from driftsurf.runs.orders import OrderRecord
+from driftsurf.service.admission import Admitted
+from driftsurf.service.contract import Phase
+from driftsurf.service.following import Follower
+
+__all__ = ["Learner"]
+
+log: logging.Logger = logging.getLogger("driftsurf.serve")
+IDLE_SECONDS = 0.5
+"""Time after which a learner without work looks at the clock."""
+OUTCOMES = 1000
+"""Outcomes of orders that are remembered, for requests that are repeated."""
+
+
+class Learner:
+    """Thread that applies the log. If it fails, the model is read-only; other models go on.
+
+    Parameters
+    ----------
+    follower
+        What applies records.
+    ready
+        Called in this thread when all records that were there at the beginning have been applied.
+    idle
+        Called in this thread when there has been nothing to do for a while.
+    clock
+        Seconds by which checkpoints are timed; they decide nothing.
+    """
+
+    def __init__(
+        self,
+        follower: Follower,
+        *,
+        ready: Callable[[], object],
+        idle: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.follower = follower
+        self.phase: Phase = "recovering"
+        self.failure: str = ""
+        self.needed_from: dict[int, int] = {}
+        """For each order that is not carried out yet and needs records: the first of them."""
+        self._ready = ready
+        self._idle = idle
+        self._clock = clock
+        self._waiting: dict[int, list[Future[tuple[OrderRecord, int]]]] = {}
+        """For each order that is not carried out yet: who waits for its outcome."""
+        self._outcomes: dict[int, tuple[OrderRecord, int]] = {}
+        self._lock = threading.Lock()
+        self._dropping = threading.Lock()
+        """Held while records of the log are dropped."""
+        self._saved_at = clock()
+        self._changed = threading.Event()
+        self.follower.on_order = self._carried_out
+        self._thread = threading.Thread(target=self._work, name=f"learner of {follower.log.folder}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wait_ready(self, seconds: float | None = None) -> bool:
+        """Wait until everything logged before has been applied, or the learner has failed; return whether it is."""
+        self._changed.wait(seconds)
+        return self.phase == "ready"
+
+    def close(self) -> None:
+        """Apply the rest of the log, save a checkpoint and end the thread."""
+        with self._lock:
+            if self.phase in ("recovering", "ready"):
+                self.phase = "closing"
+        self._thread.join()
+
+    @contextlib.contextmanager
+    def keeping_records(self) -> Iterator[Callable[[Admitted], object]]:
+        """Let no record of the log be dropped until the order that is logged meanwhile is behind a checkpoint."""
+        with self._dropping:
+            first = self.follower.log.first
+
+            def logged(admitted: Admitted) -> None:
+                self.needed_from[admitted.position] = first
+
+            yield logged
+
+    def refuse(self) -> None:
+        """Raise UnavailableError unless records are taken."""
+        if self.phase == "ready":
+            return
+        why = {
+            "recovering": "is being recovered from its log; try again soon",
+            "failed": f"is read-only, because learning failed: {self.failure}. See its log, then restart the service",
+        }
+        raise UnavailableError(f"the model {why.get(self.phase, 'is closed')}")
+
+    # ------------------------------------------------------------------------ orders
+
+    def outcome(self, position: int) -> Future[tuple[OrderRecord, int]]:
+        """Return a future of what became of the order at a position, with the line of the journal."""
+        future: Future[tuple[OrderRecord, int]] = Future()
+        with self._lock:
+            known = self._outcomes.get(position)
+            if known is not None:
+                future.set_result(known)
+            elif self.phase in ("failed", "closed"):
+                future.set_exception(UnavailableError("the model takes no orders any more"))
+            else:
+                self._waiting.setdefault(position, []).append(future)
+        return future
+
+    def _carried_out(self, position: int, record: OrderRecord) -> None:
+        with self._lock:
+            found = record, self.follower.feed.lines
+            self._outcomes[position] = found
+            if len(self._outcomes) > OUTCOMES:
+                del self._outcomes[next(iter(self._outcomes))]
+            futures = self._waiting.pop(position, [])
+        for future in futures:
+            if future.set_running_or_notify_cancel():
+                future.set_result(found)
+
+    # ------------------------------------------------------------------------ the thread
+
+    def _work(self) -> None:
+        try:
+            self._recover()
+            while True:
+                closing = self.phase == "closing"  # read before the log: nothing is admitted after it
+                if self._apply():
+                    continue
+                if closing:
+                    break
+                self._save_if_due()
+                if not self.follower.log.wait(self.follower.position, IDLE_SECONDS):
+                    self._idle()
+            self._save()
+            self._end("closed", "")
+        except BaseException as error:
+            log.exception("learning of %s failed", self.follower.blueprint.name)
+            self._end("failed", f"{type(error).__name__}: {error}")
+        finally:
+            self._changed.set()
+
+    def _recover(self) -> None:
+        end = self.follower.log.next
+        while self.phase == "recovering" and (self.follower.position < end or self.follower.run is None):
+            if not self._apply():
+                break
+            self._save_if_due()
+        run = self.follower.run
+        if run is not None:
+            run.held.clear()
+        self._ready()
+        with self._lock:
+            if self.phase == "recovering":
+                self.phase = "ready"
+        self._changed.set()
+
+    def _apply(self) -> int:
+        count = self.follower.apply()
+        self._save_if_due()
+        return count
+
+    def _save_if_due(self) -> None:
+        follower, keeping = self.follower, self.follower.keeping
+        due = self._clock() - self._saved_at >= keeping.checkpoint_seconds
+        if due or follower.unsaved_rows >= keeping.checkpoint_rows:
+            self._save()
+
+    def _save(self) -> None:
+        follower = self.follower
+        self._saved_at = self._clock()
+        if follower.checkpoint() and self.phase != "recovering":
+            with self._dropping:
+                self.needed_from = {at: first for at, first in self.needed_from.items() if at >= follower.saved}
+                follower.drop_old_records(min([follower.saved, *self.needed_from.values()]))
+
+    def _end(self, phase: Phase, failure: str) -> None:
+        with self._lock:
+            self.phase, self.failure = phase, failure
+            futures = [future for waiting in self._waiting.values() for future in waiting]
+            self._waiting.clear()
+        for future in futures:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(
+                    UnavailableError(
+                        f"the model is {phase}; the order is in its log, and is carried out when it is opened again"
+                    )
+                )

@@ -1,0 +1,440 @@
+"""A model that is served from a folder: settings, log, checkpoints and journal; no database."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from driftsurf.core import files
+from driftsurf.data.log.log import Log
+from driftsurf.data.log.records import Kinds, block_of, decode
+from driftsurf.data.tables import Table
+from driftsurf.errors import CapabilityError, Option, OptionError, OverloadedError, StorageFullError, UnavailableError
+from driftsurf.estimators.saved import session_bytes
+from driftsurf.explanation.explain import explain
+from driftsurf.explanation.records import read_run
+from driftsurf.report.run_page import PageParts, record_parts, render_record
+from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, MODEL, TRACE, model_path
+from driftsurf.runs.orders import OrderRecord
+from driftsurf.runs.start import FinishedRun
+from driftsurf.service.admission import Admission, Admitted, check_ids
+from driftsurf.service.blueprint import Blueprint
+from driftsurf.service.committer import Committer
+from driftsurf.service.contract import (
+    Answer,
+    Event,
+    ModelStatus,
+    Order,
+    OrderReceipt,
+    Receipt,
+    Request,
+    RestorePoint,
+    ServedColumn,
+)
+from driftsurf.service.following import Follower
+from driftsurf.service.journal import JournalFeed, JournalSubscription
+from driftsurf.service.learner import Learner
+from driftsurf.service.request_keys import check_request
+from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.versions import Version
+from driftsurf.session.label_counts import LabelCounts
+
+__all__ = ["ServedModel", "open_model"]
+
+SETTINGS = "model.json"
+LOG = "log"
+CHECKPOINTS = "checkpoints"
+START = "start"
+ROOM_SECONDS = 5.0
+"""How long a measurement of the free room of the disk is used."""
+
+
+class ServedModel:
+    """A model in a folder, which learns what its log holds. :func:`open_model` opens one.
+
+    See :class:`~driftsurf.service.contract.Served` for what a door may rely on.
+    """
+
+    def __init__(
+        self, folder: Path, blueprint: Blueprint, keeping: Keeping, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.folder = folder
+        self.name: str = blueprint.name
+        self.keeping = keeping
+        self.blueprint = blueprint
+        self._clock = clock
+        self._room = 0.0, 2**62
+        self._feed = JournalFeed()
+        with contextlib.ExitStack() as undo:
+            checkpoints = undo.enter_context(CheckpointFolder(folder / CHECKPOINTS, keep=keeping.restore_points))
+            saved = checkpoints.load()
+            known = 0 if saved is None else int(str(saved.state["position"]))
+            log = undo.enter_context(Log(folder / LOG, segment_bytes=keeping.segment_bytes, known=known))
+            committer = undo.enter_context(Committer(log))
+            self._follower = Follower(blueprint, log, checkpoints, keeping, self._feed, on_step=self._publish)
+            undo.callback(self._follower.close)
+            self._log = log
+            self._admission = Admission(blueprint, log, committer, clock)
+            self.snapshot: Version = Version(task=blueprint.task, categorical=blueprint.settings.categorical)
+            self._follower.recover(saved)
+            self._feed.older = self._journal_text
+            self._publish()
+            self._learner = Learner(self._follower, ready=self._begin, idle=self._tick)
+            self._open = undo.pop_all()
+        self._learner.start()
+
+    def wait_ready(self, seconds: float | None = None) -> bool:
+        """Wait until everything in the log has been applied; return whether the model is ready."""
+        return self._learner.wait_ready(seconds)
+
+    @property
+    def columns(self) -> tuple[ServedColumn, ...]:
+        """The columns of a row; empty before the first rows of a model without declared columns."""
+        return tuple(ServedColumn(*one) for one in self._admission.columns)
+
+    # ------------------------------------------------------------------------ what the learner's thread calls
+
+    def _publish(self) -> None:
+        """Publish the newest version, by one assignment."""
+        follower = self._follower
+        columns = tuple(ServedColumn(*one) for one in follower.columns)
+        version = Version(columns, follower.task, self.blueprint.settings.categorical)
+        run = follower.run
+        if run is not None:
+            version = replace(version, encoder=run.fold.encoder, session=run.session, now=run.session.now)
+        self.snapshot = version
+
+    def _begin(self) -> None:
+        follower = self._follower
+        run = follower.run
+        at = 0.0 if run is None else run.fold.joiner.time
+        self._admission.rows = follower.applied_rows + follower.ahead_rows
+        self._admission.bytes = follower.applied_bytes + follower.ahead_bytes
+        self._admission.begin(follower.columns, follower.task, follower.targets, follower.keys, at)
+        self._publish()
+
+    def _tick(self) -> None:
+        """Let rows expire also where nothing else is logged."""
+        run, timeout = self._follower.run, self.blueprint.settings.timeout
+        if run is None or timeout is None or self._learner.phase != "ready" or not run.fold.joiner.waiting:
+            return
+        if self._clock() - run.fold.joiner.time >= max(1.0, timeout / 10):
+            self._admission.tick()
+
+    # ------------------------------------------------------------------------ predicting and learning
+
+    def predict(self, table: Table, ids: Sequence[str] | None = None, request: Request | None = None) -> Answer:
+        """Predict rows. With ids, rows and answer are written to the log before the answer is given."""
+        if ids is None:
+            return self.snapshot.predict(table)
+        asked = check_request(request)
+        check_ids(ids, len(table))
+        self._check_room()
+        admission = self._admission
+        table = admission.checked(table)
+        known = admission.keys.find(asked, Kinds.ROWS) if asked.key else None
+        if known is not None:
+            return self._answered_before(known.position)
+        answer = self.snapshot.answer(table)
+        block = block_of(table, admission.columns)
+        admitted = admission.rows_with_ids(block, ids, answer.version, answer.labels, asked)
+        return replace(answer, position=admitted.position)
+
+    def _answered_before(self, position: int) -> Answer:
+        """Return the answer that was given to a request before; its probabilities are not kept."""
+        ((_, payload),) = self._log.read(position, 1)[:1]
+        record = decode(payload, self._admission.columns)
+        return Answer(record.version, record.labels, position=position, repeated=True)
+
+    def learn(
+        self, table: Table, labels: npt.NDArray[Any] | Sequence[Any], request: Request | None = None
+    ) -> Future[Receipt]:
+        """Learn rows with their labels, all or none; the future ends when the record is on the storage device."""
+        asked = check_request(request)
+        self._check_room()
+        return self._admission.when_durable(self._admission.learn(table, labels, asked))
+
+    def label(self, labels: Mapping[str, Any], request: Request | None = None) -> Future[Receipt]:
+        """Give labels of rows by their ids."""
+        asked = check_request(request)
+        self._check_room()
+        return self._admission.when_durable(self._admission.label(labels, asked))
+
+    def order(self, order: Order, request: Request | None = None) -> Future[OrderReceipt]:
+        """Log an order; the future ends when it is on the storage device and the model has carried it out."""
+        asked = check_request(request)
+        self._learner.refuse()
+        with self._needs(order) as logged:
+            admitted = self._admission.order(order, asked, logged)
+        return self._when_carried_out(admitted)
+
+    @contextlib.contextmanager
+    def _needs(self, order: Order) -> Iterator[Callable[[Admitted], object]]:
+        """Keep what an order needs from before it is logged until a checkpoint has it behind it."""
+        run = self._follower.run
+        if order.kind == "warm":
+            with self._learner.keeping_records() as keep:
+                yield keep
+        elif order.kind == "rollback":
+            if run is None:
+                raise OptionError("there is no restore point yet; the model has learned nothing")
+            if order.to is None:
+                raise OptionError("a rollback needs the position of a restore point: to")
+            point = run.hold(order.to)
+            positions: list[int] = []
+            yield lambda admitted: positions.append(admitted.position)
+            run.release(point, positions[0] if positions else -1)
+        else:
+            yield lambda admitted: None
+
+    def _when_carried_out(self, admitted: Admitted) -> Future[OrderReceipt]:
+        future: Future[OrderReceipt] = Future()
+        durable, outcome = self._admission.when_durable(admitted), self._learner.outcome(admitted.position)
+
+        def flushed(one: Future[Receipt]) -> None:
+            if error := one.exception():
+                _end(future, error)
+            else:
+                outcome.add_done_callback(carried_out)
+
+        def carried_out(one: Future[tuple[OrderRecord, int]]) -> None:
+            if error := one.exception():
+                _end(future, error)
+                return
+            record, line = one.result()
+            receipt = OrderReceipt(
+                admitted.position, 0, admitted.time, repeated=admitted.repeated,
+                done=record.outcome == "done", reason=record.reason, text=record.text, line=line,
+            )  # fmt: skip
+            _end(future, receipt)
+
+        durable.add_done_callback(flushed)
+        return future
+
+    def _check_room(self) -> None:
+        """Raise an error unless there is room for more records: in the queue of the learner, and on the disk."""
+        self._learner.refuse()
+        admission, follower, keeping = self._admission, self._follower, self.keeping
+        if follower.run is not None:  # before, labels have to come, whatever waits
+            for lag, most, what in (
+                (admission.rows - follower.applied_rows, keeping.max_lag_rows, "rows and labels"),
+                (admission.bytes - follower.applied_bytes, keeping.max_lag_bytes, "bytes of records"),
+            ):
+                if lag > most:
+                    raise OverloadedError(
+                        f"{lag} {what} wait to be learned, more than {most}; try again later", retry_after=1.0
+                    )
+        if self.free_bytes < self.keeping.least_free_bytes:
+            raise StorageFullError(
+                f"the disk of {str(self.folder)!r} has {self.free_bytes} free bytes, less than "
+                f"{self.keeping.least_free_bytes}; free some"
+            )
+
+    @property
+    def free_bytes(self) -> int:
+        """Free bytes of the disk, measured every few seconds."""
+        at, free = self._room
+        now = time.monotonic()
+        if now - at > ROOM_SECONDS or not at:
+            free = shutil.disk_usage(self.folder).free
+            self._room = now, free
+        return free
+
+    # ------------------------------------------------------------------------ watching
+
+    def status(self) -> ModelStatus:
+        """Return the model at this moment."""
+        follower, admission, learner = self._follower, self._admission, self._learner
+        run, log, settings = follower.run, self._log, self.blueprint.settings
+        version = self.snapshot
+        own = usual = trivial = float("nan")
+        counts, challengers, points, rows = LabelCounts(), [], list[RestorePoint](), 0
+        last_label, early, at, pinned, leading = 0.0, 0, admission.time, False, self.blueprint.model
+        if run is not None:
+            fold, joiner = run.fold, run.fold.joiner
+            leading, pinned = run.leading, run.pinned
+            own, usual, trivial = fold.errors.figures()
+            counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, joiner.time
+            points = [RestorePoint(one.position, one.version, one.time) for one in list(fold.points)]
+            rows = fold.errors.rows
+            for name, one in list(fold.challengers.items()):
+                model = run.models.get(name)
+                if name != leading:
+                    steps = 0 if model is None else model.steps
+                    challengers.append(fold.contest.compare(leading, name, version=steps, failed=one.failed))
+        return ModelStatus(
+            name=self.name, phase=learner.phase, failure=learner.failure, model=leading, task=version.task,
+            label=settings.label, version=version.version, pinned=pinned, applied=follower.position, logged=log.next,
+            durable=log.durable, lag_rows=max(0, admission.rows - follower.applied_rows),
+            lag_seconds=max(0.0, admission.time - at) if follower.position < log.next else 0.0,
+            log_bytes=sum(size for _, size in log.sizes()), free_bytes=self.free_bytes, checkpoint=follower.saved,
+            rows=rows, labels=counts, early=early, last_label=last_label or None,
+            error=own, usual_error=usual, trivial_error=trivial,
+            restore_points=tuple(points), challengers=tuple(challengers),
+        )  # fmt: skip
+
+    def journal(self, since: int = 0, most: int = 1000) -> list[Event]:
+        """Return lines of the journal after line ``since``, as far as they are kept."""
+        return self._feed.since(since, most)
+
+    def subscribe(self, since: int | None = None) -> JournalSubscription:
+        """Return the lines of the journal after line ``since`` (None: only new ones), as they are written."""
+        return self._feed.subscribe(since)
+
+    def _journal_text(self) -> str:
+        run = self._follower.run
+        return "" if run is None else run.text(JOURNAL)
+
+    def trace(self) -> str:
+        """Return the trace as CSV: one line for each step and model."""
+        run = self._follower.run
+        return "" if run is None else run.text(TRACE)
+
+    def moves(self) -> str:
+        """Return the columns that moved around each reaction as CSV."""
+        run = self._follower.run
+        return "" if run is None else run.text(COLUMNS)
+
+    def explain(self, step: int | None = None) -> str:
+        """Return a decision in words: that of a step, or an overview."""
+        self._check_begun()
+        return str(explain(self.folder / CHECKPOINTS, step=step))
+
+    def report(self) -> str:
+        """Return the report page of the model so far as HTML."""
+        self._check_begun()
+        return render_record(replace(read_run(self.folder / CHECKPOINTS), name=self.name))
+
+    def parts(self) -> PageParts | None:
+        """Return the parts of the report page; None if no row has been scored yet."""
+        if self._follower.run is None:
+            return None
+        return record_parts(replace(read_run(self.folder / CHECKPOINTS), name=self.name))
+
+    def state(self) -> bytes:
+        """Return the leading model as bytes that ``driftsurf.load`` reads; CapabilityError before the first step."""
+        run = self._follower.run
+        if run is None or run.session.schema is None:
+            raise CapabilityError(f"the model {self.name!r} has learned nothing yet")
+        return session_bytes(run.session, run.plan.frames())
+
+    def _check_begun(self) -> None:
+        if self._follower.run is None:
+            raise UnavailableError(f"the model {self.name!r} has learned nothing yet; send it labelled rows")
+
+    def close(self) -> None:
+        """Take nothing more, apply what is logged, save a checkpoint and end; a second call does nothing."""
+        self._learner.close()
+        self._open.close()
+
+
+def _end(future: Future[OrderReceipt], result: OrderReceipt | BaseException) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    if isinstance(result, BaseException):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
+
+
+# ---------------------------------------------------------------------------- opening
+
+
+def open_model(
+    folder: Path,
+    settings: ModelSettings | None = None,
+    keeping: Keeping | None = None,
+    *,
+    challengers: Mapping[str, Mapping[str, Any]] | None = None,
+    clock: Callable[[], float] = time.time,
+) -> ServedModel:
+    """Open the folder of a served model, or make it.
+
+    Parameters
+    ----------
+    folder
+        The folder; its name is that of the model.
+    settings
+        What is served. Needed for a new folder; later it is None or the same.
+    keeping
+        How it is kept; may change at every opening.
+    challengers
+        Options of challengers by name; those that the model does not have yet are added.
+    clock
+        Returns the seconds since 1970, which become the times of records.
+
+    Returns
+    -------
+    ServedModel
+        The model. What was logged after the last checkpoint is applied by a thread meanwhile.
+    """
+    keeping = Keeping() if keeping is None else keeping
+    keeping.check()
+    blueprint = _blueprint(folder, settings)
+    model = ServedModel(folder, blueprint, keeping, clock=clock)
+    if challengers:
+        try:
+            if model.wait_ready():
+                known = {one.name for one in model.status().challengers} | {model.status().model}
+                for name, options in challengers.items():
+                    if name not in known:
+                        # Nobody waits: a model that has not begun carries orders out with its first step.
+                        model.order(Order("challenge", name, options=options))
+        except BaseException:
+            model.close()
+            raise
+    return model
+
+
+def _blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
+    """Return the blueprint of a folder, which is made if it is new; OptionError if the settings are others."""
+    file = folder / SETTINGS
+    if file.exists():
+        saved = ModelSettings.from_json(files.read_text(file))
+        start = FinishedRun.read(folder / START) if saved.start_from is not None else None
+        blueprint = Blueprint.of(folder.name, saved, start)
+        if settings is not None:
+            _check_same(saved, settings, blueprint, start)
+        return blueprint
+    if settings is None:
+        raise OptionError(f"{str(folder)!r} has no {SETTINGS}; give the settings of a new model")
+    start = None if settings.start_from is None else FinishedRun.read(Path(settings.start_from))
+    blueprint = Blueprint.of(folder.name, settings, start)
+    blueprint = replace(blueprint, settings=replace(blueprint.settings, model=blueprint.model))
+    if blueprint.task is not None:
+        blueprint.strategy(blueprint.task)  # unusable options are refused before anything is written
+    files.make_folder(folder)
+    if start is not None:
+        files.make_folder(folder / START)
+        origin = model_path(Path(str(settings.start_from)))
+        files.write_bytes(folder / START / ABOUT, files.read_bytes(origin.parent / ABOUT))
+        files.write_bytes(folder / START / MODEL, files.read_bytes(origin))
+        files.sync_folder(folder / START)
+    files.write_text(file, blueprint.settings.to_json())
+    files.sync_folder(folder)
+    files.sync_folder(folder.parent)
+    return blueprint
+
+
+def _check_same(saved: ModelSettings, asked: ModelSettings, blueprint: Blueprint, start: FinishedRun | None) -> None:
+    """Raise OptionError if a setting is given that differs from the saved one."""
+    given = Blueprint.of(blueprint.name, asked, start).settings
+    given = replace(given, model=given.model or saved.model, start_from=saved.start_from)
+    for name in ("label", "task", "model", "learner", "parameters", "seed", "batch_size", "columns", "categorical",
+                 "classes", "max_pending", "timeout"):  # fmt: skip
+        was, now = getattr(saved, name), getattr(given, name)
+        if was != now:
+            raise OptionError(
+                Option(name),
+                f" was {was!r} when the model {blueprint.name!r} was made, and is {now!r}; ",
+                "repeat it, or serve another folder",
+            )

@@ -1,0 +1,149 @@
+"""A service: models that are opened, an HTTP server, and a graceful end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from driftsurf.core import files
+from driftsurf.data.tables import Table, empty_column
+from driftsurf.errors import UnavailableError
+from driftsurf.service.alerts import AlertThread
+from driftsurf.service.alerts.readings import ModelReadings
+from driftsurf.service.config import ModelConfig, ServiceConfig
+from driftsurf.service.contract import Served
+from driftsurf.service.http.app import App
+from driftsurf.service.http.formats import ModelFormats
+from driftsurf.service.http.server import HttpServer, check_address
+from driftsurf.service.model import SETTINGS, open_model
+from driftsurf.service.page.pages import PAGES
+from driftsurf.service.settings import ModelSettings
+
+__all__ = ["Service"]
+
+log: logging.Logger = logging.getLogger("driftsurf.service")
+ALERTS = "alerts.json"
+"""File of the alerts, in the folder of the models."""
+TAKEN, REFUSED = ("predicted", "learned", "labelled"), ("skipped", "refused")
+"""What the service counts of rows, by whether they were taken."""
+
+
+class Service:
+    """Context in which models are open; :meth:`run` serves them over HTTP until a signal comes.
+
+    Parameters
+    ----------
+    config
+        What is served, and how.
+    reread
+        Returns the configuration as it is now, for SIGHUP: keys, limits and alerts are taken from it.
+    note
+        Called with what is being done while the service starts.
+    """
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        reread: Callable[[], ServiceConfig] | None = None,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        config.check()
+        check_address(config.service.host, has_keys=bool(config.keys))
+        self.config: ServiceConfig = config
+        self.reread = reread
+        self.note = note
+        self._open = contextlib.ExitStack()
+        self.models: dict[str, Served] = {}
+
+    def __enter__(self) -> Self:
+        config = self.config
+        with self._open:
+            folder = Path(config.service.folder)
+            files.make_folder(folder)
+            for name, one in config.models.items():
+                self.note(f"opening {name}")
+                settings = settings_of(one, folder / name)
+                served = open_model(folder / name, settings, config.keeping, challengers=one.challengers)
+                self._open.callback(served.close)
+                self.models[name] = served
+            self._warm()
+            self.app: App = App(
+                [(served, formats_of(served, config.models[name])) for name, served in self.models.items()],
+                config.keys,
+                config.limits,
+                PAGES,
+            )
+            self.alerts: AlertThread = AlertThread(
+                config.alerts, folder / ALERTS, ModelReadings(self.models, self._counts)
+            )
+            self.app.alerts = lambda: self.alerts.status
+            self._open.enter_context(self.alerts)
+            self._open.callback(self.app.readers.shutdown)
+            self.server: HttpServer = HttpServer(self.app, config.service.host, config.service.port, self._reload)
+            self._open.callback(self.server.socket.close)
+            self._close = self._open.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close.close()
+
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Serve until SIGTERM or SIGINT, or until :meth:`stop` is called."""
+        self.server.run(ready)
+        log.info("models are saved")
+
+    def stop(self) -> None:
+        """End the service; from any thread."""
+        self.server.stop()
+
+    @property
+    def address(self) -> str:
+        """Where the service is reached."""
+        return self.server.address
+
+    def _counts(self, name: str) -> tuple[int, int]:
+        """Return how many rows of a model were taken and refused since the service began."""
+        counts = self.app.entries[name].counts
+        return sum(counts.get(kind, 0) for kind in TAKEN), sum(counts.get(kind, 0) for kind in REFUSED)
+
+    def _warm(self) -> None:
+        """Compile or load what learning and predicting need, before anybody can connect."""
+        if any(not served.snapshot.version for served in self.models.values()):
+            from driftsurf.report.doctor import warm
+
+            self.note("loading compiled code")
+            warm(lambda what: None)
+        for served in self.models.values():
+            warm_up(served)
+
+    def _reload(self) -> None:
+        if self.reread is None:
+            return
+        config = self.reread()
+        if bool(config.keys) != bool(self.config.keys):
+            check_address(self.config.service.host, has_keys=bool(config.keys))
+        self.app.change(config.keys, config.limits)
+        self.alerts.change(config.alerts)
+        self.config = config
+
+
+def settings_of(model: ModelConfig, folder: Path) -> ModelSettings | None:
+    """Return the settings of a model; None for one that exists, if nothing is said of it."""
+    settings = model.options.settings()
+    return None if settings == ModelSettings() and (folder / SETTINGS).exists() else settings
+
+
+def formats_of(served: Served, model: ModelConfig) -> ModelFormats:
+    """Return how the rows of a model are read."""
+    return ModelFormats(model.options.id, served.status().label, model.options.reading())
+
+
+def warm_up(served: Served) -> None:
+    """Predict one row without values, so that the first request waits for nothing."""
+    columns = served.snapshot.columns
+    if columns:
+        with contextlib.suppress(UnavailableError):
+            served.snapshot.predict(Table({one.name: empty_column(one.kind, 1) for one in columns}))

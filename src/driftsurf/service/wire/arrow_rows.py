@@ -1,0 +1,199 @@
+"""Rows as an Arrow stream (IPC), checked before anything of it is decoded."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from driftsurf.core.options import shown
+from driftsurf.data.arrow_columns import arrow_column, arrow_kind
+from driftsurf.data.kinds import Kind
+from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.errors import DriftsurfError, InputError, ValueTypeError
+from driftsurf.service.wire.format import Fault, OnBadRow, RowsRead, WireFormat
+from driftsurf.service.wire.tables import ColumnarRows, check_count
+
+__all__ = ["ArrowMessage", "ArrowRows", "messages"]
+
+CONTINUATION = b"\xff\xff\xff\xff"
+SCHEMA, DICTIONARY, BATCH = 1, 2, 3
+"""Types of messages that a stream of rows may have, as the format numbers them."""
+
+
+class ArrowMessage(NamedTuple):
+    """One message of a stream."""
+
+    kind: int
+    start: int
+    end: int
+    rows: int
+    """Rows of a batch; 0 for other messages."""
+
+
+class _Truncated(Exception):
+    """The data end inside a message."""
+
+
+def messages(data: bytes | bytearray | memoryview, *, whole: bool = True) -> list[ArrowMessage]:
+    """Return the messages of a stream; InputError if it is not one, is compressed, or, if ``whole``, is cut off.
+
+    A compressed batch of a few bytes may claim any size, for which memory would be taken; therefore none is accepted.
+    """
+    found: list[ArrowMessage] = []
+    place = 0
+    try:
+        while place < len(data):
+            message = _message(data, place)
+            if message is None:
+                break
+            found.append(message)
+            place = message.end
+    except _Truncated:
+        if whole:
+            raise InputError("the Arrow stream ends inside a message; send all of it") from None
+    except (struct.error, IndexError, OverflowError):
+        raise _not_arrow() from None
+    return found
+
+
+def _message(data: bytes | bytearray | memoryview, place: int) -> ArrowMessage | None:
+    """Return the message at a place; None for the end of the stream."""
+    if len(data) < place + 8:
+        raise _Truncated
+    mark, size = struct.unpack_from("<4si", data, place)
+    if mark != CONTINUATION or size < 0:
+        raise _not_arrow()
+    if size == 0:
+        return None
+    begin = place + 8
+    if len(data) < begin + size:
+        raise _Truncated
+    table = _FlatTable.root(memoryview(data)[begin : begin + size])
+    kind, length = table.number(1, "<B"), table.number(3, "<q")
+    if kind not in (SCHEMA, DICTIONARY, BATCH) or length < 0:
+        raise _not_arrow()
+    end = begin + size + length
+    header = table.table(2)
+    batch = header.table(1) if kind == DICTIONARY else header
+    if kind != SCHEMA and batch.has(3):
+        raise InputError("the Arrow stream is compressed; write it without compression")
+    if end > len(data):
+        raise _Truncated
+    rows = batch.number(0, "<q") if kind != SCHEMA else 0
+    if rows < 0:
+        raise _not_arrow()
+    return ArrowMessage(kind, place, end, rows if kind == BATCH else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _FlatTable:
+    """A table of a flatbuffer: fields by number, each of which may be absent."""
+
+    data: memoryview
+    place: int
+
+    @classmethod
+    def root(cls, data: memoryview) -> _FlatTable:
+        return cls(data, struct.unpack_from("<I", data)[0])
+
+    def _field(self, number: int) -> int:
+        """Return the place of a field; 0 if it is absent."""
+        vtable = self.place - struct.unpack_from("<i", self.data, self.place)[0]
+        if vtable < 0:
+            raise _not_arrow()
+        size = struct.unpack_from("<H", self.data, vtable)[0]
+        at = 4 + 2 * number
+        offset = struct.unpack_from("<H", self.data, vtable + at)[0] if at + 2 <= size else 0
+        return self.place + offset if offset else 0
+
+    def has(self, number: int) -> bool:
+        return self._field(number) != 0
+
+    def number(self, number: int, code: str) -> int:
+        place = self._field(number)
+        return int(struct.unpack_from(code, self.data, place)[0]) if place else 0
+
+    def table(self, number: int) -> _FlatTable:
+        place = self._field(number)
+        if not place:
+            raise _not_arrow()
+        return _FlatTable(self.data, place + struct.unpack_from("<I", self.data, place)[0])
+
+
+def _not_arrow() -> InputError:
+    return InputError("the body is no Arrow stream; write it with pyarrow.ipc.new_stream")
+
+
+class ArrowRows:
+    """Reads rows from an Arrow stream, as ``pyarrow.ipc.new_stream`` writes it, without compression."""
+
+    def __init__(self, format: WireFormat) -> None:
+        self.format = format
+        self._table = ColumnarRows(format)
+        self._kinds: dict[str, Kind] = {one.name: one.kind for one in format.columns or ()}
+
+    def read(self, body: bytes, on_bad_row: OnBadRow = "fail", most: int = 100_000) -> RowsRead:
+        """Return the rows of a body; BadRowError for a bad row unless bad rows are skipped."""
+        import pyarrow as pa
+
+        check_count(sum(message.rows for message in messages(body)), most)
+        try:
+            with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
+                found = stream.read_all()
+            found.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError, IndexError, KeyError, NotImplementedError) as error:
+            raise InputError(f"the Arrow stream cannot be read: {error}"[:500]) from None
+        names = found.column_names
+        if len(set(names)) < len(names):
+            raise InputError("two columns of the Arrow stream have the same name; rename one")
+        columns, faults = dict[str, Column](), list[Fault]()
+        for name in names:
+            special = name in (self.format.id, self.format.label)
+            if self.format.columns is not None and name not in self._kinds and not special:
+                columns[name] = Column("text", np.full(found.num_rows, -1, np.int32))  # not known, so not converted
+                continue
+            column, bad = self._column(name, found.column(name))
+            columns[name] = column
+            faults += bad
+        return self._table.rows(Table(columns), faults, on_bad_row)
+
+    def _column(self, name: str, array: Any) -> tuple[Column, list[Fault]]:
+        kind = "text" if name == self.format.id else self._kinds.get(name)
+        own = arrow_kind(array.type)
+        if own is None:
+            raise ValueTypeError(
+                f"the column {name!r} has the type {array.type}; send numbers, booleans, dates or text", column=name
+            )
+        try:
+            column = arrow_column(name, array, "text" if kind == "text" else None)
+        except DriftsurfError:
+            raise
+        except (ValueError, TypeError, OverflowError, NotImplementedError, ArithmeticError) as error:
+            raise ValueTypeError(f"the column {name!r} cannot be read: {error}"[:500], column=name) from None
+        numbers = "number", "boolean"
+        if kind is not None and column.kind != kind and not (column.kind in numbers and kind in numbers):
+            if not column.missing().all():
+                raise ValueTypeError(
+                    f"the column {name!r} has the type {array.type}, and the model takes it as {kind}", column=name
+                )
+            column = empty_column(kind, len(column))
+        return column, _faults(name, column)
+
+
+def _faults(name: str, column: Column) -> list[Fault]:
+    """Return the rows whose value a table cannot hold: infinity, and text with a NUL character."""
+    if column.kind == "number":
+        rows = np.flatnonzero(np.isinf(column.values)).tolist()
+        return [
+            Fault(row, name, str(column.values[row]), "is not finite", "send a finite number or null") for row in rows
+        ]
+    if column.kind == "text" and any("\0" in word for word in column.words):
+        rows = [row for row, code in enumerate(column.values.tolist()) if code >= 0 and "\0" in column.words[code]]
+        return [
+            Fault(row, name, shown(column.words[column.values[row]]), "holds a NUL character", "leave it out")
+            for row in rows
+        ]
+    return []

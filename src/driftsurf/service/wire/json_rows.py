@@ -1,0 +1,294 @@
+"""Rows as JSON and as lines of JSON, decoded with a type that is made from the columns of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+
+from driftsurf.core.options import shown
+from driftsurf.data.formats._cells import date_reader, make_column
+from driftsurf.data.kinds import Kind
+from driftsurf.data.tables import Column, Table
+from driftsurf.errors import InputError
+from driftsurf.service.wire.format import (
+    MOST_FAULTS,
+    Fault,
+    OnBadRow,
+    RowsRead,
+    WireColumn,
+    WireFormat,
+    id_fault,
+    label_fault,
+    refuse_first,
+)
+from driftsurf.service.wire.tables import check_count
+from driftsurf.service.wire.values import check_number, column_of, word_of
+
+__all__ = ["JsonRows"]
+
+ID = "i"
+"""Attribute of the id of a decoded row; those of its columns are c0, c1 and so on."""
+LABEL = "y"
+SPARE = 4
+"""Braces or line breaks per row from which on a body is refused unread; text may have some of them, too."""
+Scalar: TypeAlias = str | bool | int | float | None
+_Check: TypeAlias = Callable[[int, str, Any], Fault | None]
+_TYPES: dict[Kind, Any] = {
+    "number": bool | float | None,
+    "boolean": bool | float | None,
+    "date": str | None,
+    "text": str | bool | int | float | None,
+}
+"""What a decoder accepts in a column of each kind; a number in a column of text is a word, such as a postal code."""
+
+
+class _AnyRows(msgspec.Struct, forbid_unknown_fields=True):
+    rows: list[msgspec.Raw]
+
+
+class _FreeRows(msgspec.Struct, forbid_unknown_fields=True):
+    rows: list[dict[str, Scalar]]
+
+
+class JsonRows:
+    """Reads rows from JSON: ``{"rows": [{"price": 99, "city": "Rome"}]}``, or one object on each line.
+
+    A type with one attribute per column decodes good rows at once. If it refuses them, every row is decoded and checked
+    by itself, which finds the first bad row, or all of them.
+
+    Examples
+    --------
+    >>> rows = JsonRows(WireFormat((WireColumn("price", "number"), WireColumn("city", "text")), id="id"))
+    >>> read = rows.read(b'{"rows": [{"id": "o-17", "price": 99, "city": "Rome"}]}')
+    >>> read.ids, read.table["price"].values, read.table["city"].words
+    (['o-17'], array([99.]), ('Rome',))
+    >>> rows.read(b'{"rows": [{"price": "dear", "city": "Rome"}]}')
+    Traceback (most recent call last):
+    driftsurf.errors.BadRowError: row 0, column 'price': 'dear' is no number; pass a number, or null if it is not known
+    """
+
+    def __init__(self, format: WireFormat) -> None:
+        self.format = format
+        self._columns = format.columns or ()
+        self._read_date = date_reader(format.reading)
+        row: Any = _row_type(format)
+        self._rows: Any = msgspec.json.Decoder(_rows_type(row))
+        self._row = msgspec.json.Decoder(row)
+        numbers = [place for place, one in enumerate(self._columns) if one.kind in ("number", "boolean")]
+        self._numbers = numbers
+        self._numbers_of = _getter(numbers)
+        self._others = [(place, attrgetter(f"c{place}")) for place in range(len(self._columns)) if place not in numbers]
+
+    def read(self, body: bytes, on_bad_row: OnBadRow = "fail", most: int = 100_000) -> RowsRead:
+        """Return the rows of a JSON body; BadRowError for a bad row unless bad rows are skipped."""
+        check_count(body.count(b"{") // SPARE, most)
+        if self.format.columns is None:
+            return self._free(_decoded(msgspec.json.Decoder(_FreeRows).decode, body).rows, most)
+        try:
+            return self._built(self._rows.decode(body).rows, most)
+        except (msgspec.ValidationError, RecursionError, UnicodeDecodeError, _Misfit):
+            return self._checked(_decoded(msgspec.json.Decoder(_AnyRows).decode, body).rows, on_bad_row, most)
+        except msgspec.DecodeError as error:
+            raise _not_json(error) from None
+
+    def read_lines(self, body: bytes, on_bad_row: OnBadRow = "fail", most: int = 100_000) -> RowsRead:
+        """Return the rows of a body that has one JSON object on each line; blank lines are left out."""
+        check_count(body.count(b"\n") // SPARE, most)
+        if self.format.columns is None:
+            decoder = msgspec.json.Decoder(dict[str, Scalar])
+            return self._free(_decoded(decoder.decode_lines, body), most)
+        try:
+            return self._built(self._row.decode_lines(body), most)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, _Misfit):
+            return self._checked([line for line in body.split(b"\n") if line.strip()], on_bad_row, most)
+
+    # -------------------------------------------------------------------- good rows
+
+    def _built(self, rows: Sequence[Any], most: int) -> RowsRead:
+        """Return decoded rows as a table; _Misfit if a date, a word or an id cannot be used."""
+        check_count(len(rows), most)
+        columns: dict[str, Column] = {}
+        numbers = np.array(list(map(self._numbers_of, rows)), np.float64).reshape(len(rows), len(self._numbers))
+        places = iter(numbers.T)
+        others = dict(self._others)
+        for place, one in enumerate(self._columns):
+            if place in others:
+                columns[one.name] = self._other(one, list(map(others[place], rows)))
+            else:
+                columns[one.name] = Column(one.kind, next(places))
+        return RowsRead(Table(columns), self._ids(rows), self._labels(rows))
+
+    def _other(self, column: WireColumn, values: list[Any]) -> Column:
+        if column.kind == "date":
+            try:
+                return make_column("date", [None if value is None else self._read_date(value) for value in values])
+            except ValueError:
+                raise _Misfit from None
+        words = [None if value is None else word_of(value) for value in values]
+        if any(word is not None and "\0" in word for word in words):
+            raise _Misfit
+        return make_column("text", words)
+
+    def _ids(self, rows: Sequence[Any]) -> list[str] | None:
+        if self.format.id is None:
+            return None
+        ids = [row.i for row in rows]
+        if all(one is None for one in ids):
+            return None
+        if any(one is None or id_fault(0, "", one) for one in ids):
+            raise _Misfit
+        return [one if isinstance(one, str) else str(one) for one in ids]
+
+    def _labels(self, rows: Sequence[Any]) -> list[Any] | None:
+        if self.format.label is None:
+            return None
+        labels = [row.y for row in rows]
+        if any(label_fault(0, "", one) for one in labels):
+            raise _Misfit
+        return labels
+
+    # -------------------------------------------------------------------- bad rows
+
+    def _checked(self, rows: Sequence[bytes | msgspec.Raw], on_bad_row: OnBadRow, most: int) -> RowsRead:
+        """Return the good rows, each of which is decoded by itself; BadRowError for the first bad one."""
+        check_count(len(rows), most)
+        faults, good, with_id = list[Fault](), list[Any](), list[bool]()
+        skipped = 0
+        for number, raw in enumerate(rows):
+            fault, has_id = self._fault(number, bytes(raw))
+            if fault is None and with_id and has_id != with_id[0]:
+                remedy = "pass an id for all rows of a request, or for none"
+                fault = Fault(number, self.format.id, "", "some rows have an id and others have none", remedy)
+            if fault is None:
+                good.append(self._row.decode(bytes(raw)))
+                with_id.append(has_id)
+                continue
+            refuse_first([fault], on_bad_row)
+            skipped += 1
+            if len(faults) < MOST_FAULTS:
+                faults.append(fault)
+        built = self._built(good, most)
+        return RowsRead(built.table, built.ids, built.labels, tuple(faults), skipped)
+
+    def _fault(self, number: int, raw: bytes) -> tuple[Fault | None, bool]:
+        """Return what is wrong with a row, None if it is good, and whether it has an id."""
+        try:
+            row = msgspec.json.decode(raw)
+        except (ValueError, RecursionError) as error:
+            return Fault(number, None, "", f"this is no JSON object ({_shortly(error)})", "correct the row"), False
+        if not isinstance(row, dict):
+            return Fault(number, None, shown(row), "is no JSON object", 'pass rows such as {"price": 99}'), False
+        fault = self.format.unknown(number, list(row)) or self.format.absent(number, row)
+        if fault:
+            return fault, False
+        for one in self._columns:
+            value = row.get(one.name)
+            problem = None if value is None else self._problem(one, value)
+            if problem is not None:
+                return Fault(number, one.name, shown(value), *problem), False
+        if self.format.label is not None:
+            fault = label_fault(number, self.format.label, row.get(self.format.label))
+            if fault:
+                return fault, False
+        id = None if self.format.id is None else row.get(self.format.id)
+        fault = None if id is None and not self.format.id_required else id_fault(number, str(self.format.id), id)
+        return fault, id is not None
+
+    def _problem(self, column: WireColumn, value: Any) -> tuple[str, str] | None:
+        """Return what is wrong with a value and the remedy; None if it is good."""
+        if column.kind in ("number", "boolean"):
+            return check_number(value)
+        if column.kind == "text" and isinstance(value, bool | int | float):
+            return check_number(value)
+        if not isinstance(value, str):
+            what = "date" if column.kind == "date" else "text"
+            return f"is no {what}", "pass text, or null if it is not known"
+        if column.kind == "date":
+            try:
+                self._read_date(value)
+            except ValueError:
+                return "is no date", "pass a date such as 2026-05-01T10:00:00Z, or null if it is not known"
+        return ("holds a NUL character", "leave it out") if "\0" in value else None
+
+    # -------------------------------------------------------------------- first rows
+
+    def _free(self, rows: Sequence[Mapping[str, Scalar]], most: int) -> RowsRead:
+        """Return rows whose columns are not known yet; their values decide the kinds."""
+        check_count(len(rows), most)
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        ids = self._special(rows, names, self.format.id, id_fault)
+        labels = self._special(rows, names, self.format.label, label_fault)
+        columns = {name: column_of(name, [row.get(name) for row in rows], self.format.reading) for name in names}
+        return RowsRead(Table(columns), None if ids is None else list(map(str, ids)), labels)
+
+    def _special(
+        self, rows: Sequence[Mapping[str, Scalar]], names: list[str], name: str | None, check: _Check
+    ) -> list[Any] | None:
+        """Return the ids or the labels of rows, and take their column from the names; None if no row has any."""
+        if name is None or (name not in names and name != self.format.label):
+            return None
+        if name in names:
+            names.remove(name)
+        values = [row.get(name) for row in rows]
+        faults = (check(number, name, one) for number, one in enumerate(values))
+        refuse_first([fault for fault in faults if fault is not None][:1], "fail")
+        return values
+
+
+class _Misfit(Exception):
+    """A value has the type of its column and cannot be used all the same."""
+
+
+def _row_type(format: WireFormat) -> type:
+    """Return the type of a row, with one attribute per column, named by its place: a column may have any name."""
+    fields: list[Any] = []
+    names: dict[str, str] = {}
+    for place, one in enumerate(format.columns or ()):
+        kind = _TYPES[one.kind]
+        fields.append((f"c{place}", kind) if format.is_required(one) else (f"c{place}", kind, None))
+        names[f"c{place}"] = one.name
+    if format.id is not None:
+        kind = str | int
+        fields.append((ID, kind) if format.id_required else (ID, kind | None, None))
+        names[ID] = format.id
+    if format.label is not None:
+        fields.append((LABEL, str | bool | int | float))
+        names[LABEL] = format.label
+    taken = set(names.values())
+    for place, name in enumerate(one for one in format.ignored if one not in taken):
+        fields.append((f"x{place}", Any, None))
+        names[f"x{place}"] = name
+    return msgspec.defstruct(
+        "Row", fields, rename=names, kw_only=True, gc=False, forbid_unknown_fields=not format.takes_others
+    )
+
+
+def _rows_type(row: Any) -> type:
+    return msgspec.defstruct("Rows", [("rows", list[row])], forbid_unknown_fields=True)
+
+
+def _getter(places: Sequence[int]) -> Callable[[Any], Any]:
+    if not places:
+        return lambda row: ()
+    return attrgetter(*(f"c{place}" for place in places))
+
+
+def _decoded(decode: Callable[[bytes], Any], body: bytes) -> Any:
+    try:
+        return decode(body)
+    except RecursionError:
+        raise InputError("the body is nested too deeply; pass rows of plain values") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _not_json(error) from None
+
+
+def _not_json(error: Exception) -> InputError:
+    return InputError(f'the body is not as expected: {error}; pass {{"rows": [{{"column": value}}]}}')
+
+
+def _shortly(error: BaseException) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)[:100]

@@ -1,0 +1,70 @@
+"""Single values of a request: what may stand in a column, and the kind of columns that nobody has described yet."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from driftsurf.core.options import shown
+from driftsurf.data.formats._cells import date_reader, infer_kind, make_column
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.tables import LARGEST_EXACT, Column
+from driftsurf.errors import BadRowError
+
+__all__ = ["check_number", "column_of", "word_of"]
+
+
+def check_number(value: Any) -> tuple[str, str] | None:
+    """Return what is wrong with a value of a column of numbers, and the remedy; None if it is good."""
+    if not isinstance(value, bool | int | float):
+        return "is no number", "pass a number, or null if it is not known"
+    try:
+        finite = math.isfinite(float(value))
+    except OverflowError:
+        finite = False
+    return None if finite else ("is too large for a number", "pass a number below 1.8e308")
+
+
+def word_of(value: str | bool | int | float) -> str:
+    """Return a value of a column of text as a word: whole numbers without a decimal point.
+
+    >>> word_of(" Rome "), word_of(8470.0), word_of(True)
+    ('Rome', '8470', 'true')
+    """
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    number = float(value)
+    return str(int(number)) if number.is_integer() and abs(number) < LARGEST_EXACT else repr(number)
+
+
+def column_of(name: str, values: list[Any], reading: ReadingOptions) -> Column:
+    """Return the values of a column whose kind they decide; BadRowError if they are of several kinds."""
+    present = [value for value in values if value is not None]
+    if all(isinstance(value, bool) for value in present) and present:
+        return make_column("boolean", [None if value is None else float(value) for value in values])
+    if all(isinstance(value, int | float) for value in present) and present:
+        for row, value in enumerate(values):
+            problem = None if value is None else check_number(value)
+            if problem:
+                raise _bad(row, name, value, *problem)
+        return make_column("number", [None if value is None else float(value) for value in values])
+    for row, value in enumerate(values):
+        if value is not None and not isinstance(value, str):
+            raise _bad(row, name, value, "is not of the kind of the other values", "pass values of one kind")
+        if value is not None and "\0" in value:
+            raise _bad(row, name, value, "holds a NUL character", "leave it out")
+    words = [None if value is None else value.strip() for value in values]
+    if present and infer_kind(words, reading) == "date":
+        read = date_reader(reading)
+        try:
+            return make_column("date", [None if word is None else read(word) for word in words])
+        except ValueError:  # a few of the values are no dates
+            pass
+    return make_column("text", words)
+
+
+def _bad(row: int, name: str, value: Any, problem: str, remedy: str) -> BadRowError:
+    text = shown(value)
+    return BadRowError(f"row {row}, column {name!r}: {text} {problem}; {remedy}", row=row, column=name, value=text)

@@ -1,0 +1,183 @@
+"""A real server at a free port: slow clients, large heads, too many connections, signals."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from served_models import MemoryModel
+
+from driftsurf.errors import OptionError
+
+pytest.importorskip("uvicorn")
+
+from driftsurf.service.http.app import App
+from driftsurf.service.http.formats import ModelFormats
+from driftsurf.service.http.limits import Limits
+from driftsurf.service.http.server import HttpServer
+
+ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01"}
+QUICK = Limits(head_seconds=0.3, request_seconds=0.6, head_bytes=2048, body_bytes=2**20)
+WAIT = 20.0
+
+
+@contextmanager
+def serving(limits: Limits = QUICK, model: MemoryModel | None = None) -> Iterator[HttpServer]:
+    """A server in a thread of its own."""
+    server = HttpServer(App([(model or MemoryModel(), ModelFormats(label="sold"))], limits=limits), port=0)
+    opened = threading.Event()
+    thread = threading.Thread(target=server.run, args=[opened.set])
+    thread.start()
+    try:
+        assert opened.wait(WAIT)
+        yield server
+    finally:
+        server.stop()
+        thread.join(WAIT)
+        assert not thread.is_alive()
+
+
+def connected(server: HttpServer, data: bytes = b"") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", server.port), WAIT)
+    connection.sendall(data)
+    return connection
+
+
+def received(connection: socket.socket) -> bytes:
+    """Return everything until the server closes the connection."""
+    data = b""
+    try:
+        while part := connection.recv(65536):
+            data += part
+    except ConnectionResetError:
+        pass
+    connection.close()
+    return data
+
+
+def post(server: HttpServer, path: str, value: object) -> tuple[int, dict[str, object]]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT)
+    connection.request("POST", path, json.dumps(value), {"content-type": "application/json"})
+    answer = connection.getresponse()
+    found = answer.status, json.loads(answer.read())
+    connection.close()
+    return found
+
+
+def test_a_request_and_many_on_one_connection() -> None:
+    with serving() as server:
+        assert post(server, "/v1/models/sales/predict", {"rows": [ROW]})[0] == 200
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT)
+        for _ in range(5):
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read() == b'{"alive":true}'
+        connection.close()
+
+
+def test_slow_heads_are_closed() -> None:
+    with serving() as server:
+        slow = [connected(server, b"GET /healthz HTTP/1.1\r\nHost: loc") for _ in range(50)]
+        assert all(b" 408 " in received(one) for one in slow)
+        assert post(server, "/v1/models/sales/predict", {"rows": [ROW]})[0] == 200
+
+
+def test_connections_that_say_nothing_are_closed() -> None:
+    with serving() as server:
+        assert b" 408 " in received(connected(server))
+
+
+def test_slow_bodies_are_closed() -> None:
+    head = b"POST /v1/models/sales/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{"
+    with serving() as server:
+        slow = [connected(server, head) for _ in range(50)]
+        assert all(b" 408 " in received(one) for one in slow)
+        assert server.app.flight.bytes == 0
+
+
+def test_slow_readers_are_closed() -> None:
+    model = MemoryModel()
+    model.trace = lambda: "x" * (64 * 2**20)  # type: ignore[method-assign]
+    with serving(model=model) as server:
+        reader = socket.socket()
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.connect(("127.0.0.1", server.port))
+        reader.sendall(b"GET /v1/models/sales/trace HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        end = time.monotonic() + WAIT
+        while server.app.connections() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert server.app.connections() == 0
+        reader.close()
+
+
+@pytest.mark.parametrize("where", ["one header", "many headers", "address"])
+def test_large_heads_are_refused(where: str) -> None:
+    head = {
+        "one header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: " + b"a" * 5000,
+        "many headers": b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X-A: aaaaaaaaaa\r\n" * 200 + b"\r\n",
+        "address": b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    }[where]
+    with serving() as server:
+        assert b" 431 " in received(connected(server, head))
+
+
+def test_what_is_not_http_is_refused() -> None:
+    with serving() as server:
+        assert b" 400 " in received(connected(server, b"\x16\x03\x01 not http\r\n\r\n"))
+
+
+def test_too_many_connections_are_refused() -> None:
+    with serving(Limits(connections=2)) as server:
+        kept = [connected(server) for _ in range(2)]
+        end = time.monotonic() + WAIT
+        while server.app.connections() < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert b" 503 " in received(connected(server))
+        for one in kept:
+            one.close()
+
+
+def test_a_request_under_way_ends_before_the_server() -> None:
+    hold = threading.Event()
+    model = MemoryModel(hold=hold)
+    answers: list[int] = []
+    with serving(Limits(), model) as server:
+        body = {"labels": {"a": "yes"}}
+        client = threading.Thread(target=lambda: answers.append(post(server, "/v1/models/sales/label", body)[0]))
+        client.start()
+        end = time.monotonic() + WAIT
+        while not model.labels_given and time.monotonic() < end:
+            time.sleep(0.01)
+        server.stop()
+        hold.set()
+        client.join(WAIT)
+    assert answers == [200]
+
+
+def test_event_streams_end_with_the_server() -> None:
+    with serving(Limits()) as server:
+        server.app.events.seconds = 0.01
+        stream = connected(server, b"GET /v1/models/sales/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"text/event-stream" in stream.recv(4096)
+        server.stop()
+        received(stream)
+
+
+def test_a_port_that_is_taken_is_an_option_error() -> None:
+    with serving() as server, pytest.raises(OptionError, match=str(server.port)):
+        HttpServer(App([]), port=server.port)
+
+
+def test_a_failing_reload_keeps_the_last_configuration(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise OptionError("keys are wrong")
+
+    server = HttpServer(App([]), port=0, reload=fail)
+    server.read_again()
+    assert "keys are wrong" in caplog.text
+    server.socket.close()

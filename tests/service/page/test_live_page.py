@@ -1,0 +1,144 @@
+"""The live page in a browser, on a real service: it follows models, survives a restart, and is steered by keyboard."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from browser import CHROMIUM, Browser
+
+from driftsurf.service.config import ModelConfig, ServiceConfig
+from driftsurf.service.http.security import new_key
+from driftsurf.service.options import ServedOptions, ServiceOptions
+from driftsurf.service.serve import Service
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+HOSTILE = "<img src=x onerror=alert(1)>"
+ROWS = 50
+
+
+class Running:
+    """A service in a thread, which learns rows of a concept that the test can reverse."""
+
+    def __init__(self, folder: Path, port: int = 0, **more: Any) -> None:
+        options = ServedOptions(strategy="driftsurf", learner="logistic", label="sold", task="binary", batch_size=ROWS)
+        config = ServiceConfig(
+            service=ServiceOptions(folder=folder, port=port), models={"sales": ModelConfig(options)}, **more
+        )
+        self.service = Service(config)
+        self.rng = np.random.default_rng(1)
+
+    def __enter__(self) -> Running:
+        self.service.__enter__()
+        ready = threading.Event()
+        self.thread = threading.Thread(target=self.service.run, args=(ready.set,))
+        self.thread.start()
+        assert ready.wait(60)
+        self.client = httpx.Client(base_url=self.service.address, timeout=60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self.service.stop()
+        self.thread.join()
+        self.service.__exit__()
+
+    def learn(self, steps: int, *, reverse: bool = False) -> None:
+        for _ in range(steps):
+            X = self.rng.normal(size=(ROWS, 2))
+            sold = (X[:, 0] > 0) != reverse
+            rows = [
+                {"price": price, "size": size, "sold": HOSTILE if yes else "no"}
+                for (price, size), yes in zip(X.tolist(), sold.tolist(), strict=True)
+            ]
+            answer = self.client.post("/v1/models/sales/learn", json={"rows": rows})
+            assert answer.status_code == 200, answer.text
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as one:
+        yield one
+
+
+def view(page: Browser) -> str:
+    return str(page.tell("document.querySelector('.view').textContent"))
+
+
+def steps_are(count: int) -> str:
+    return f"document.querySelector('.view')?.textContent.includes('of {count}')"
+
+
+@needs_chromium
+def test_the_page_follows_a_model_through_a_drift_and_a_restart(browser: Browser, tmp_path: Path) -> None:
+    browser.messages.clear()
+    with Running(tmp_path) as running:
+        running.learn(10)
+        browser.open(running.service.address)
+        browser.wait_for(steps_are(10))
+        assert browser.tell("document.querySelector('.happened').textContent").startswith("Nothing yet")
+        browser.tell("window.stays = 1")
+        running.learn(8, reverse=True)
+        browser.wait_for(steps_are(18))
+        assert "entered the reactive state" in browser.wait_for("document.querySelector('.happened').textContent")
+        told = browser.tell("document.querySelectorAll('.happened li').length")
+        # What a user has named is shown as text: no element was made of it, and nothing ran.
+        assert HOSTILE in browser.tell("document.querySelector('.model').textContent")
+        assert browser.tell("document.querySelectorAll('img').length") == 0
+        port = running.service.server.port
+    with Running(tmp_path, port) as running:
+        browser.wait_for("document.querySelector('.link.on') !== null")
+        running.learn(2, reverse=True)
+        browser.wait_for(steps_are(20))
+        lines = browser.tell("[...document.querySelectorAll('.happened li')].map((one) => one.textContent)")
+        assert len(set(lines)) == len(lines) >= told  # nothing is lost, nothing is told twice
+        assert browser.tell("window.stays") == 1  # the page was not loaded again
+        browser.open("about:blank")
+    faults = [one for one in browser.messages if "violates" in one or "exceptionDetails" in one]
+    assert faults == []
+
+
+@needs_chromium
+def test_an_operator_steers_by_keyboard(browser: Browser, tmp_path: Path) -> None:
+    with Running(tmp_path) as running:
+        running.learn(4)
+        browser.open(running.service.address)
+        browser.wait_for(steps_are(4))
+        browser.tell("document.querySelector('.orders summary').focus()")
+        browser.key("Enter", windowsVirtualKeyCode=13, text="\r")
+        browser.wait_for("document.querySelector('.orders').open")
+        browser.tell(
+            "[...document.querySelectorAll('.orders button')].find((one) => one.textContent === 'pin').focus()"
+        )
+        browser.key("Enter", windowsVirtualKeyCode=13, text="\r")
+        browser.wait_for("document.querySelector('dialog').open")
+        assert browser.tell("document.activeElement.textContent") == "cancel"
+        browser.key("Tab", windowsVirtualKeyCode=9)
+        browser.key("Enter", windowsVirtualKeyCode=13, text="\r")
+        browser.wait_for("document.querySelector('.status').textContent.includes('pinned')")
+        assert running.client.get("/v1/models/sales").json()["pinned"] is True
+        browser.open("about:blank")
+
+
+@needs_chromium
+def test_a_key_is_asked_for_and_its_scope_decides(browser: Browser, tmp_path: Path) -> None:
+    reader, secret = new_key("reader", ["read"])
+    with Running(tmp_path, keys=(reader,)) as running:
+        browser.open(running.service.address)
+        browser.wait_for("!document.querySelector('form.log-in').hidden")
+        for typed, shown in (("wrong", "form.log-in"), (secret, ".model")):
+            browser.tell(f"document.querySelector('#key').value = {typed!r}")
+            browser.tell("document.querySelector('form.log-in').requestSubmit()")
+            browser.wait_for(f"!document.querySelector('{shown}').hidden")
+            if typed == "wrong":
+                assert browser.wait_for("document.querySelector('.problem').textContent")
+        assert browser.tell("document.querySelector('.orders').hidden") is True
+        assert secret not in browser.tell("document.documentElement.outerHTML + document.cookie + location.href")
+        browser.tell("document.querySelector('.log-out').click()")
+        browser.wait_for("!document.querySelector('form.log-in').hidden")
+        browser.open("about:blank")

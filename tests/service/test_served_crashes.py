@@ -1,0 +1,62 @@
+"""A served model after kills, faults and power losses: nothing acknowledged lost, the same bytes as undisturbed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from torture import harness, served_kills, served_model
+from torture.power import MemoryDisk
+
+from driftsurf.core.disk import using
+
+
+@pytest.fixture(autouse=True)
+def _save_failures_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "FAILURES", tmp_path / "failures")
+
+
+def test_power_loss_at_any_moment_loses_nothing_durable() -> None:
+    outcome = served_model.states(0, seed=1, count=60, whole=6)
+    assert outcome.failed == 0
+    assert outcome.figures["compared with an undisturbed model"] > 3
+
+
+def test_fault_at_a_file_call_loses_nothing_acknowledged() -> None:
+    outcome = served_model.file_calls(0, seed=1, stride=97, actions=20)
+    assert outcome.failed == 0
+    assert outcome.figures["ended Killed"] > 0
+
+
+def test_kills_under_load_leave_the_bytes_of_an_undisturbed_model() -> None:
+    outcome = served_kills.kills(0, seed=1, count=3)
+    assert (outcome.failed, outcome.figures["kills"]) == (0, 3)
+    assert outcome.figures["acknowledged"] > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_model_does_not_depend_on_how_many_records_are_applied_at_a_time(seed: int) -> None:
+    told = served_model.Told()
+    with using(MemoryDisk()):
+        served_model.tell(told, random.Random(seed), 100)
+    digests, versions = served_model.undisturbed(told.tried)
+    assert versions[-1] > 3
+    for most in (300, 3000, 2**20):
+        with using(MemoryDisk()), served_model.opened(lambda: 0.0) as model:
+            for payload in told.tried:
+                model.log.append(payload)
+            if any(b'"rollback"' in payload for payload in told.tried):
+                continue  # a restore point is a checkpoint, which only a story saves
+            while model.follower.apply(most):
+                pass
+            assert model.digest() == digests[-1]
+
+
+def test_a_digest_notices_another_model() -> None:
+    told = served_model.Told()
+    with using(MemoryDisk()):
+        served_model.tell(told, random.Random(1), 60)
+    digests, _ = served_model.undisturbed(told.tried)
+    other, _ = served_model.undisturbed([*told.tried[:-8], *told.tried[-7:]])
+    assert digests[-1] != other[-1]

@@ -1,0 +1,329 @@
+"""A served model through its API: predicting, learning, late labels, orders, repeated requests, reopening."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from driftsurf import load
+from driftsurf.data.frames import read_table
+from driftsurf.data.tables import Table
+from driftsurf.errors import (
+    IdempotencyError,
+    InputError,
+    LabelError,
+    OptionError,
+    OverloadedError,
+    SchemaError,
+    ShapeError,
+    UnavailableError,
+)
+from driftsurf.runs.api import run
+from driftsurf.service.contract import Order, Request
+from driftsurf.service.model import ServedModel, open_model
+from driftsurf.service.settings import Keeping, ModelSettings
+
+SETTINGS = ModelSettings(
+    label="sold",
+    task="binary",
+    model="driftsurf",
+    batch_size=20,
+    columns={"price": "number", "city": "text"},
+)
+KEEPING = Keeping(least_free_bytes=0, checkpoint_seconds=1000.0)
+
+
+def rows(count: int, seed: int = 0) -> tuple[Table, npt.NDArray[Any]]:
+    chance = np.random.default_rng(seed)
+    price, noise = chance.normal(size=count), chance.normal(scale=0.2, size=count)
+    city = np.where(chance.random(count) < 0.5, "Rome", "Oslo")
+    return read_table({"price": price, "city": city}), np.where(price + noise > 0, "yes", "no")
+
+
+def settled(model: ServedModel) -> ServedModel:
+    """Wait until everything logged is applied: an order is carried out after all records before it."""
+    model.order(Order("unpin")).result(60)
+    return model
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Iterator[ServedModel]:
+    served = open_model(tmp_path / "sales", SETTINGS, KEEPING)
+    assert served.wait_ready(60)
+    yield served
+    served.close()
+
+
+def test_model_learns_and_predicts(model: ServedModel) -> None:
+    table, labels = rows(400)
+    assert model.predict(table).version == 0
+    receipt = model.learn(table, labels).result(60)
+    assert (receipt.count, receipt.durability) == (400, "disk")
+    settled(model)
+    answer = model.predict(table)
+    assert answer.version == 20
+    assert answer.labels is not None
+    assert np.mean(answer.labels == labels) > 0.85
+    assert answer.classes == ("no", "yes") or answer.classes == ("yes", "no")
+    assert answer.probabilities is not None
+    np.testing.assert_allclose(answer.probabilities.sum(axis=1), 1.0)
+    assert [model.predict(table.rows(k, k + 1)).labels for k in range(3)] == list(answer.labels[:3])
+
+
+def test_reported_error_is_that_of_the_answers(model: ServedModel) -> None:
+    table, labels = rows(200)
+    model.learn(table, labels).result(60)
+    settled(model)
+    later, _ = rows(40, seed=1)
+    ids = [f"o-{k}" for k in range(40)]
+    answer = model.predict(later, ids)
+    assert answer.labels is not None
+    # Every label says the opposite of what was answered: users saw 40 errors, whatever the model does meanwhile.
+    wrong = {id: "no" if label == "yes" else "yes" for id, label in zip(ids, answer.labels, strict=True)}
+    model.label(wrong).result(60)
+    counts = settled(model).status().labels
+    assert (counts.labelled, counts.scored, counts.errors) == (40, 40, 40)
+    assert model.trace().splitlines()[-1].split(",")[0] == "11"
+
+
+def test_early_late_duplicate_and_replaced_rows_are_counted(tmp_path: Path) -> None:
+    now = [0.0]
+    asked = ModelSettings(**{**_fields(SETTINGS), "timeout": 10.0, "max_pending": 5})
+    with closing(open_model(tmp_path / "m", asked, KEEPING, clock=lambda: now[0])) as model:
+        assert model.wait_ready(60)
+        table, labels = rows(20)
+        model.learn(table, labels).result(60)
+        model.label({"early": "yes"}).result(60)
+        assert settled(model).status().early == 1
+        one = table.rows(0, 1)
+        model.predict(one, ["early"])
+        model.predict(one, ["twice"])
+        model.predict(one, ["twice"])
+        model.label({"twice": "yes"}).result(60)
+        model.label({"twice": "yes"}).result(60)
+        model.predict(one, ["old"])
+        now[0] = 20.0
+        model.label({"old": "no"}).result(60)
+        for k in range(7):
+            model.predict(one, [f"many-{k}"])
+        counts = settled(model).status().labels
+    assert counts.predicted == 11
+    assert (counts.labelled, counts.replaced, counts.duplicate, counts.late) == (2, 1, 1, 1)
+    assert (counts.expired, counts.waiting) == (1 + 2, 5)
+
+
+def test_repeated_request_is_answered_and_not_applied_again(tmp_path: Path) -> None:
+    table, labels = rows(40)
+    asked = Request("k-1", hashlib.sha256(b"body").digest())
+    with closing(open_model(tmp_path / "m", SETTINGS, KEEPING)) as model:
+        assert model.wait_ready(60)
+        first = model.learn(table, labels, asked).result(60)
+        again = model.learn(table, labels, asked).result(60)
+        assert (again.position, again.repeated, first.repeated) == (first.position, True, False)
+        with pytest.raises(IdempotencyError, match="k-1"):
+            model.learn(table, labels, Request("k-1", hashlib.sha256(b"other").digest()))
+        given = model.predict(table, [f"i{k}" for k in range(40)], Request("k-2", hashlib.sha256(b"x").digest()))
+    with closing(open_model(tmp_path / "m", keeping=KEEPING)) as model:
+        assert model.wait_ready(60)
+        again = model.learn(table, labels, asked).result(60)
+        assert (again.position, again.repeated, again.count) == (first.position, True, 40)
+        same = model.predict(table, [f"i{k}" for k in range(40)], Request("k-2", hashlib.sha256(b"x").digest()))
+        assert (same.position, same.version, same.repeated) == (given.position, given.version, True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "error"),
+    [
+        ({"price": [1.0]}, ["yes"], SchemaError),
+        ({"price": [1.0], "city": ["Rome"], "more": [1.0]}, ["yes"], SchemaError),
+        ({"price": ["a"], "city": ["Rome"]}, ["yes"], SchemaError),
+        ({"price": [1.0], "city": ["Rome"]}, [], InputError),
+        ({"price": [1.0], "city": ["Rome"]}, ["yes", "no"], ShapeError),
+        ({"price": [1.0], "city": ["Rome"]}, [1], LabelError),
+    ],
+)
+def test_bad_input_is_refused_before_it_is_logged(
+    model: ServedModel, columns: dict[str, Any], labels: list[Any], error: type[Exception]
+) -> None:
+    table, good = rows(20)
+    model.learn(table, good).result(60)
+    before = model.status().logged
+    with pytest.raises(error):
+        model.learn(read_table(columns), labels)
+    with pytest.raises(InputError):
+        model.label({"": "yes"})
+    with pytest.raises(InputError):
+        model.predict(table, ["same"] * 20)
+    assert model.status().logged == before
+
+
+def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
+    table, labels = rows(200)
+    with closing(open_model(tmp_path / "m", SETTINGS, KEEPING, challengers={"svm": {"learner": "svm"}})) as model:
+        model.learn(table, labels).result(60)
+        assert not model.order(Order("promote", "nobody")).result(60).done
+        assert model.order(Order("warm", "svm")).result(60).done
+        for k in range(6):
+            model.learn(*rows(60, seed=k)).result(60)
+        settled(model)
+        (challenger,) = model.status().challengers
+        assert challenger.steps >= 8
+        assert challenger.low <= challenger.difference <= challenger.high
+        assert model.order(Order("pin")).result(60).done
+        assert model.order(Order("promote", "svm")).result(60).done
+        with pytest.raises(OptionError, match="restore point"):
+            model.order(Order("rollback", to=-5))
+    with closing(open_model(tmp_path / "m", keeping=KEEPING)) as model:
+        assert model.wait_ready(60)
+        status = model.status()
+        assert (status.model, [one.name for one in status.challengers]) == ("svm", ["driftsurf"])
+        version = status.version
+        model.learn(*rows(40, seed=9)).result(60)
+        assert settled(model).status().version == version + 2
+        point = status.restore_points[-1]
+        assert model.order(Order("rollback", to=point.position)).result(60).done
+        assert model.status().version == point.version
+        kinds = [event.record.get("order") for event in model.journal() if event.record["type"] == "order"]
+        assert kinds[-1] == "rollback"
+        assert [event.line for event in model.journal()] == list(range(1, len(model.journal()) + 1))
+
+
+def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError):
+        model.report()
+    table, labels = rows(200)
+    seen: list[int] = []
+    subscription = model.subscribe()
+    subscription.on_more(lambda: seen.append(1))
+    model.learn(table, labels).result(60)
+    settled(model)
+    assert len(subscription.take()) == 11
+    assert seen
+    subscription.close()
+    path = tmp_path / "model.state"
+    path.write_bytes(model.state())
+    found = load(path).predict({"price": table["price"].values, "city": table.labels("city")})
+    answer = model.predict(table)
+    assert answer.labels is not None
+    assert found.tolist() == answer.labels.tolist()
+    assert "<html" in model.report()
+    assert "step" in model.explain()
+
+
+def test_model_of_a_run_goes_live(tmp_path: Path) -> None:
+    table, labels = rows(2000)
+    lines = [f"{price},{city},{label}" for price, city, label in zip(
+        table["price"].values, table.labels("city"), labels, strict=True)]  # fmt: skip
+    (tmp_path / "sales.csv").write_text("price,city,sold\n" + "\n".join(lines) + "\n")
+    run(tmp_path / "sales.csv", label="sold", model="driftsurf", batch_size=100, out=tmp_path / "run")
+    asked = ModelSettings(start_from=str(tmp_path / "run"), batch_size=20)
+    with closing(open_model(tmp_path / "live", asked, KEEPING)) as model:
+        assert model.wait_ready(60)
+        answer = model.predict(table)
+        assert answer.version == 20
+        assert answer.labels is not None
+        assert np.mean(answer.labels == labels) > 0.85
+        model.learn(table, labels).result(60)
+        assert settled(model).status().version == 120
+    with closing(open_model(tmp_path / "live", keeping=KEEPING)) as model:
+        assert model.wait_ready(60)
+        assert model.status().version == 120
+
+
+@pytest.mark.parametrize(("task", "classes"), [("multiclass", 3), ("regression", 0)])
+def test_other_tasks(tmp_path: Path, task: Any, classes: int) -> None:
+    table, _ = rows(300)
+    price = table["price"].values
+    y = np.array(["a", "b", "c"])[np.digitize(price, [-0.5, 0.5])] if classes else 3.0 * price + 1.0
+    asked = ModelSettings(task=task, model="driftsurf", batch_size=30)
+    with closing(open_model(tmp_path / "m", asked, KEEPING)) as model:
+        assert model.wait_ready(60)
+        model.predict(table.rows(0, 5), list("abcde"))
+        model.label(dict(zip("abcde", y[:5].tolist(), strict=True))).result(60)
+        model.learn(table, y).result(60)
+        answer = settled(model).predict(table)
+        assert model.columns[1].kind == "text"
+        assert len(answer.classes) == classes
+        assert answer.labels is not None
+        if classes:
+            assert np.mean(answer.labels == y) > 0.7
+        else:
+            assert np.mean(np.square(answer.labels - y)) < 1.0
+
+
+def test_failed_learner_makes_the_model_read_only(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, labels = rows(40)
+    model.learn(table, labels).result(60)
+    settled(model)
+
+    def fail(*arguments: object) -> None:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(model._follower.run, "take_step", fail)
+    model.learn(table, labels).result(60)
+    model._learner._thread.join(60)
+    status = model.status()
+    assert (status.phase, status.ready) == ("failed", False)
+    assert "no memory" in status.failure
+    assert model.predict(table).version == 2
+    for call in (lambda: model.learn(table, labels), lambda: model.predict(table, [f"{k}" for k in range(40)])):
+        with pytest.raises(UnavailableError, match="no memory"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"), [("max_lag_rows", "40 rows and labels wait"), ("max_lag_bytes", "bytes of records wait")]
+)
+def test_too_much_that_waits_to_be_learned_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, message: str
+) -> None:
+    table, labels = rows(40)
+    keeping = Keeping(least_free_bytes=0, checkpoint_seconds=1000.0, **{limit: 39})
+    go_on = threading.Event()
+    with closing(open_model(tmp_path / "m", SETTINGS, keeping)) as model:
+        assert model.wait_ready(60)
+        model.learn(table, labels).result(60)  # nothing is refused before the model has begun
+        settled(model)
+        follower = model._follower
+        apply = follower._apply
+        monkeypatch.setattr(follower, "_apply", lambda *given: (go_on.wait(60), apply(*given)))
+        model.learn(table, labels).result(60)
+        logged = model.status().logged
+        for call in (
+            lambda: model.learn(table, labels),
+            lambda: model.label({"a": "yes"}),
+            lambda: model.predict(table.rows(0, 1), ["a"]),
+        ):
+            with pytest.raises(OverloadedError, match=message) as caught:
+                call()
+            assert caught.value.retry_after == 1.0
+        assert model.status().logged == logged
+        assert model.predict(table).version == 2
+        go_on.set()
+        settled(model)
+        model.learn(table, labels).result(60)
+        assert settled(model).status().version == 6
+
+
+def test_settings_of_a_folder_cannot_be_changed(tmp_path: Path) -> None:
+    open_model(tmp_path / "m", SETTINGS, KEEPING).close()
+    with pytest.raises(OptionError, match="batch_size was 20"):
+        open_model(tmp_path / "m", ModelSettings(**{**_fields(SETTINGS), "batch_size": 30}), KEEPING)
+    with pytest.raises(OptionError, match="settings"):
+        open_model(tmp_path / "other")
+
+
+def test_columns_keep_their_order_when_a_folder_is_opened_again() -> None:
+    assert list(ModelSettings.from_json(SETTINGS.to_json()).columns) == ["price", "city"]
+
+
+def _fields(settings: ModelSettings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in settings.__dataclass_fields__}
