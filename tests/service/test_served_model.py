@@ -205,7 +205,8 @@ def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> Non
     subscription.on_more(lambda: seen.append(1))
     model.learn(table, labels).result(60)
     settled(model)
-    assert len(subscription.take()) == 11
+    kinds = [event.record["type"] for event in subscription.take()]
+    assert (kinds.count("step"), kinds.count("order"), kinds[-1]) == (10, 1, "order")
     assert seen
     subscription.close()
     path = tmp_path / "model.state"

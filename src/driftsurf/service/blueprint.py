@@ -102,8 +102,6 @@ class Blueprint:
     @property
     def task(self) -> Task | None:
         """What is predicted, if it is known before the first label."""
-        if self.start is not None:
-            return Target.from_json(self.start.about["decided"]["target"]).task
         return None if self.settings.task == "auto" else self.settings.task
 
     def task_of(self, labels: Any) -> Task:
@@ -119,9 +117,6 @@ class Blueprint:
     @property
     def columns(self) -> tuple[ColumnKind, ...]:
         """The columns, if they are known before the first rows."""
-        if self.start is not None:
-            encoder = self.start.frames.encoder
-            return tuple(ColumnKind(one.name, one.kind) for one in encoder.layout.columns)
         return tuple(ColumnKind(name, kind) for name, kind in self.settings.columns.items())
 
     def strategy(self, task: Task, options: Mapping[str, Any] | None = None) -> Strategy:
@@ -214,13 +209,16 @@ class Blueprint:
 def _inherited(settings: ModelSettings, start: FinishedRun) -> ModelSettings:
     """Return settings with those of a finished run, which decide what is served."""
     about = start.about
+    target = Target.from_json(about["decided"]["target"])
+    encoder = start.frames.encoder
     given: dict[str, Any] = {
+        "task": target.task,
         "model": settings.model or about.get("model"),
         "learner": settings.learner or about.get("learner"),
         "parameters": {**about.get("parameters", {}), **settings.parameters},
-        "label": settings.label or Target.from_json(about["decided"]["target"]).column,
-        "categorical": tuple(start.frames.encoder.categorical),
-        "columns": {},
+        "label": settings.label or target.column,
+        "categorical": tuple(encoder.categorical),
+        "columns": {one.name: one.kind for one in encoder.layout.columns},
     }
     return replace(settings, **given)
 

@@ -13,7 +13,11 @@ from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.target import TASKS, Task
 from driftsurf.errors import Option, OptionError, StateError
 
-__all__ = ["AskedTask", "Keeping", "ModelSettings"]
+__all__ = ["CHECKPOINTS", "SETTINGS_FILE", "AskedTask", "Keeping", "ModelSettings"]
+
+SETTINGS_FILE = "model.json"
+CHECKPOINTS = "checkpoints"
+"""The file of settings and the folder of checkpoints in the folder of a served model."""
 
 AskedTask: TypeAlias = Literal["auto"] | Task
 
