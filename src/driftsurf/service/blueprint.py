@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from driftsurf import __version__
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
 from driftsurf.data.encoding import TableEncoder
@@ -142,9 +143,11 @@ class Blueprint:
         can = self.strategy(task).learner.capabilities
         known = self.settings.classes or None
         if self.start is not None and not can.regression:
+            # The task of a run is "binary" where its first batch had two classes; others may have come later.
             limit = None if "multiclass" in can.tasks else 2
             return ClassTargets(tuple(self.start.classes), limit=limit)
-        return targets_of(can, known)
+        targets = targets_of(can, known)
+        return replace(targets, limit=2) if isinstance(targets, ClassTargets) and task == "binary" else targets
 
     def session(self, name: str, task: Task, fold: Fold, options: Mapping[str, Any] | None = None) -> Session:
         """Return a session that has learned nothing: that of the leading model, or of a challenger with options."""
@@ -202,7 +205,13 @@ class Blueprint:
             "label_type": _label_type(fold.task, labels),
             "time": None,
         }
-        about = {"source": self.name, **json.loads(self.settings.to_json()), "model": self.model, "decided": decided}
+        about = {
+            "driftsurf": __version__,
+            "source": self.name,
+            **json.loads(self.settings.to_json()),
+            "model": self.model,
+            "decided": decided,
+        }
         return json.dumps(about | {"columns": [list(one) for one in fold.columns]}, indent=2) + "\n"
 
 

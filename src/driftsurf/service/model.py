@@ -408,8 +408,8 @@ def _blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
     start = None if settings.start_from is None else FinishedRun.read(Path(settings.start_from))
     blueprint = Blueprint.of(folder.name, settings, start)
     blueprint = replace(blueprint, settings=replace(blueprint.settings, model=blueprint.model))
-    if blueprint.task is not None:
-        blueprint.strategy(blueprint.task)  # unusable options are refused before anything is written
+    # Unusable options are refused before anything is written. What the first labels may decide are classes.
+    blueprint.strategy(blueprint.task or "multiclass")
     files.make_folder(folder)
     if start is not None:
         files.make_folder(folder / START)

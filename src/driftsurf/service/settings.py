@@ -74,6 +74,12 @@ class ModelSettings:
             raise OptionError(Option("columns"), f" has the label {self.label!r}; name only columns of rows there")
         if self.classes and self.task == "regression":
             raise OptionError(Option("classes"), " cannot be given for the task 'regression'; leave them out")
+        if len(self.classes) > 2 and self.task == "binary":
+            raise OptionError(
+                Option("classes"),
+                f" has {len(self.classes)} classes for the task 'binary'; say ",
+                Option("task", "multiclass"),
+            )
 
     def to_json(self) -> str:
         """Return the settings as JSON text; columns keep their order, which is that of the cells in the log."""
