@@ -73,9 +73,9 @@ class LogSource:
         time: str | None = None,
         follow: Callable[[], bool] | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self.reading: ReadingOptions = ReadingOptions() if reading is None else reading
-        self.batch_size = batch_size
+        self.batch_size: int | None = batch_size
         self._unusable = {"batch_seconds": batch_seconds, "time": time, "follow": follow}
 
     @property
