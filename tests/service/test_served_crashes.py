@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from torture import harness, served_model
+from torture import harness, served_kills, served_model
 from torture.power import MemoryDisk
 
 from driftsurf.core.disk import using
@@ -30,7 +30,7 @@ def test_fault_at_a_file_call_loses_nothing_acknowledged() -> None:
 
 
 def test_kills_under_load_leave_the_bytes_of_an_undisturbed_model() -> None:
-    outcome = served_model.kills(0, seed=1, count=3)
+    outcome = served_kills.kills(0, seed=1, count=3)
     assert (outcome.failed, outcome.figures["kills"]) == (0, 3)
     assert outcome.figures["acknowledged"] > 0
 

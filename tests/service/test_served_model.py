@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from driftsurf import load
+from driftsurf import __version__, load
 from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Table
 from driftsurf.errors import (
@@ -20,6 +21,7 @@ from driftsurf.errors import (
     InputError,
     LabelError,
     OptionError,
+    OverloadedError,
     SchemaError,
     ShapeError,
     UnavailableError,
@@ -163,6 +165,26 @@ def test_bad_input_is_refused_before_it_is_logged(
     assert model.status().logged == before
 
 
+@pytest.mark.parametrize("learner", ["logistic", "softmax"])
+def test_third_class_of_a_binary_model_is_refused_before_it_is_logged(tmp_path: Path, learner: str) -> None:
+    asked = ModelSettings(**{**_fields(SETTINGS), "learner": learner})
+    table, labels = rows(3)[0], ["yes", "no", "maybe"]
+    refusal = "would be a third class.*task='multiclass'"
+    with closing(open_model(tmp_path / "m", asked, KEEPING)) as model:
+        assert model.wait_ready(60)
+        with pytest.raises(LabelError, match=refusal):
+            model.learn(table, labels)
+        model.learn(table, ["yes", "no", "yes"]).result(60)
+        logged = model.status().logged
+        with pytest.raises(LabelError, match=f"'maybe' {refusal}"):
+            model.label({"a": "yes", "b": "maybe"})
+        with pytest.raises(LabelError, match=f"'maybe' {refusal}"):
+            model.learn(table, labels)
+        assert model.status().logged == logged == 1
+    with pytest.raises(OptionError, match="3 classes for the task 'binary'"):
+        open_model(tmp_path / "other", ModelSettings(task="binary", classes=("a", "b", "c")))
+
+
 def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
     table, labels = rows(200)
     with closing(open_model(tmp_path / "m", SETTINGS, KEEPING, challengers={"svm": {"learner": "svm"}})) as model:
@@ -203,7 +225,10 @@ def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> Non
     subscription.on_more(lambda: seen.append(1))
     model.learn(table, labels).result(60)
     settled(model)
-    assert len(subscription.take()) == 11
+    events = subscription.take()
+    assert [event.line for event in events] == list(range(1, len(events) + 1))
+    assert sum(event.record["type"] == "step" for event in events) == 10
+    assert events[-1].record["type"] == "order"
     assert seen
     subscription.close()
     path = tmp_path / "model.state"
@@ -213,6 +238,7 @@ def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> Non
     assert answer.labels is not None
     assert found.tolist() == answer.labels.tolist()
     assert "<html" in model.report()
+    assert f"version {__version__}" in model.report()
     assert "step" in model.explain()
 
 
@@ -277,6 +303,40 @@ def test_failed_learner_makes_the_model_read_only(model: ServedModel, monkeypatc
             call()
 
 
+@pytest.mark.parametrize(
+    ("limit", "message"), [("max_lag_rows", "40 rows and labels wait"), ("max_lag_bytes", "bytes of records wait")]
+)
+def test_too_much_that_waits_to_be_learned_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, message: str
+) -> None:
+    table, labels = rows(40)
+    keeping = Keeping(least_free_bytes=0, checkpoint_seconds=1000.0, **{limit: 39})
+    go_on = threading.Event()
+    with closing(open_model(tmp_path / "m", SETTINGS, keeping)) as model:
+        assert model.wait_ready(60)
+        model.learn(table, labels).result(60)  # nothing is refused before the model has begun
+        settled(model)
+        follower = model._follower
+        apply = follower._apply
+        monkeypatch.setattr(follower, "_apply", lambda *given: (go_on.wait(60), apply(*given)))
+        model.learn(table, labels).result(60)
+        logged = model.status().logged
+        for call in (
+            lambda: model.learn(table, labels),
+            lambda: model.label({"a": "yes"}),
+            lambda: model.predict(table.rows(0, 1), ["a"]),
+        ):
+            with pytest.raises(OverloadedError, match=message) as caught:
+                call()
+            assert caught.value.retry_after == 1.0
+        assert model.status().logged == logged
+        assert model.predict(table).version == 2
+        go_on.set()
+        settled(model)
+        model.learn(table, labels).result(60)
+        assert settled(model).status().version == 6
+
+
 def test_settings_of_a_folder_cannot_be_changed(tmp_path: Path) -> None:
     open_model(tmp_path / "m", SETTINGS, KEEPING).close()
     with pytest.raises(OptionError, match="batch_size was 20"):
@@ -291,3 +351,25 @@ def test_columns_keep_their_order_when_a_folder_is_opened_again() -> None:
 
 def _fields(settings: ModelSettings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in settings.__dataclass_fields__}
+
+
+def test_numbers_are_answered_as_the_same_rows_in_a_table(tmp_path: Path) -> None:
+    settings = ModelSettings(label="sold", task="binary", batch_size=20, columns={"b": "number", "a": "number"})
+    values = np.random.default_rng(0).normal(size=(200, 2))
+    table = read_table({"b": values[:, 0], "a": values[:, 1]})
+    with closing(open_model(tmp_path / "sales", settings, KEEPING)) as served:
+        assert served.wait_ready(60)
+        assert served.snapshot.answer_numbers(values) is None
+        served.learn(table, np.where(values[:, 0] > values[:, 1], "yes", "no")).result(60)
+        settled(served)
+        snapshot = served.snapshot
+        expected, found = snapshot.answer(table), snapshot.answer_numbers(values)
+        assert found is not None
+        assert expected.labels is not None
+        assert found.labels is not None
+        assert expected.probabilities is not None
+        assert found.probabilities is not None
+        assert (found.version, found.labels.tolist()) == (expected.version, expected.labels.tolist())
+        assert found.probabilities.tobytes() == expected.probabilities.tobytes()
+        values[0, 0] = np.nan
+        assert snapshot.answer_numbers(values) is None

@@ -85,6 +85,9 @@ class Follower:
         """Rows and labels that were applied by this process."""
         self.ahead_rows: int = 0
         """Rows and labels that were only read so far, because the run has not begun."""
+        self.applied_bytes: int = 0
+        self.ahead_bytes: int = 0
+        """Bytes of the records that were applied by this process, and of those that were only read so far."""
         self.columns: tuple[ColumnKind, ...] = blueprint.columns
         self.task: Task | None = blueprint.task
         self.targets: ClassTargets | RegressionTargets | None = (
@@ -139,7 +142,7 @@ class Follower:
         run.move_to(self.log.first)
         run.begin()
         self._follow(run)
-        self._first_rows, self.ahead_rows = [], 0
+        self._first_rows, self.ahead_rows, self.ahead_bytes = [], 0, 0
         self.position = self.saved = self.log.first
 
     def _make(
@@ -202,6 +205,7 @@ class Follower:
             record = decode(payload, self.columns)
             self.position = number + 1
             self.ahead_rows += record.count
+            self.ahead_bytes += len(payload)
             self.keys.add(record, number)
             if record.kind == Kinds.COLUMNS:
                 self.columns = record.columns
@@ -224,6 +228,7 @@ class Follower:
             run.fold.keys.add(record, number)
             self.unsaved_rows += record.count
             self.applied_rows += record.count
+            self.applied_bytes += len(payload)
             if record.kind == Kinds.ORDER:
                 self._learn(run, gathered)
                 gathered = []

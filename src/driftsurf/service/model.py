@@ -44,15 +44,13 @@ from driftsurf.service.following import Follower
 from driftsurf.service.journal import JournalFeed, JournalSubscription
 from driftsurf.service.learner import Learner
 from driftsurf.service.request_keys import check_request
-from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.settings import CHECKPOINTS, SETTINGS_FILE, Keeping, ModelSettings
 from driftsurf.service.versions import Version
 from driftsurf.session.label_counts import LabelCounts
 
 __all__ = ["ServedModel", "open_model"]
 
-SETTINGS = "model.json"
 LOG = "log"
-CHECKPOINTS = "checkpoints"
 START = "start"
 ROOM_SECONDS = 5.0
 """How long a measurement of the free room of the disk is used."""
@@ -118,6 +116,7 @@ class ServedModel:
         run = follower.run
         at = 0.0 if run is None else run.fold.joiner.time
         self._admission.rows = follower.applied_rows + follower.ahead_rows
+        self._admission.bytes = follower.applied_bytes + follower.ahead_bytes
         self._admission.begin(follower.columns, follower.task, follower.targets, follower.keys, at)
         self._publish()
 
@@ -222,12 +221,16 @@ class ServedModel:
     def _check_room(self) -> None:
         """Raise an error unless there is room for more records: in the queue of the learner, and on the disk."""
         self._learner.refuse()
-        lag = self._admission.rows - self._follower.applied_rows
-        if self._follower.run is not None and lag > self.keeping.max_lag_rows:
-            raise OverloadedError(
-                f"{lag} rows and labels wait to be learned, more than {self.keeping.max_lag_rows}; try again later",
-                retry_after=1.0,
-            )
+        admission, follower, keeping = self._admission, self._follower, self.keeping
+        if follower.run is not None:  # before, labels have to come, whatever waits
+            for lag, most, what in (
+                (admission.rows - follower.applied_rows, keeping.max_lag_rows, "rows and labels"),
+                (admission.bytes - follower.applied_bytes, keeping.max_lag_bytes, "bytes of records"),
+            ):
+                if lag > most:
+                    raise OverloadedError(
+                        f"{lag} {what} wait to be learned, more than {most}; try again later", retry_after=1.0
+                    )
         if self.free_bytes < self.keeping.least_free_bytes:
             raise StorageFullError(
                 f"the disk of {str(self.folder)!r} has {self.free_bytes} free bytes, less than "
@@ -392,7 +395,7 @@ def open_model(
 
 def _blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
     """Return the blueprint of a folder, which is made if it is new; OptionError if the settings are others."""
-    file = folder / SETTINGS
+    file = folder / SETTINGS_FILE
     if file.exists():
         saved = ModelSettings.from_json(files.read_text(file))
         start = FinishedRun.read(folder / START) if saved.start_from is not None else None
@@ -401,12 +404,12 @@ def _blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
             _check_same(saved, settings, blueprint, start)
         return blueprint
     if settings is None:
-        raise OptionError(f"{str(folder)!r} has no {SETTINGS}; give the settings of a new model")
+        raise OptionError(f"{str(folder)!r} has no {SETTINGS_FILE}; give the settings of a new model")
     start = None if settings.start_from is None else FinishedRun.read(Path(settings.start_from))
     blueprint = Blueprint.of(folder.name, settings, start)
     blueprint = replace(blueprint, settings=replace(blueprint.settings, model=blueprint.model))
-    if blueprint.task is not None:
-        blueprint.strategy(blueprint.task)  # unusable options are refused before anything is written
+    # Unusable options are refused before anything is written. What the first labels may decide are classes.
+    blueprint.strategy(blueprint.task or "multiclass")
     files.make_folder(folder)
     if start is not None:
         files.make_folder(folder / START)
