@@ -202,7 +202,7 @@ def read_part(text: str, whole: str) -> PartName:
         if found is None:
             raise ValueError(text)
         call: Any = ast.parse(f"f({found[2] or ''})", mode="eval").body
-        if call.args or any(word.arg is None for word in call.keywords):
+        if not isinstance(call, ast.Call) or call.args or any(word.arg is None for word in call.keywords):
             raise ValueError(text)
         return PartName(found[1], {word.arg: ast.literal_eval(word.value) for word in call.keywords})
     except (ValueError, SyntaxError):

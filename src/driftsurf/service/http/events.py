@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import csv
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from driftsurf.service.http.responses import SECURITY_HEADERS
 
 __all__ = ["EventStreams", "curves"]
 
+log: logging.Logger = logging.getLogger("driftsurf.service")
 FRAME_SECONDS = 1.0
 MOST_BUCKETS = 600
 """Points of each curve of the history at most."""
@@ -77,6 +79,8 @@ class _Stream:
     frame: bytes
     next: asyncio.Future[None]
     readers: int = 0
+    ended: bool = False
+    """Whether no more frames are made; readers connect again."""
     task: asyncio.Task[None] | None = None
     history: tuple[int, bytes] | None = None
     """The history up to a line, which readers that come together share."""
@@ -130,7 +134,7 @@ class EventStreams:
             line = stream.line if since is None else since
             if since is None:
                 await _write(request, await self._history(entry, stream))
-            while not self._closing.is_set() and not gone.done():
+            while not (self._closing.is_set() or gone.done() or stream.ended):
                 line = min(line, stream.line)  # a reader may know lines of a journal that was replaced
                 if line == stream.first and stream.line > stream.first:
                     data, line = stream.frame, stream.line
@@ -138,7 +142,7 @@ class EventStreams:
                     data, line = await self._missed(entry, line, stream.line)
                 else:
                     await asyncio.wait({stream.next, gone}, return_when=asyncio.FIRST_COMPLETED)
-                    data = stream.frame if line == stream.first else b""
+                    data = stream.frame if line == stream.first and not stream.ended else b""
                     line = stream.line if data else line
                 if data:
                     await _write(request, data)
@@ -193,7 +197,10 @@ class EventStreams:
                 done, stream.next = stream.next, loop.create_future()
                 if not done.done():
                     done.set_result(None)
+        except Exception:
+            log.exception("events of %s failed; its readers connect again", entry.served.name)
         finally:
+            stream.ended = True
             self._streams.pop(entry.served.name, None)
             if not stream.next.done():
                 stream.next.set_result(None)
