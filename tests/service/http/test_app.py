@@ -535,6 +535,7 @@ def test_events_have_the_history_and_then_every_line_once() -> None:
     assert frames[0]["status"]["name"] == "sales"
     assert [event["line"] for frame in frames for event in frame["events"]] == [1, 2, 3, 4]
     assert [frame["id"] for frame in frames] == [1, 2, 3, 4]
+    assert set(frames[0]["status"]) - set(frames[1]["status"]) == {"columns", "classes"}
     assert app.events.readers == 0
 
 
@@ -577,3 +578,52 @@ def test_event_readers_are_limited_and_end_with_the_service() -> None:
     ending.events.seconds = 0.01
     frames = first_frames(ending, "/v1/models/sales/events", 99, lambda number: ending.close() if number == 2 else None)
     assert len(frames) == 2
+
+
+def test_a_reader_whose_connection_is_full_holds_nobody_up_and_loses_nothing() -> None:
+    model = MemoryModel()
+    app = app_of(model)
+    app.events.seconds = 0.01
+    got: dict[str, list[int]] = {"slow": [], "fast": []}
+
+    async def read(name: str, room: asyncio.Event, ended: asyncio.Event) -> None:
+        async def receive() -> dict[str, Any]:
+            await ended.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            await room.wait()  # as uvicorn: a full connection is waited for before anything is written
+            for text in message.get("body", b"").decode().split("\n\n")[:-1]:
+                frame = json.loads(text.partition("data: ")[2])
+                got[name] += [event["line"] for event in frame["events"]]
+
+        given = [(b"host", b"localhost"), (b"last-event-id", b"0")]
+        path = "/v1/models/sales/events"
+        scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": given}
+        answer: Awaitable[None] = app(scope, receive, send)
+        await answer
+
+    async def until(name: str, line: int) -> None:
+        while not got[name] or got[name][-1] < line:
+            await asyncio.sleep(0.005)
+
+    async def run() -> None:
+        room, always, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        room.set()
+        always.set()
+        readers = [asyncio.ensure_future(read(*one, ended)) for one in (("slow", room), ("fast", always))]
+        model.order(Order("pin"))
+        await asyncio.gather(until("slow", 1), until("fast", 1))
+        room.clear()
+        for line in (2, 3, 4):
+            model.order(Order("pin"))
+            await until("fast", line)
+        assert got["slow"] == [1]
+        room.set()
+        await until("slow", 4)
+        ended.set()
+        await asyncio.gather(*readers)
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+    assert got == {"slow": [1, 2, 3, 4], "fast": [1, 2, 3, 4]}
+    assert app.events.readers == 0

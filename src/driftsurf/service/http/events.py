@@ -7,9 +7,9 @@ import contextlib
 import csv
 import logging
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import msgspec
 
@@ -17,7 +17,7 @@ from driftsurf.service.contract import Event
 from driftsurf.service.http.entry import Entry
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.reading import info
-from driftsurf.service.http.request import HttpRequest
+from driftsurf.service.http.request import AsgiMessage, HttpRequest
 from driftsurf.service.http.responses import SECURITY_HEADERS
 
 __all__ = ["EventStreams", "curves"]
@@ -28,6 +28,8 @@ MOST_BUCKETS = 600
 """Points of each curve of the history at most."""
 MOST_LINES = 1000
 """Lines of the journal in one frame at most; the next frame has the next ones."""
+TOGETHER = 50
+"""Readers that a frame is written to before other requests have their turn."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -68,6 +70,17 @@ def _thinned(values: list[float], most: int, *, last: bool) -> list[float | None
     return found
 
 
+@dataclass(eq=False, slots=True)
+class _Reader:
+    """A client that has everything up to the newest frame, and waits for the next ones."""
+
+    request: HttpRequest
+    behind: asyncio.Future[None]
+    """Ends when the reader has missed a frame because its connection was full, or when the service ends."""
+    line: int = 0
+    """Last line of the journal that it had then."""
+
+
 @dataclass(slots=True)
 class _Stream:
     """The frames of one model, made once for all of its readers."""
@@ -76,38 +89,49 @@ class _Stream:
     """Last line of the journal that the newest frame includes."""
     first: int
     """Line after which the newest frame begins."""
-    frame: bytes
-    next: asyncio.Future[None]
+    frame: bytes = b""
     readers: int = 0
+    waiting: set[_Reader] = field(default_factory=set)
+    """Readers that have the newest frame."""
     ended: bool = False
-    """Whether no more frames are made; readers connect again."""
+    """Whether no more frames are made; its readers connect again."""
     task: asyncio.Task[None] | None = None
     history: tuple[int, bytes] | None = None
     """The history up to a line, which readers that come together share."""
 
 
 class EventStreams:
-    """Sends events to many readers: each frame is made once a second for a model and written to all of its readers."""
+    """Sends events to many readers: each frame is made once a second for a model and written to all of its readers.
+
+    One loop writes a frame to all readers, so that a reader costs a write and no task. A reader whose connection is
+    full misses the frame; its own task then sends it the lines that it has missed, as fast as it reads.
+    """
 
     def __init__(self, most: int, seconds: float = FRAME_SECONDS) -> None:
         self.most = most
         self.seconds = seconds
         self.readers: int = 0
         self._streams: dict[str, _Stream] = {}
-        self._closing = asyncio.Event()
+        self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def close(self) -> None:
-        """End all streams."""
-        self._closing.set()
+        """End all streams; from any thread."""
+        self._closing = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
         for stream in self._streams.values():
-            if not stream.next.done():
-                stream.next.set_result(None)
+            _wake_all(stream)
 
     async def send(self, entry: Entry, request: HttpRequest) -> None:
         """Answer a request with events until the client or the service ends."""
         if self.readers >= self.most:
             raise HttpProblem("busy", f"{self.most:,} readers of events are connected already; try again later")
         since = self._since(request)
+        self._loop = asyncio.get_running_loop()
         self.readers += 1
         try:
             stream = await self._opened(entry)
@@ -133,25 +157,33 @@ class EventStreams:
         try:
             line = stream.line if since is None else since
             if since is None:
-                await _write(request, await self._history(entry, stream))
-            while not (self._closing.is_set() or gone.done() or stream.ended):
+                await request.send(_message(await self._history(entry, stream)))
+            while not (self._closing or stream.ended or gone.done()):
                 line = min(line, stream.line)  # a reader may know lines of a journal that was replaced
-                if line == stream.first and stream.line > stream.first:
+                if line == stream.line:
+                    line = await self._wait(request, stream, gone)
+                    continue
+                if line == stream.first:
                     data, line = stream.frame, stream.line
-                elif line < stream.line:
-                    data, line = await self._missed(entry, line, stream.line)
                 else:
-                    await asyncio.wait({stream.next, gone}, return_when=asyncio.FIRST_COMPLETED)
-                    data = stream.frame if line == stream.first and not stream.ended else b""
-                    line = stream.line if data else line
-                if data:
-                    await _write(request, data)
+                    data, line = await self._missed(entry, line, stream.line)
+                await request.send(_message(data))
         finally:
             gone.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await gone
         with contextlib.suppress(Exception):
             await request.send({"type": "http.response.body", "body": b""})
+
+    async def _wait(self, request: HttpRequest, stream: _Stream, gone: asyncio.Future[None]) -> int:
+        """Let the frames be written to a reader, until it misses one; return the last line that it has then."""
+        reader = _Reader(request, asyncio.get_running_loop().create_future(), stream.line)
+        stream.waiting.add(reader)
+        try:
+            await asyncio.wait({reader.behind, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stream.waiting.discard(reader)
+        return reader.line
 
     async def _missed(self, entry: Entry, line: int, until: int) -> tuple[bytes, int]:
         """Return the lines that a reader has missed, as a frame of its own, and the last of them."""
@@ -177,33 +209,62 @@ class EventStreams:
         if name not in self._streams:
             line = await entry.in_thread(_last_line, entry)
             if name not in self._streams:  # another reader may have been faster
-                loop = asyncio.get_running_loop()
-                self._streams[name] = stream = _Stream(line, line, b"", loop.create_future())
+                self._streams[name] = stream = _Stream(line, line)
                 stream.task = asyncio.create_task(self._tick(entry, stream))
         return self._streams[name]
 
     async def _tick(self, entry: Entry, stream: _Stream) -> None:
         """Make a frame every second as long as there are readers."""
-        loop = asyncio.get_running_loop()
         idle = 0
         try:
-            while not self._closing.is_set() and idle < 60:
+            while not self._closing and (stream.readers or idle < 60):
                 await asyncio.sleep(self.seconds)
                 idle = idle + 1 if not stream.readers else 0
                 events = await entry.in_thread(entry.served.journal, stream.line, MOST_LINES)
                 last = events[-1].line if events else stream.line
-                frame = _frame("frame", last, {"events": _lines(events), "status": info(entry)})
+                frame = _frame("frame", last, {"events": _lines(events), "status": _short_status(entry)})
                 stream.first, stream.line, stream.frame = stream.line, last, frame
-                done, stream.next = stream.next, loop.create_future()
-                if not done.done():
-                    done.set_result(None)
+                await self._write_all(stream)
         except Exception:
             log.exception("events of %s failed; its readers connect again", entry.served.name)
         finally:
             stream.ended = True
             self._streams.pop(entry.served.name, None)
-            if not stream.next.done():
-                stream.next.set_result(None)
+            _wake_all(stream)
+
+    async def _write_all(self, stream: _Stream) -> None:
+        """Write the newest frame to all readers that wait for it."""
+        message = _message(stream.frame)
+        for number, reader in enumerate(list(stream.waiting), 1):
+            if reader in stream.waiting and not _written(reader.request, message):
+                stream.waiting.discard(reader)
+                reader.line = stream.first
+                if not reader.behind.done():
+                    reader.behind.set_result(None)
+            if number % TOGETHER == 0:
+                await asyncio.sleep(0)
+
+
+def _wake_all(stream: _Stream) -> None:
+    for reader in stream.waiting:
+        if not reader.behind.done():
+            reader.behind.set_result(None)
+
+
+def _written(request: HttpRequest, message: AsgiMessage) -> bool:
+    """Write to a client without waiting; False, and nothing is written, if its connection is full.
+
+    The ``send`` of uvicorn waits for nothing but a full connection, and does so before it writes.
+    """
+    sending = request.send(message)
+    try:
+        cast("Coroutine[Any, Any, None]", sending).send(None)
+    except StopIteration:
+        return True
+    except Exception:  # the task of the reader meets it, too; the other readers go on
+        return False
+    cast("Coroutine[Any, Any, None]", sending).close()
+    return False
 
 
 def _last_line(entry: Entry) -> int:
@@ -222,8 +283,15 @@ def _frame(kind: str, line: int, value: Any) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (line, kind.encode(), _encode(value))
 
 
-async def _write(request: HttpRequest, data: bytes) -> None:
-    await request.send({"type": "http.response.body", "body": data, "more_body": True})
+def _short_status(entry: Entry) -> dict[str, Any]:
+    """Return the state of a model without its columns and classes, which the history has and which may be many."""
+    status = msgspec.structs.asdict(info(entry))
+    del status["columns"], status["classes"]
+    return status
+
+
+def _message(data: bytes) -> AsgiMessage:
+    return {"type": "http.response.body", "body": data, "more_body": True}
 
 
 async def _disconnected(request: HttpRequest) -> None:
