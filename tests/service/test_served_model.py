@@ -205,7 +205,9 @@ def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> Non
     subscription.on_more(lambda: seen.append(1))
     model.learn(table, labels).result(60)
     settled(model)
-    assert len(subscription.take()) == 11
+    events = subscription.take()
+    assert [event.line for event in events] == list(range(1, len(events) + 1))
+    assert sum(event.record["type"] == "step" for event in events) == 10
     assert seen
     subscription.close()
     path = tmp_path / "model.state"
