@@ -202,10 +202,10 @@ def read_part(text: str, whole: str) -> PartName:
         if found is None:
             raise ValueError(text)
         call: Any = ast.parse(f"f({found[2] or ''})", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args or any(word.arg is None for word in call.keywords):
+        if call.args or any(word.arg is None for word in call.keywords):
             raise ValueError(text)
         return PartName(found[1], {word.arg: ast.literal_eval(word.value) for word in call.keywords})
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, AttributeError):  # the last one if it is more than one call
         raise OptionError(
             f"{text!r} in {whole!r} cannot be read; write a name, or name(option=value, ...) with numbers or text"
         ) from None

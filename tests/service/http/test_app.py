@@ -287,7 +287,12 @@ def test_parts_of_csv_end_at_the_last_line_break_outside_quotes(text: str, size:
 def test_a_part_counts_as_in_flight_as_long_as_it_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     model, seen = MemoryModel(), list[int]()
     app, learn = app_of(model, Limits(body_bytes=65536, part_bytes=4096)), model.learn
-    monkeypatch.setattr(model, "learn", lambda *given: [seen.append(app.flight.bytes), learn(*given)][1])
+
+    def noted(*given: Any) -> Any:
+        seen.append(app.flight.bytes)
+        return learn(*given)
+
+    monkeypatch.setattr(model, "learn", noted)
     body = "\n".join([json.dumps(ROW | {"sold": "yes"})] * 100).encode()
     headers = {"content-type": MEDIA["ndjson"]}
     assert ask(app, "POST", LEARN, content=chunked(body), headers=headers).json()["count"] == 100
