@@ -178,9 +178,15 @@ def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
         assert challenger.steps >= 8
         assert challenger.low <= challenger.difference <= challenger.high
         assert model.order(Order("pin")).result(60).done
+        model.learn(*rows(60, seed=7)).result(60)  # while it is pinned, steps count and the model learns nothing
         assert model.order(Order("promote", "svm")).result(60).done
+        reset = model.order(Order("reset")).result(60)
+        (step,) = {event.record["step"] for event in model.journal() if event.line == reset.line}
+        assert reset.text.startswith(f"step {step}: ")
         with pytest.raises(OptionError, match="restore point"):
             model.order(Order("rollback", to=-5))
+        with pytest.raises(OptionError, match="restore_points"):
+            model.order(Order("rollback"))
     with closing(open_model(tmp_path / "m", keeping=KEEPING)) as model:
         assert model.wait_ready(60)
         status = model.status()
