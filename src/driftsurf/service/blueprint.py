@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from driftsurf import __version__
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
 from driftsurf.data.encoding import TableEncoder
@@ -208,6 +209,7 @@ class Blueprint:
             "time": None,
         }
         about = {"source": self.name, **json.loads(self.settings.to_json()), "model": self.model, "decided": decided}
+        about["driftsurf"] = __version__
         return json.dumps(about | {"columns": [list(one) for one in fold.columns]}, indent=2) + "\n"
 
 
