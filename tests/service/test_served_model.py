@@ -210,7 +210,9 @@ def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> Non
     subscription.on_more(lambda: seen.append(1))
     model.learn(table, labels).result(60)
     settled(model)
-    assert len(subscription.take()) == 11
+    events = subscription.take()
+    assert [event.line for event in events] == list(range(1, len(events) + 1))
+    assert sum(event.record["type"] == "step" for event in events) == 10
     assert seen
     subscription.close()
     path = tmp_path / "model.state"
@@ -332,3 +334,25 @@ def test_columns_keep_their_order_when_a_folder_is_opened_again() -> None:
 
 def _fields(settings: ModelSettings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in settings.__dataclass_fields__}
+
+
+def test_numbers_are_answered_as_the_same_rows_in_a_table(tmp_path: Path) -> None:
+    settings = ModelSettings(label="sold", task="binary", batch_size=20, columns={"b": "number", "a": "number"})
+    values = np.random.default_rng(0).normal(size=(200, 2))
+    table = read_table({"b": values[:, 0], "a": values[:, 1]})
+    with closing(open_model(tmp_path / "sales", settings, KEEPING)) as served:
+        assert served.wait_ready(60)
+        assert served.snapshot.answer_numbers(values) is None
+        served.learn(table, np.where(values[:, 0] > values[:, 1], "yes", "no")).result(60)
+        settled(served)
+        snapshot = served.snapshot
+        expected, found = snapshot.answer(table), snapshot.answer_numbers(values)
+        assert found is not None
+        assert expected.labels is not None
+        assert found.labels is not None
+        assert expected.probabilities is not None
+        assert found.probabilities is not None
+        assert (found.version, found.labels.tolist()) == (expected.version, expected.labels.tolist())
+        assert found.probabilities.tobytes() == expected.probabilities.tobytes()
+        values[0, 0] = np.nan
+        assert snapshot.answer_numbers(values) is None

@@ -56,6 +56,9 @@ class MemorySnapshot:
             return Answer(0, None)
         return Answer(self.version, self.model.predict(rows), self.classes, self.model.predict_proba(rows))
 
+    def answer_numbers(self, numbers: Any) -> Answer | None:
+        return None
+
 
 def first_table(columns: Mapping[str, Kind]) -> Table:
     from driftsurf.data.formats._cells import make_column

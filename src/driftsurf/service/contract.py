@@ -136,6 +136,13 @@ class ServedSnapshot(Protocol):
         """Predict rows that have exactly these ``columns`` with their kinds, and no infinity, and log nothing."""
         ...
 
+    def answer_numbers(self, numbers: FloatArray) -> Answer | None:
+        """Predict rows of numbers in the order of ``columns``, NaN where one is missing, as :meth:`answer` does.
+
+        None if the rows have to be given as a table.
+        """
+        ...
+
 
 # ---------------------------------------------------------------------------- learning and orders
 

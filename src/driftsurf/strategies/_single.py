@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from driftsurf.core.abilities import Taken
 from driftsurf.core.changes import UndoStack
-from driftsurf.core.contracts import Segment, State
+from driftsurf.core.contracts import Batch, FloatArray, Segment, State
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields
 from driftsurf.core.state import nest, pick
-from driftsurf.strategies._base import NOTHING, PooledStrategy, declared, make_decision
+from driftsurf.core.values import replace
+from driftsurf.errors import DivergenceError
+from driftsurf.strategies._base import NOTHING, declared, make_decision
 from driftsurf.strategies._pool import Member, Pool
+from driftsurf.strategies._reaction import Live
+from driftsurf.strategies.compiled.cell import CompiledModels
+from driftsurf.strategies.compiled.direct import DirectModels
+from driftsurf.strategies.compiled.layout import UNLIMITED, Rule
+from driftsurf.strategies.compiled.renewal import learn_afresh, newest, next_step, renew_after_step
+from driftsurf.strategies.compiled.strategy import CompiledStrategy
+
+GENERIC_PARTS = "_advance", "_watch", "_cost_of_watching", "_fit", "_learning", "_keep", "_scoring"
+"""Methods of a step that the compiled one replaces. A subclass with others takes generic steps."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +49,11 @@ class Single:
         return self.model
 
 
-class SingleModel(PooledStrategy[Single]):
-    """One model, which a subclass may replace by a fresh one before or after it learns a batch."""
+class SingleModel(CompiledStrategy[Single]):
+    """One model, which a subclass may replace by a fresh one before or after it learns a batch.
+
+    The compiled step is that of a DriftSurf that never reacts; the model is replaced between such steps.
+    """
 
     # -------------------------------------------------------------------- hooks of a subclass
 
@@ -44,9 +61,19 @@ class SingleModel(PooledStrategy[Single]):
         """Return the further state before the first batch."""
         return None
 
+    def _watch_scores(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
+        """Look at a batch and its scores before it is learned.
+
+        Return why a fresh model must learn it ("": none), and the memory.
+        """
+        return "", memory
+
     def _watch(self, live: Single, segment: Segment) -> tuple[str, Any]:
-        """Look at a batch before it is learned; return why a fresh model must learn it ("": none), and the memory."""
-        return "", live.memory
+        """Look at a batch before it is learned, as ``_watch_scores`` does, and at earlier rows."""
+        pool = self._pool
+        return self._watch_scores(
+            live.step, live.memory, pool.samples.view(segment), lambda: pool.scores(live.model, segment)
+        )
 
     def _cost_of_watching(self, before: Any, after: Any) -> int:
         """Return the gradients that ``_watch`` spent, given the memory before and after it."""
@@ -97,6 +124,81 @@ class SingleModel(PooledStrategy[Single]):
             model = reset(step + 1, segment.hi, why)
         return Single(model, step + 1, memory), make_decision(step, segment, old, model, records, transitions)
 
+    # -------------------------------------------------------------------- the compiled step
+
+    def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+        if any(getattr(type(self), name) is not getattr(SingleModel, name) for name in GENERIC_PARTS):
+            return None
+        max_rows = self._stored_pool.max_rows
+        rule = Rule(
+            threshold=math.inf,
+            stable_threshold=math.inf,
+            reactive_length=1,
+            greedy=False,
+            divided=False,
+            max_rows=UNLIMITED if max_rows is None else max_rows,
+            prequential=False,
+            relative=False,
+            lead=0.0,
+            significance=0.0,
+            class_share=0.0,
+        )
+        return rule, {}
+
+    def _compiled_step(self, compiled: CompiledModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
+        step, mark = next_step(compiled), compiled.mark()
+        try:
+            decision = compiled.step(batch, tested)
+        except DivergenceError:  # the generic step does not let a model learn that is about to be replaced
+            return None
+        if decision is None:
+            return None
+        try:
+            why, memory = self._watch_newest(compiled, step, len(batch.y), tested)
+            if why:  # the rows were watched once they were stored; a fresh model learns them instead
+                compiled.put_back(mark)
+                decision = _learned_afresh(compiled, batch, decision, why)
+            if why := self._foresee(step + 1):
+                decision = _replaced(decision, step + 1, renew_after_step(compiled, step + 1), why)
+        except BaseException:
+            compiled.put_back(mark)
+            raise
+        self._stored_live = replace(self._stored_live, memory=memory)
+        return decision
+
+    def _compiled_take(self, compiled: DirectModels, count: int, take: Callable[[], Taken | None]) -> Taken | None:
+        step = next_step(compiled)
+        if self._foresee(step + 1):
+            return None
+        mark = compiled.mark()
+        taken = take()
+        if taken is None:
+            return None
+        try:
+            why, memory = self._watch_newest(compiled, step, count)
+        except BaseException:
+            compiled.put_back(mark)
+            raise
+        if why:
+            compiled.put_back(mark)
+            return None
+        self._stored_live = replace(self._stored_live, memory=memory)
+        return taken
+
+    def _watch_newest(
+        self, compiled: CompiledModels, step: int, count: int, tested: FloatArray | None = None
+    ) -> tuple[str, Any]:
+        """Look at a batch that the models have just learned, with the scores from before."""
+        batch, scorer = newest(compiled, count), self._scorer
+        scores = (lambda: scorer(batch.X)) if tested is None else (lambda: tested)
+        return self._watch_scores(step, self._stored_live.memory, batch, scores)
+
+    def _to_cell(self, live: Single) -> Live:
+        return Live(live.model, step=live.step)
+
+    def _from_cell(self, live: Live) -> Single:
+        return Single(live.predictive, live.step, self._stored_live.memory)
+
     # -------------------------------------------------------------------- state
 
     def _saved(self, live: Single) -> State:
@@ -109,6 +211,19 @@ class SingleModel(PooledStrategy[Single]):
     def _loaded(self, state: Mapping[str, Any], pool: Pool) -> Single:
         model = pool.restore_member(pick("model", state), state["step"])
         return Single(model, state["step"], self._memory_from(pick("memory", state)))
+
+
+def _learned_afresh(compiled: CompiledModels, batch: Batch, decision: Decision, why: str) -> Decision:
+    """Let a fresh model learn a batch, and return the decision, given that of the model which predicted the batch."""
+    (old,), new = decision.models, learn_afresh(compiled, batch)
+    decision = dataclasses.replace(decision, models=(dataclasses.replace(old, gradients=0), new))
+    return _replaced(decision, decision.step, new.id, why)
+
+
+def _replaced(decision: Decision, step: int, new: int, why: str) -> Decision:
+    """Return a decision with one more reset, at this step and by the model with the number ``new``."""
+    reset = Transition("reset", step, old=decision.predicts_next, new=new, why=why)
+    return dataclasses.replace(decision, predicts_next=new, transitions=(*decision.transitions, reset))
 
 
 FIELDS = declared({}, parts=["model", "memory"])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Literal
 
-from driftsurf.core.contracts import Learner, Segment
+from driftsurf.core.contracts import Batch, FloatArray, Learner
 from driftsurf.core.options import choice, shown, whole
 from driftsurf.errors import OptionError
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
-from driftsurf.strategies._single import Single, SingleModel
+from driftsurf.strategies._single import SingleModel
 
 __all__ = ["Aware"]
 
@@ -81,8 +81,8 @@ class Aware(SingleModel):
         for step in steps:
             whole("drift_steps", step, at_least=0)
 
-    def _watch(self, live: Single, segment: Segment) -> tuple[str, Any]:
-        late = self.informed == "after" and live.step > 0 and live.step in self.drift_steps
+    def _watch_scores(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
+        late = self.informed == "after" and step > 0 and step in self.drift_steps
         return (REASON if late else ""), None
 
     def _foresee(self, next_step: int) -> str:

@@ -57,7 +57,7 @@ __all__ = ["DriftSurf", "Judge", "ThresholdUnit", "Variant", "challenger_predict
         Example({"risk": "zero-one"}, "zero-one", CLASSIFICATION),
     ],
 )
-class DriftSurf(CompiledStrategy):
+class DriftSurf(CompiledStrategy[Live]):
     r"""DriftSurf: learn a second model at a sign of drift, and keep the better of the two.
 
     A rise of the risk is only a *sign* of drift. Instead of discarding a long-trained model on a sign, DriftSurf trains

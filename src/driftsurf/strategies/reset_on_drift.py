@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from driftsurf.core.abilities import check_contract
-from driftsurf.core.contracts import Detector, Learner, Segment, State
+from driftsurf.core.contracts import Batch, Detector, FloatArray, Learner, State
 from driftsurf.registry import CLASSIFICATION, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._signals import watched
-from driftsurf.strategies._single import Single, SingleModel
+from driftsurf.strategies._single import SingleModel
 
 __all__ = ["ResetOnDrift"]
 
@@ -75,14 +75,13 @@ class ResetOnDrift(SingleModel):
     def _memory(self) -> Detector:
         return self.detector.fresh()
 
-    def _watch(self, live: Single, segment: Segment) -> tuple[str, Any]:
-        scores, batch = self._pool.scores(live.model, segment), self._pool.samples.view(segment)
-        return watched(live.memory, scores, batch, first=live.step == 0)
+    def _watch_scores(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
+        return watched(memory, scores(), batch, first=step == 0)
 
     @property
     def nbytes(self) -> int:
         """Bytes held for rows, model and detector."""
-        memory = self._live.memory.state().values()
+        memory = self._stored_live.memory.state().values()
         return super().nbytes + sum(np.asarray(value).nbytes for value in memory)
 
     def _memory_state(self, memory: Detector) -> State:

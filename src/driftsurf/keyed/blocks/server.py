@@ -21,8 +21,8 @@ from driftsurf.keyed.visit import KeyedLearner
 from driftsurf.session.session import WARN_BELOW_ROWS
 from driftsurf.strategies.compiled.addresses import calls_by_address
 from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.strategy import CompiledStrategy
 from driftsurf.strategies.compiled.suitable import has_one_output, is_compiled, is_supported, outgrows_cell, training_of
+from driftsurf.strategies.driftsurf import DriftSurf
 
 __all__ = ["MOST_BYTES", "BlockServer", "SavedStates", "States"]
 
@@ -252,7 +252,7 @@ def _suits(learner: KeyedLearner) -> bool:
     strategy = learner.strategy
     if learner.delay is not None or learner.guard is not None:
         return False
-    if not (isinstance(strategy, CompiledStrategy) and is_supported(strategy.learner)):
+    if not (isinstance(strategy, DriftSurf) and is_supported(strategy.learner)):
         return False
     if not has_one_output(strategy.learner):
         return False

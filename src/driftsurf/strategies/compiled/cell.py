@@ -141,8 +141,7 @@ class CompiledModels:
             ranges[0], ranges[1] = math.inf, -math.inf
             if fitted.limits is not None:
                 ranges[0], ranges[1], ranges[2:] = fitted.low, fitted.high, fitted.limits
-            if len(fitted.evidence):
-                self._evidence(side)[:] = fitted.evidence
+            self._evidence(side)[:] = fitted.evidence if len(fitted.evidence) else 0.0
         if fitted.lo >= 0:
             start = fitted.lo - cell.counts["base"].item()
             table = learner._table.live
@@ -155,16 +154,15 @@ class CompiledModels:
 
         An error leaves everything as it was.
         """
-        count = len(batch.y)
-        X, end = self._cell.X, self._end
+        count, end = len(batch.y), self._end
+        X = self._cell.X
         if end + count > len(self._cell.y) and outgrows_cell(self._pool, used_bytes(stored_between(X, 0, end)), end):
             return None
         mark = self.mark()
         try:
             steps = self._steps(count)
-            self._reserve(batch.X, count, steps)
+            start = self._reserve(batch.X, count, steps, end)
             cell, scratch = self._cell, self._scratch
-            start = self._end
             write(cell.X, start, batch.X)
             cell.y[start : start + count] = batch.y
             cell.weight[start : start + count] = batch.weight
@@ -172,8 +170,7 @@ class CompiledModels:
             known = tested is not None and tested.size == scored
             if tested is not None and known:
                 scratch.scores[:scored] = tested.reshape(-1)
-            how = self._rule, self._training, scratch, self._kernels
-            status = self._learn(cell, count, steps, known, *how)
+            status = self._run_learn(count, steps, known)
             if status == LEARNED:
                 return self._outcome(count, scratch.whole[TRANSITIONS].item()).decision()
             if status != UNSUITED:
@@ -183,6 +180,12 @@ class CompiledModels:
             raise
         self.put_back(mark)
         return None
+
+    def _run_learn(self, count: int, steps: int, known: bool) -> int:
+        """Learn rows that are in their places; with ``known``, so are their scores. Return the result of ``learn``."""
+        how = self._rule, self._training, self._scratch, self._kernels
+        status: int = self._learn(self._cell, count, steps, known, *how)
+        return status
 
     @property
     def _n_features(self) -> int:
@@ -203,16 +206,18 @@ class CompiledModels:
         steps: int = template.budget(Segment(row, row + count))
         return steps
 
-    def _reserve(self, X: Rows, count: int, steps: int) -> None:
-        """Make room for more rows and for their gradient steps."""
+    def _reserve(self, X: Rows, count: int, steps: int, end: int) -> int:
+        """Make room for more rows and for their gradient steps; return the place of the next row, which was ``end``."""
         scratch = self._scratch
-        if isinstance(X, CSR) or self._end + count > len(self._cell.y):  # dense rows mostly have room
+        if isinstance(X, CSR) or end + count > len(self._cell.y):  # dense rows mostly have room
             self._cell = with_room(self._cell, X)
+            end = self._end
         rows, most_steps, values = len(scratch.losses), scratch.orders.shape[1], len(self._cell.y)
         if rows < count or most_steps < steps or len(scratch.values) < values:
             # It never becomes smaller: the batches of T are scored again at the end of a reactive state.
             most = max(rows, count), values, max(most_steps, steps)
             self._scratch = make_scratch(self._n_features, *most, self._training.outputs)
+        return end
 
     def _outcome(self, count: int, transitions: int) -> Outcome:
         """Return the outcome of the step that has just been taken."""

@@ -180,6 +180,15 @@ def take(
     return status, kept, scratch.whole[TRANSITIONS]
 
 
+@kernel(lambda f: (_in(f, 2), _in(I8), I8, I8, FLAG, RULE, TRAINING, kernels_type()), exact=True)
+def learn_stored(
+    X: Any, table: Any, count: Any, steps: Any, tested: Any, rule: Any, training: Any, kernels: Any
+) -> Any:
+    """Learn rows that are in their places, as ``learn`` does; ``X`` are the rows of the cell."""
+    how = rule, training, _scratch(table, X), kernels
+    return learn_at(table[LEARN_], X)(_cell(table, X), count, steps, tested, *how)
+
+
 class DirectModels(CompiledModels):
     """Rows and models in a cell, which take usual time steps in one call.
 
@@ -215,6 +224,18 @@ class DirectModels(CompiledModels):
             raise
         self.put_back(mark)
         return None
+
+    def _run_learn(self, count: int, steps: int, known: bool) -> int:
+        if not call_is_at_hand(learn_stored):
+            return super()._run_learn(count, steps, known)
+        X, how = self._cell.X, (self._rule, self._training, self._kernels)
+        return self._learn_stored(X, self._addresses(), count, steps, known, *how)
+
+    @functools.cached_property
+    def _learn_stored(self) -> Callable[..., int]:
+        """The kernel ``learn_stored`` for rows of this type, whose arguments are not checked any more."""
+        kernel: Any = learn_stored
+        return entry_of(kernel.compiled_for(self._cell.X.dtype, False))
 
     @functools.cached_property
     def _run(self) -> Callable[..., tuple[int, int, int]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numba
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from driftsurf.core.contracts import Batch, Capabilities, FloatArray, Incrementa
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.state import nest
 from driftsurf.kernels.guard import Admission
-from driftsurf.strategies._base import PooledStrategy
+from driftsurf.strategies._base import L, PooledStrategy
 from driftsurf.strategies._pool import Pool
 from driftsurf.strategies._reaction import Live
 from driftsurf.strategies.compiled.cell import CompiledModels
@@ -23,7 +24,7 @@ from driftsurf.strategies.compiled.layout import Rule
 from driftsurf.strategies.compiled.suitable import fits_cell, is_supported, step_is_at_hand, training_of
 
 
-class CompiledStrategy(PooledStrategy[Live]):
+class CompiledStrategy(PooledStrategy[L]):
     """A strategy with a generic step for every learner, and a compiled one around linear learners.
 
     Either of them is in charge at a time. Where the compiled one cannot go on, such as when a new class appears, the
@@ -33,7 +34,7 @@ class CompiledStrategy(PooledStrategy[Live]):
     _compiled: CompiledModels | None = None
     """Rows and models of the compiled step; None if the generic one is in charge."""
     _stored_pool: Pool
-    _stored_live: Live
+    _stored_live: L
 
     @abstractmethod
     def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
@@ -41,6 +42,24 @@ class CompiledStrategy(PooledStrategy[Live]):
 
         None if the options do not allow the compiled step.
         """
+
+    def _to_cell(self, live: L) -> Live:
+        """Return models and counts as a cell holds them: those of DriftSurf, which a subclass may use in part."""
+        same: Any = live
+        return cast("Live", same)
+
+    def _from_cell(self, live: Live) -> L:
+        """Return the models and counts of a cell as the strategy has them."""
+        same: Any = live
+        return cast("L", same)
+
+    def _compiled_step(self, compiled: CompiledModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
+        """Take a compiled step; None if the generic one has to, and nothing was changed."""
+        return compiled.step(batch, tested)
+
+    def _compiled_take(self, compiled: DirectModels, count: int, take: Callable[[], Taken | None]) -> Taken | None:
+        """Learn ``count`` rows in one call, by ``take``; None if ``step`` has to, and nothing was changed."""
+        return take()
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was.
@@ -51,14 +70,15 @@ class CompiledStrategy(PooledStrategy[Live]):
         compiled = self._compiled or self._compile()
         if compiled is None:
             return super().step(batch, tested)
-        decision = compiled.step(batch, tested)
+        decision = self._compiled_step(compiled, batch, tested)
         if decision is None:  # for instance, the batch has a new class
             self._leave_compiled()
             return super().step(batch, tested)
         begins = self._compiled is None
         self._compiled, self._scorer = compiled, compiled.scorer()
         if begins:  # otherwise the rows would be held twice
-            self._stored_pool, self._stored_live = compiled.without_rows()
+            self._stored_pool, live = compiled.without_rows()
+            self._stored_live = self._from_cell(live)
         return decision
 
     def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
@@ -66,7 +86,7 @@ class CompiledStrategy(PooledStrategy[Live]):
         compiled = self._compiled
         if not isinstance(compiled, DirectModels):
             return None
-        taken = compiled.take(X, codes, admission, shown=shown)
+        taken = self._compiled_take(compiled, len(codes), lambda: compiled.take(X, codes, admission, shown=shown))
         if taken is not None:
             self._scorer = compiled.scorer()
         return taken
@@ -82,24 +102,25 @@ class CompiledStrategy(PooledStrategy[Live]):
         training = training_of(pool.template, pool.n_classes, rows.n_features, sparse=rows.sparse)
         if not step_is_at_hand(known[0], training, sparse=rows.sparse):
             return None
-        if not fits_cell(pool, self._live, prequential=known[0].prequential):
+        live = self._to_cell(self._live)
+        if not fits_cell(pool, live, prequential=known[0].prequential):
             return None
         if rows.sparse or numba.config.DISABLE_JIT:
-            return CompiledModels(pool, self._live, *known)
-        return DirectModels(pool, self._live, *known)
+            return CompiledModels(pool, live, *known)
+        return DirectModels(pool, live, *known)
 
     @functools.cached_property
     def _suits(self) -> bool:
         """Whether the options allow the compiled step."""
-        return is_supported(self.learner) and self._compiled_rule() is not None
+        return is_supported(self._template()) and self._compiled_rule() is not None
 
     def _leave_compiled(self) -> None:
         """Return to the generic path, if the models are compiled."""
         if self._compiled is not None:
             self._pool, live = self._compiled.generic()
-            self._publish(live)
+            self._publish(self._from_cell(live))
 
-    def _publish(self, live: Live) -> None:
+    def _publish(self, live: L) -> None:
         super()._publish(live)
         self._compiled = None
 
@@ -113,12 +134,12 @@ class CompiledStrategy(PooledStrategy[Live]):
         self._stored_pool, self._compiled = pool, None
 
     @property
-    def _live(self) -> Live:
+    def _live(self) -> L:
         """Models of the generic path: copies while the compiled step is in charge."""
-        return self._stored_live if self._compiled is None else self._compiled.generic()[1]
+        return self._stored_live if self._compiled is None else self._from_cell(self._compiled.generic()[1])
 
     @_live.setter
-    def _live(self, live: Live) -> None:
+    def _live(self, live: L) -> None:
         self._stored_live = live
 
     @property
@@ -157,7 +178,8 @@ class CompiledStrategy(PooledStrategy[Live]):
         """
         entries = vars(self).copy()
         if self._compiled is not None:
-            entries["_stored_pool"], entries["_stored_live"] = self._compiled.generic()
+            entries["_stored_pool"], live = self._compiled.generic()
+            entries["_stored_live"] = self._from_cell(live)
             entries["_compiled"] = None
         return entries
 
@@ -171,4 +193,4 @@ class CompiledStrategy(PooledStrategy[Live]):
         if self._compiled is None:
             return super().incremental_state()
         live, pool = self._compiled.incremental_state()
-        return {"strategy": type(self).__name__} | self._saved(live) | nest("pool", pool)
+        return {"strategy": type(self).__name__} | self._saved(self._from_cell(live)) | nest("pool", pool)
