@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from driftsurf import load
+from driftsurf import __version__, load
 from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Table
 from driftsurf.errors import (
@@ -165,6 +165,26 @@ def test_bad_input_is_refused_before_it_is_logged(
     assert model.status().logged == before
 
 
+@pytest.mark.parametrize("learner", ["logistic", "softmax"])
+def test_third_class_of_a_binary_model_is_refused_before_it_is_logged(tmp_path: Path, learner: str) -> None:
+    asked = ModelSettings(**{**_fields(SETTINGS), "learner": learner})
+    table, labels = rows(3)[0], ["yes", "no", "maybe"]
+    refusal = "would be a third class.*task='multiclass'"
+    with closing(open_model(tmp_path / "m", asked, KEEPING)) as model:
+        assert model.wait_ready(60)
+        with pytest.raises(LabelError, match=refusal):
+            model.learn(table, labels)
+        model.learn(table, ["yes", "no", "yes"]).result(60)
+        logged = model.status().logged
+        with pytest.raises(LabelError, match=f"'maybe' {refusal}"):
+            model.label({"a": "yes", "b": "maybe"})
+        with pytest.raises(LabelError, match=f"'maybe' {refusal}"):
+            model.learn(table, labels)
+        assert model.status().logged == logged == 1
+    with pytest.raises(OptionError, match="3 classes for the task 'binary'"):
+        open_model(tmp_path / "other", ModelSettings(task="binary", classes=("a", "b", "c")))
+
+
 def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
     table, labels = rows(200)
     with closing(open_model(tmp_path / "m", SETTINGS, KEEPING, challengers={"svm": {"learner": "svm"}})) as model:
@@ -213,6 +233,7 @@ def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> Non
     events = subscription.take()
     assert [event.line for event in events] == list(range(1, len(events) + 1))
     assert sum(event.record["type"] == "step" for event in events) == 10
+    assert events[-1].record["type"] == "order"
     assert seen
     subscription.close()
     path = tmp_path / "model.state"
@@ -222,6 +243,7 @@ def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> Non
     assert answer.labels is not None
     assert found.tolist() == answer.labels.tolist()
     assert "<html" in model.report()
+    assert f"version {__version__}" in model.report()
     assert "step" in model.explain()
 
 

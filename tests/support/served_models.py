@@ -187,7 +187,7 @@ class MemoryModel:
         return "step,model,error\n" + "".join(f"{step},driftsurf,0.5\n" for step in range(self.snapshot.version))
 
     def moves(self) -> str:
-        return '{"column": "price"}\n'
+        return "step,column\n3,price\n"
 
     def explain(self, step: int | None = None) -> str:
         return f"Step {step}: nothing happened."

@@ -364,7 +364,7 @@ class Served(Protocol):
         ...
 
     def moves(self) -> str:
-        """Return the columns that moved as JSON lines, as ``columns.jsonl`` of a run."""
+        """Return the columns that moved around each reaction as CSV, as ``columns.csv`` of a run."""
         ...
 
     def explain(self, step: int | None = None) -> str:
