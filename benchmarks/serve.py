@@ -28,7 +28,7 @@ from benchmarks.harness import Contender, Contest, _cpu_seconds
 
 COLUMNS = [f"x{i}" for i in range(10)]
 ARROW = "application/vnd.apache.arrow.stream"
-OURS, FASTAPI = "driftsurf serve", "FastAPI + pydantic"
+OURS, FASTAPI, NOTHING = "driftsurf serve", "FastAPI + pydantic", "uvicorn + nothing"
 
 
 def rows_of(count: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -85,6 +85,22 @@ def serve_fastapi(port: int, path: str) -> None:
     endpoint.__annotations__ = {"asked": body, "return": answer}
     app.post("/v1/models/bench/predict", response_model=answer)(endpoint)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", http="httptools", access_log=False)
+
+
+def serve_nothing(port: int) -> None:
+    """Serve an application that reads the body and answers with as many bytes as a model: the share of uvicorn."""
+    import uvicorn
+
+    body = b'{"model":"bench","version":220,"predictions":["yes"],"probabilities":[0.5123456789012345]}'
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", http="httptools", access_log=False, lifespan="off")
 
 
 class Server:
@@ -172,9 +188,10 @@ def _get(connection: http.client.HTTPConnection, what: str) -> bytes:
 
 
 @contextlib.contextmanager
-def fastapi(state: Path) -> Iterator[Server]:
+def peer(kind: str, *arguments: str) -> Iterator[Server]:
+    """Another server of this file."""
     port = free_port()
-    server = Server([sys.executable, "-m", "benchmarks.serve", "fastapi", str(port), str(state)], port)
+    server = Server([sys.executable, "-m", "benchmarks.serve", kind, str(port), *arguments], port)
     try:
         yield server
     finally:
@@ -190,16 +207,22 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
     with tempfile.TemporaryDirectory() as folder, ours(Path(folder)) as server:
         state = Path(folder) / "bench.state"
         _save_same(state)
-        with fastapi(state) if find_spec("fastapi") else contextlib.nullcontext() as peer:
-            servers = {OURS: server, **({} if peer is None else {FASTAPI: peer})}
+        with contextlib.ExitStack() as stack:
+            servers = {OURS: server, NOTHING: stack.enter_context(peer("nothing"))}
+            if find_spec("fastapi"):
+                servers[FASTAPI] = stack.enter_context(peer("fastapi", str(state)))
             for count in (1, 100, 1000):
                 body = as_json(rows_of(count))
                 repeats = max(5, times // (1 if count == 1 else 4 if count == 100 else 20))
-                sent = [_sending(name, one, body, repeats) for name, one in servers.items()]
+                asked = servers if count == 1 else {name: one for name, one in servers.items() if name != NOTHING}
+                sent = [_sending(name, one, body, repeats) for name, one in asked.items()]
                 if count == 1000:
                     sent.append(_sending("driftsurf serve, Arrow", server, as_arrow(rows_of(count)), repeats, ARROW))
                 yield Contest(
-                    f"predict {count:,} rows of 10 columns: server CPU", "request", FASTAPI if peer else OURS, sent
+                    f"predict {count:,} rows of 10 columns: server CPU",
+                    "request",
+                    FASTAPI if FASTAPI in servers else OURS,
+                    sent,
                 )
         note(_while_learning(server, 200 if quick else 3000))
         note(_durable(server, Path(folder), 0.5 if quick else 4.0))
@@ -355,3 +378,5 @@ def _readers(server: Server, count: int, seconds: float) -> str:
 
 if __name__ == "__main__" and sys.argv[1:2] == ["fastapi"]:
     serve_fastapi(int(sys.argv[2]), sys.argv[3])
+if __name__ == "__main__" and sys.argv[1:2] == ["nothing"]:
+    serve_nothing(int(sys.argv[2]))

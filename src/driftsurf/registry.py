@@ -61,7 +61,7 @@ HOMES: Mapping[Kind, tuple[str, ...]] = {
     "detector": ("driftsurf.detectors",),
     "stream": ("driftsurf.streams", "driftsurf.data.datasets"),
     "format": ("driftsurf.data.formats",),
-    "source": ("driftsurf.data.sources",),
+    "source": ("driftsurf.data.sources", "driftsurf.service.log_source"),
     "sink": ("driftsurf.runs.sinks",),
     "engine": ("driftsurf.keyed.engines",),
     "page": (
@@ -134,7 +134,8 @@ class Entry:
     whether it draws random numbers itself. Of a learner: ``draws``, whether it draws any; if not stated, it may.
 
     Of a format: ``endings`` of its files, ``streamed``, whether it reads bytes front to back, and ``cells``, how values
-    arrive (:data:`driftsurf.data.source.Cells`). Of a source: ``schemes``. Of a sink: ``endings`` or ``schemes``.
+    arrive (:data:`driftsurf.data.source.Cells`). Of a source: ``schemes``, and ``opens``, which
+    tells whether a path without a scheme is one of its own. Of a sink: ``endings`` or ``schemes``.
     """
 
     @property

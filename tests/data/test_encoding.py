@@ -325,3 +325,26 @@ def test_a_session_learns_encoded_rows_as_it_learns_a_sparse_matrix() -> None:
         rows = encoder.partial_fit(table).rows(table)
         scores = [session.observe(X, y).scores for session, X in zip(sessions, (rows, rows.tocsr()), strict=True)]
         assert scores[0].tobytes() == scores[1].tobytes()
+
+
+CELLS = st.floats(allow_infinity=False, width=64)
+
+
+@given(st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=5), st.booleans(), st.booleans())
+@settings(max_examples=60)
+def test_numbers_without_a_table_are_encoded_to_the_same_bits(rows: list[list[float]], plain: bool, gaps: bool) -> None:
+    first = {"a": [1.0, 2.0], "b": [0.0, 1.0], "c": [5.0, np.nan if gaps else 6.0]}
+    encoder = TableEncoder(plain=plain).fit(first)
+    numbers = np.array(rows)
+    found = encoder.number_rows(numbers)
+    if np.isnan(numbers).any() or gaps:
+        assert found is None
+    else:
+        table = Table({name: Column("number", own) for name, own in zip("abc", numbers.T, strict=True)})
+        assert found is not None
+        assert found.tobytes() == encoder.transform(table).tobytes()
+
+
+def test_numbers_of_other_columns_need_a_table() -> None:
+    assert TableEncoder().fit({"a": [1.0], "b": ["x"]}).number_rows(np.ones((1, 2))) is None
+    assert TableEncoder().fit({"a": [1.0], "b": [2.0]}).number_rows(np.ones((1, 3))) is None

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from driftsurf import load
+from driftsurf import __version__, load
 from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Table
 from driftsurf.errors import (
@@ -165,6 +165,26 @@ def test_bad_input_is_refused_before_it_is_logged(
     assert model.status().logged == before
 
 
+@pytest.mark.parametrize("learner", ["logistic", "softmax"])
+def test_third_class_of_a_binary_model_is_refused_before_it_is_logged(tmp_path: Path, learner: str) -> None:
+    asked = ModelSettings(**{**_fields(SETTINGS), "learner": learner})
+    table, labels = rows(3)[0], ["yes", "no", "maybe"]
+    refusal = "would be a third class.*task='multiclass'"
+    with closing(open_model(tmp_path / "m", asked, KEEPING)) as model:
+        assert model.wait_ready(60)
+        with pytest.raises(LabelError, match=refusal):
+            model.learn(table, labels)
+        model.learn(table, ["yes", "no", "yes"]).result(60)
+        logged = model.status().logged
+        with pytest.raises(LabelError, match=f"'maybe' {refusal}"):
+            model.label({"a": "yes", "b": "maybe"})
+        with pytest.raises(LabelError, match=f"'maybe' {refusal}"):
+            model.learn(table, labels)
+        assert model.status().logged == logged == 1
+    with pytest.raises(OptionError, match="3 classes for the task 'binary'"):
+        open_model(tmp_path / "other", ModelSettings(task="binary", classes=("a", "b", "c")))
+
+
 def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
     table, labels = rows(200)
     with closing(open_model(tmp_path / "m", SETTINGS, KEEPING, challengers={"svm": {"learner": "svm"}})) as model:
@@ -181,6 +201,8 @@ def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
         assert model.order(Order("promote", "svm")).result(60).done
         with pytest.raises(OptionError, match="restore point"):
             model.order(Order("rollback", to=-5))
+        with pytest.raises(OptionError, match="restore_points"):
+            model.order(Order("rollback"))
     with closing(open_model(tmp_path / "m", keeping=KEEPING)) as model:
         assert model.wait_ready(60)
         status = model.status()
@@ -193,6 +215,9 @@ def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
         assert model.status().version == point.version
         kinds = [event.record.get("order") for event in model.journal() if event.record["type"] == "order"]
         assert kinds[-1] == "rollback"
+        reset = model.order(Order("reset")).result(60)  # the model counts fewer steps than the run now
+        (step,) = {event.record["step"] for event in model.journal() if event.line == reset.line}
+        assert reset.text.startswith(f"step {step}: ")
         assert [event.line for event in model.journal()] == list(range(1, len(model.journal()) + 1))
 
 
@@ -208,6 +233,7 @@ def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> Non
     events = subscription.take()
     assert [event.line for event in events] == list(range(1, len(events) + 1))
     assert sum(event.record["type"] == "step" for event in events) == 10
+    assert events[-1].record["type"] == "order"
     assert seen
     subscription.close()
     path = tmp_path / "model.state"
@@ -217,6 +243,7 @@ def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> Non
     assert answer.labels is not None
     assert found.tolist() == answer.labels.tolist()
     assert "<html" in model.report()
+    assert f"version {__version__}" in model.report()
     assert "step" in model.explain()
 
 
@@ -329,3 +356,25 @@ def test_columns_keep_their_order_when_a_folder_is_opened_again() -> None:
 
 def _fields(settings: ModelSettings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in settings.__dataclass_fields__}
+
+
+def test_numbers_are_answered_as_the_same_rows_in_a_table(tmp_path: Path) -> None:
+    settings = ModelSettings(label="sold", task="binary", batch_size=20, columns={"b": "number", "a": "number"})
+    values = np.random.default_rng(0).normal(size=(200, 2))
+    table = read_table({"b": values[:, 0], "a": values[:, 1]})
+    with closing(open_model(tmp_path / "sales", settings, KEEPING)) as served:
+        assert served.wait_ready(60)
+        assert served.snapshot.answer_numbers(values) is None
+        served.learn(table, np.where(values[:, 0] > values[:, 1], "yes", "no")).result(60)
+        settled(served)
+        snapshot = served.snapshot
+        expected, found = snapshot.answer(table), snapshot.answer_numbers(values)
+        assert found is not None
+        assert expected.labels is not None
+        assert found.labels is not None
+        assert expected.probabilities is not None
+        assert found.probabilities is not None
+        assert (found.version, found.labels.tolist()) == (expected.version, expected.labels.tolist())
+        assert found.probabilities.tobytes() == expected.probabilities.tobytes()
+        values[0, 0] = np.nan
+        assert snapshot.answer_numbers(values) is None

@@ -43,6 +43,7 @@ MODELS: dict[str, tuple[Any, Labels]] = {
     "third class": (DriftSurfClassifier(max_rows=40, threshold=0.1), words),
     "softmax": (DriftSurfClassifier(SoftmaxRegression(), max_rows=40, classes=THREE), words),
     "linear": (recommended("linear", max_rows=40), words),
+    "portfolio": (recommended("light", max_rows=40), words),
     "regression": (DriftSurfRegressor(max_rows=40, threshold=0.1), numbers),
     "window": (SlidingWindowRegressor(window=30), numbers),
     "aue": (AUEClassifier(experts=3, max_rows=40), two),

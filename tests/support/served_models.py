@@ -56,6 +56,9 @@ class MemorySnapshot:
             return Answer(0, None)
         return Answer(self.version, self.model.predict(rows), self.classes, self.model.predict_proba(rows))
 
+    def answer_numbers(self, numbers: Any) -> Answer | None:
+        return None
+
 
 def first_table(columns: Mapping[str, Kind]) -> Table:
     from driftsurf.data.formats._cells import make_column
@@ -184,7 +187,7 @@ class MemoryModel:
         return "step,model,error\n" + "".join(f"{step},driftsurf,0.5\n" for step in range(self.snapshot.version))
 
     def moves(self) -> str:
-        return '{"column": "price"}\n'
+        return "step,column\n3,price\n"
 
     def explain(self, step: int | None = None) -> str:
         return f"Step {step}: nothing happened."

@@ -15,6 +15,7 @@ from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.reproduction.options import REPRODUCE_GROUPS
 from driftsurf.runs.options import GROUPS, OptionGroup
 from driftsurf.runs.predict_options import PredictOptions
+from driftsurf.service.options import SERVE_GROUPS
 
 __all__ = ["options_page", "python_help", "python_parameter"]
 
@@ -26,13 +27,13 @@ HEAD = """# Options
 
 Every option is defined once, in `driftsurf.runs.options`, `driftsurf.runs.watch_options`,
 `driftsurf.runs.predict_options`, `driftsurf.data.reading_options`, `driftsurf.keyed.options`,
-`driftsurf.comparison.options` or `driftsurf.reproduction.options`. This page is made by
-`python -m driftsurf.cli.reference docs/options.md`.
+`driftsurf.comparison.options`, `driftsurf.reproduction.options`, `driftsurf.service.options` or
+`driftsurf.service.http.limits`. This page is made by `python -m driftsurf.cli.reference docs/options.md`.
 
 An option of a run has the same name on the command line (`driftsurf run SOURCE --batch-size 500`), in a TOML file
 (`batch-size = 500`) and in Python (`driftsurf.run(source, batch_size=500)`); the tables give the name in Python where
-it differs. The options of a run come first, those of `driftsurf predict`, `driftsurf compare` and `driftsurf reproduce`
-at the end; the last two can also stand in a TOML file.
+it differs. The options of a run come first, those of `driftsurf predict`, `driftsurf compare`, `driftsurf reproduce`
+and `driftsurf serve` at the end; the last three can also stand in a TOML file.
 """
 COMPARE_HEAD = """
 ## driftsurf compare
@@ -52,6 +53,14 @@ REPRODUCE_HEAD = """
 
 In Python, `driftsurf.reproduction.reproduce.reproduce` has the same options, with the folder as its first argument
 instead of `--out` and without `--cluster`.
+"""
+
+
+SERVE_HEAD = """
+## driftsurf serve
+
+In `serve.toml` (see [Serving](serve.md)), options of the service stand at the top, those of a model in its table
+`[models.NAME]`, and limits in `[limits]`. They have no function in Python; the name there is that of the field.
 """
 
 
@@ -84,6 +93,8 @@ def options_page() -> str:
             _tables(compared, "###"),
             REPRODUCE_HEAD,
             _tables(REPRODUCE_GROUPS, "###"),
+            SERVE_HEAD,
+            _tables(SERVE_GROUPS, "###"),
         )
     )
 

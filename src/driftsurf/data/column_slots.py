@@ -157,6 +157,12 @@ class Layout:
         object.__setattr__(self, "shared", sum(column.width for column in self.columns))
 
     @cached_property
+    def numbers_first(self) -> bool:
+        """Whether rows are dense and begin with the number of each column, without an indicator beside any."""
+        alone = all(one.is_number and not one.gaps for one in self.columns)
+        return alone and not self.sparse and not self.n_features
+
+    @cached_property
     def places(self) -> npt.NDArray[np.int32]:
         """What :func:`~driftsurf.kernels.encoding.assemble_rows` needs to know of each value of a row.
 

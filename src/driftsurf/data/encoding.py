@@ -222,6 +222,20 @@ class TableEncoder:
 
         return sparse.csr_array(sparse.hstack([encoded.tocsr(), _scipy(table)], format="csr"))
 
+    def number_rows(self, numbers: FloatArray) -> FloatArray | None:
+        """Return rows as :meth:`transform` does, of numbers in the order of the columns.
+
+        None if a value is missing, or the columns have other slots than one for each number: such rows need a table.
+        """
+        layout = self.layout
+        if not layout.numbers_first or len(layout.columns) != numbers.shape[1]:
+            return None
+        if np.isnan(numbers).any():
+            return None
+        rows = np.zeros((len(numbers), layout.width))
+        rows[:, : numbers.shape[1]] = numbers
+        return rows
+
     def fit_transform(self, X: Any) -> Any:
         """Fit the encoder and return the encoded rows."""
         table = read_table(X)

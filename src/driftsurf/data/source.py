@@ -89,6 +89,8 @@ class Source(Protocol):
         @register("source", "redis", schemes=("redis", "rediss"), requires=("redis",), install="pip install ...")
         class RedisSource: ...
 
+    With ``opens``, a function of a path, it also opens paths that have no scheme, such as folders of its own.
+
     Its constructor takes the location as it was given, the :class:`ReadingOptions`, and the keyword arguments of
     :func:`open_source`.
     """
@@ -168,7 +170,7 @@ def open_source(
     ----------
     location
         A file, a folder, a pattern such as ``"logs/*.csv.gz"``, "-" for standard input, the address of a file on the
-        web, or a URL whose scheme belongs to a registered source.
+        web, the folder ``log`` of a served model, or a URL whose scheme belongs to a registered source.
     reading
         How rows are read; None for the defaults.
     batch_size
@@ -209,6 +211,11 @@ def _entry(location: str) -> registry.Entry:
     by_scheme = {
         one: entry for entry in registry.entries("source") for one in entry.details.get("schemes", (entry.name,))
     }
+    if found is None:
+        for entry in registry.entries("source"):
+            opens = entry.details.get("opens")
+            if opens is not None and opens(location):
+                return entry
     if scheme not in by_scheme:
         choices = sorted(one if one == STANDARD_INPUT else f"{one}://" for one in by_scheme)
         raise OptionError(f"no source opens '{scheme}://'; choices: {', '.join(choices)}")

@@ -187,8 +187,14 @@ def label_text(label: object) -> str:
 
 def shares(scores: FloatArray) -> FloatArray:
     """Return the probability of each class, by code."""
-    logs = scores if scores.ndim == 2 else -np.logaddexp(0.0, np.column_stack([scores, -scores]))
-    return np.asarray(np.exp(logs))
+    if scores.ndim == 2:
+        return np.asarray(np.exp(scores))
+    logs = np.empty((len(scores), 2))  # in place: a single row would cost more for the calls than for the numbers
+    logs[:, 0] = scores
+    np.negative(scores, out=logs[:, 1])
+    np.logaddexp(0.0, logs, out=logs)
+    np.negative(logs, out=logs)
+    return np.exp(logs, out=logs)
 
 
 def probabilities(scores: FloatArray, codes: npt.NDArray[Any], *, has_probabilities: bool) -> list[float | None]:

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.core.input import listed
 from driftsurf.core.options import choice
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.log import Log
 from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, block_of, encode
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
-from driftsurf.errors import InputError, LabelError, OptionError, ShapeError
+from driftsurf.errors import InputError, LabelError, Option, OptionError, ShapeError
 from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.columns import conform, find_columns
 from driftsurf.service.committer import Committer
@@ -181,12 +182,26 @@ class Admission:
 
     def _read(self, labels: Any, count: int) -> tuple[Any, Any]:
         """Return the classes with those of new labels, and the codes of the labels; LabelError if they do not fit."""
-        if self.targets is not None:
-            return self.targets.read(labels, count)
-        array = np.asarray(labels)
-        if not len(array):
-            raise LabelError("there are no labels; send one for each row")
-        return self.blueprint.targets(self.task or self.blueprint.task_of(array)).read(labels, count)
+        targets = self.targets
+        if targets is None:
+            array = np.asarray(labels)
+            if not len(array):
+                raise LabelError("there are no labels; send one for each row")
+            targets = self.blueprint.targets(self.task or self.blueprint.task_of(array))
+        try:
+            return targets.read(labels, count)
+        except LabelError as error:
+            if error.reason != "too_many_classes":
+                raise
+            known = listed(targets.labels) if targets.labels else "two others"
+            raise LabelError(
+                f"the label {error.value!r} would be a third class, after {known}, and this model tells two classes "
+                "apart. Correct the label, or serve a model with ",
+                Option("task", "multiclass"),
+                " from a new folder",
+                value=error.value,
+                reason=error.reason,
+            ) from None
 
     def _with_targets(self, record: Record, targets: Any) -> Admitted:
         """Log labels; from now on their classes are known, and with the first ones what is predicted."""

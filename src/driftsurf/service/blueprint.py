@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from driftsurf import __version__
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.options import shown
 from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
@@ -103,8 +104,6 @@ class Blueprint:
     @property
     def task(self) -> Task | None:
         """What is predicted, if it is known before the first label."""
-        if self.start is not None:
-            return Target.from_json(self.start.about["decided"]["target"]).task
         return None if self.settings.task == "auto" else self.settings.task
 
     def task_of(self, labels: Any) -> Task:
@@ -120,9 +119,6 @@ class Blueprint:
     @property
     def columns(self) -> tuple[ColumnKind, ...]:
         """The columns, if they are known before the first rows."""
-        if self.start is not None:
-            encoder = self.start.frames.encoder
-            return tuple(ColumnKind(one.name, one.kind) for one in encoder.layout.columns)
         return tuple(ColumnKind(name, kind) for name, kind in self.settings.columns.items())
 
     def strategy(self, task: Task, options: Mapping[str, Any] | None = None) -> Strategy:
@@ -154,9 +150,11 @@ class Blueprint:
         can = self.strategy(task).learner.capabilities
         known = self.settings.classes or None
         if self.start is not None and not can.regression:
+            # The task of a run is "binary" where its first batch had two classes; others may have come later.
             limit = None if "multiclass" in can.tasks else 2
             return ClassTargets(tuple(self.start.classes), limit=limit)
-        return targets_of(can, known)
+        targets = targets_of(can, known)
+        return replace(targets, limit=2) if isinstance(targets, ClassTargets) and task == "binary" else targets
 
     def session(self, name: str, task: Task, fold: Fold, options: Mapping[str, Any] | None = None) -> Session:
         """Return a session that has learned nothing: that of the leading model, or of a challenger with options."""
@@ -214,20 +212,29 @@ class Blueprint:
             "label_type": _label_type(fold.task, labels),
             "time": None,
         }
-        about = {"source": self.name, **json.loads(self.settings.to_json()), "model": self.model, "decided": decided}
+        about = {
+            "driftsurf": __version__,
+            "source": self.name,
+            **json.loads(self.settings.to_json()),
+            "model": self.model,
+            "decided": decided,
+        }
         return json.dumps(about | {"columns": [list(one) for one in fold.columns]}, indent=2) + "\n"
 
 
 def _inherited(settings: ModelSettings, start: FinishedRun) -> ModelSettings:
     """Return settings with those of a finished run, which decide what is served."""
     about = start.about
+    target = Target.from_json(about["decided"]["target"])
+    encoder = start.frames.encoder
     given: dict[str, Any] = {
+        "task": target.task,
         "model": settings.model or about.get("model"),
         "learner": settings.learner or about.get("learner"),
         "parameters": {**about.get("parameters", {}), **settings.parameters},
-        "label": settings.label or Target.from_json(about["decided"]["target"]).column,
-        "categorical": tuple(start.frames.encoder.categorical),
-        "columns": {},
+        "label": settings.label or target.column,
+        "categorical": tuple(encoder.categorical),
+        "columns": {one.name: one.kind for one in encoder.layout.columns},
     }
     return replace(settings, **given)
 

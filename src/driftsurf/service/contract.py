@@ -136,6 +136,13 @@ class ServedSnapshot(Protocol):
         """Predict rows that have exactly these ``columns`` with their kinds, and no infinity, and log nothing."""
         ...
 
+    def answer_numbers(self, numbers: FloatArray) -> Answer | None:
+        """Predict rows of numbers in the order of ``columns``, NaN where one is missing, as :meth:`answer` does.
+
+        None if the rows have to be given as a table.
+        """
+        ...
+
 
 # ---------------------------------------------------------------------------- learning and orders
 
@@ -357,7 +364,7 @@ class Served(Protocol):
         ...
 
     def moves(self) -> str:
-        """Return the columns that moved as JSON lines, as ``columns.jsonl`` of a run."""
+        """Return the columns that moved around each reaction as CSV, as ``columns.csv`` of a run."""
         ...
 
     def explain(self, step: int | None = None) -> str:

@@ -114,6 +114,12 @@ class Joiner:
         """Number of labelled rows that wait for their time step to become full."""
         return len(self._step)
 
+    @property
+    def stored(self) -> Any:
+        """The encoded rows that something waits for, and perhaps more; not to be changed."""
+        rows = self._rows
+        return np.zeros((0, 1)) if rows is None else rows.view(Segment(rows.first_row, rows.next_row)).X
+
     # ------------------------------------------------------------------------ records
 
     def take(self, records: Sequence[Record], X: Any) -> Iterator[StepRows]:
@@ -150,6 +156,10 @@ class Joiner:
                     while len(self._step) >= self.batch_size:
                         yield self._cut()
         self._release()
+
+    def cut_rest(self) -> StepRows | None:
+        """Return the labelled rows of the step that is not full, as a step; None if there are none."""
+        return self._cut() if self._step else None
 
     def _store(self, records: Sequence[Record], read: Sequence[list[float]], X: Any) -> int:
         """Store the rows of the records; return the number of the first one."""

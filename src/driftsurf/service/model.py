@@ -44,15 +44,13 @@ from driftsurf.service.following import Follower
 from driftsurf.service.journal import JournalFeed, JournalSubscription
 from driftsurf.service.learner import Learner
 from driftsurf.service.request_keys import check_request
-from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.settings import CHECKPOINTS, SETTINGS_FILE, Keeping, ModelSettings
 from driftsurf.service.versions import Version
 from driftsurf.session.label_counts import LabelCounts
 
 __all__ = ["ServedModel", "open_model"]
 
-SETTINGS = "model.json"
 LOG = "log"
-CHECKPOINTS = "checkpoints"
 START = "start"
 ROOM_SECONDS = 5.0
 """How long a measurement of the free room of the disk is used."""
@@ -188,7 +186,10 @@ class ServedModel:
             if run is None:
                 raise OptionError("there is no restore point yet; the model has learned nothing")
             if order.to is None:
-                raise OptionError("a rollback needs the position of a restore point: to")
+                raise OptionError(
+                    'a rollback needs the position of a restore point, such as {"kind": "rollback", "to": 17}; '
+                    "the state of the model lists them as restore_points"
+                )
             point = run.hold(order.to)
             positions: list[int] = []
             yield lambda admitted: positions.append(admitted.position)
@@ -397,7 +398,7 @@ def open_model(
 
 def _blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
     """Return the blueprint of a folder, which is made if it is new; OptionError if the settings are others."""
-    file = folder / SETTINGS
+    file = folder / SETTINGS_FILE
     if file.exists():
         saved = ModelSettings.from_json(files.read_text(file))
         start = FinishedRun.read(folder / START) if saved.start_from is not None else None
@@ -406,12 +407,12 @@ def _blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
             _check_same(saved, settings, blueprint, start)
         return blueprint
     if settings is None:
-        raise OptionError(f"{str(folder)!r} has no {SETTINGS}; give the settings of a new model")
+        raise OptionError(f"{str(folder)!r} has no {SETTINGS_FILE}; give the settings of a new model")
     start = None if settings.start_from is None else FinishedRun.read(Path(settings.start_from))
     blueprint = Blueprint.of(folder.name, settings, start)
     blueprint = replace(blueprint, settings=replace(blueprint.settings, model=blueprint.model))
-    if blueprint.task is not None:
-        blueprint.strategy(blueprint.task)  # unusable options are refused before anything is written
+    # Unusable options are refused before anything is written. What the first labels may decide are classes.
+    blueprint.strategy(blueprint.task or "multiclass")
     files.make_folder(folder)
     if start is not None:
         files.make_folder(folder / START)

@@ -18,9 +18,9 @@ from driftsurf.service.contract import Served
 from driftsurf.service.http.app import App
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.server import HttpServer, check_address
-from driftsurf.service.model import SETTINGS, open_model
+from driftsurf.service.model import open_model
 from driftsurf.service.page.pages import PAGES
-from driftsurf.service.settings import ModelSettings
+from driftsurf.service.settings import SETTINGS_FILE, ModelSettings
 
 __all__ = ["Service"]
 
@@ -133,7 +133,7 @@ class Service:
 def settings_of(model: ModelConfig, folder: Path) -> ModelSettings | None:
     """Return the settings of a model; None for one that exists, if nothing is said of it."""
     settings = model.options.settings()
-    return None if settings == ModelSettings() and (folder / SETTINGS).exists() else settings
+    return None if settings == ModelSettings() and (folder / SETTINGS_FILE).exists() else settings
 
 
 def formats_of(served: Served, model: ModelConfig) -> ModelFormats:

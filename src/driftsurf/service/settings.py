@@ -13,7 +13,11 @@ from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.target import TASKS, Task
 from driftsurf.errors import Option, OptionError, StateError
 
-__all__ = ["AskedTask", "Keeping", "ModelSettings"]
+__all__ = ["CHECKPOINTS", "SETTINGS_FILE", "AskedTask", "Keeping", "ModelSettings"]
+
+SETTINGS_FILE = "model.json"
+CHECKPOINTS = "checkpoints"
+"""The file of settings and the folder of checkpoints in the folder of a served model."""
 
 AskedTask: TypeAlias = Literal["auto"] | Task
 
@@ -70,6 +74,12 @@ class ModelSettings:
             raise OptionError(Option("columns"), f" has the label {self.label!r}; name only columns of rows there")
         if self.classes and self.task == "regression":
             raise OptionError(Option("classes"), " cannot be given for the task 'regression'; leave them out")
+        if len(self.classes) > 2 and self.task == "binary":
+            raise OptionError(
+                Option("classes"),
+                f" has {len(self.classes)} classes for the task 'binary'; say ",
+                Option("task", "multiclass"),
+            )
 
     def to_json(self) -> str:
         """Return the settings as JSON text; columns keep their order, which is that of the cells in the log."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from driftsurf.core.contracts import FloatArray
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.log.records import ColumnKind
 from driftsurf.data.tables import Table
@@ -39,20 +41,24 @@ class Version:
         """Number of time steps learned."""
         return 0 if self.now is None else self.now.steps
 
-    @property
+    @cached_property
     def classes(self) -> tuple[Any, ...]:
         """The classes that can be predicted, in the order of ``Answer.probabilities``; empty for regression."""
         if self.now is None or self.task == "regression":
             return ()
         return tuple(self.now.targets.labels[: self.now.n_classes_learned])
 
-    @property
+    @cached_property
     def slow(self) -> bool:
         """Whether predicting may take long or wait for learning."""
         if self.session is None:
             return False
         can = self.session.strategy.learner.capabilities
         return self.now is None or self.now.scorer is None or can.state_kind != "arrays"
+
+    @cached_property
+    def _has_probabilities(self) -> bool:
+        return self.session is not None and self.session.strategy.learner.capabilities.probabilities
 
     def predict(self, table: Table) -> Answer:
         """Predict rows and log nothing."""
@@ -65,14 +71,34 @@ class Version:
 
     def answer(self, table: Table) -> Answer:
         """Predict rows whose columns have been checked."""
-        now, session = self.now, self.session
-        if now is None or session is None or self.encoder is None or not now.steps:
+        if self.encoder is None or not self.version:
             return Answer(0, None)
-        scores = session.scores_as_of(now, self.encoder.transform(table))
+        return self._answer(self.encoder.transform(table))
+
+    def answer_numbers(self, numbers: FloatArray) -> Answer | None:
+        """Predict rows of numbers in the order of ``columns``; None if they have to be given as a table."""
+        if not self._takes_numbers or self.encoder is None:
+            return None
+        rows = self.encoder.number_rows(numbers)
+        return None if rows is None else self._answer(rows)
+
+    @cached_property
+    def _takes_numbers(self) -> bool:
+        """Whether the encoder has the columns in the same order."""
+        if self.encoder is None or not self.version:
+            return False
+        return [one.name for one in self.encoder.layout.columns] == [one.name for one in self.columns]
+
+    def _answer(self, rows: Any) -> Answer:
+        """Predict encoded rows."""
+        now, session = self.now, self.session
+        assert now is not None
+        assert session is not None
+        scores = session.scores_as_of(now, rows)
         targets = now.targets
         labels = targets.decode(targets.predicted(scores))
         probabilities = None
         classes = self.classes
-        if classes and session.strategy.learner.capabilities.probabilities:
+        if classes and self._has_probabilities:
             probabilities = shares(scores)[:, : len(classes)] if len(classes) > 1 else np.ones((len(scores), 1))
         return Answer(now.steps, labels, classes, probabilities)

@@ -261,6 +261,16 @@ class Portfolio(Parameterised):
             expert.put_back(place)
         vars(self).update(entries)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled or copied: all but the scorer, which holds compiled code of the experts."""
+        return {name: value for name, value in vars(self).items() if name not in ("_scorer", "_marks", "_tested")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over what ``__getstate__`` returned."""
+        vars(self).update(state)
+        if "_live" in state:
+            self._publish(self._live)
+
     @property
     def nbytes(self) -> int:
         """Bytes held for rows and models."""
@@ -284,12 +294,8 @@ class Portfolio(Parameterised):
     def incremental_state(self) -> IncrementalState:
         """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
         live = self._live
-        own: IncrementalState = {
-            "strategy": type(self).__name__,
-            "experts": self._labels(self._experts),
-            "seed": self._seed,
-            **{name: getattr(live, name) for name in COUNTS},
-        }
+        own: IncrementalState = {"strategy": type(self).__name__, "experts": self._labels(self._experts)}
+        own |= {"seed": self._seed} | {name: getattr(live, name) for name in COUNTS}
         state = own | nest("mixer", live.mixer.state())
         for place, expert in enumerate(self._experts):
             incremental = IncrementallySaved in abilities_of(expert)
@@ -341,9 +347,8 @@ class Portfolio(Parameterised):
             )
 
     def _publish(self, live: Live) -> None:
-        scorers = [
-            expert.scorer() if SnapshotScoring in abilities_of(expert) else expert.scores for expert in self._experts
-        ]
+        frozen = [SnapshotScoring in abilities_of(expert) for expert in self._experts]
+        scorers = [one.scorer() if can else one.scores for one, can in zip(self._experts, frozen, strict=True)]
         self._live, self._scorer = live, functools.partial(score, scorers, live)
         self._marks = self._tested = None
 

@@ -333,7 +333,7 @@ def test_readers_of_a_model() -> None:
     assert ask(app, "GET", f"{base}/journal").json()["events"][0]["line"] == 1
     assert ask(app, "GET", f"{base}/journal?since=1").json() == {"model": "sales", "events": [], "last": 1}
     assert ask(app, "GET", f"{base}/trace").text.startswith("step,model")
-    assert ask(app, "GET", f"{base}/columns").headers["content-type"] == "application/x-ndjson"
+    assert ask(app, "GET", f"{base}/columns").headers["content-type"] == "text/csv; charset=utf-8"
     assert ask(app, "GET", f"{base}/explain?step=3").json()["text"] == "Step 3: nothing happened."
     assert ask(app, "GET", f"{base}/explain", headers={"accept": "text/plain"}).text.endswith(".\n")
     report = ask(app, "GET", f"{base}/report")

@@ -181,3 +181,34 @@ def test_a_failing_reload_keeps_the_last_configuration(caplog: pytest.LogCapture
     server.read_again()
     assert "keys are wrong" in caplog.text
     server.socket.close()
+
+
+def test_requests_that_come_together_are_answered_in_order() -> None:
+    with serving(Limits()) as server:
+        parts = [
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ]
+        last = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        data = received(connected(server, b"".join(parts * 3) + last))
+    found = [part.split(b" ", 1)[0] for part in data.split(b"HTTP/1.1 ")[1:]]
+    assert found == [b"200", b"404"] * 3 + [b"200"]
+    assert data.count(b"x-content-type-options: nosniff") == 7
+    assert data.lower().count(b"\r\ndate: ") == 7
+
+
+def test_an_answer_is_the_same_however_the_request_is_cut() -> None:
+    body = json.dumps({"rows": [ROW]}).encode()
+    head = (
+        b"POST /v1/models/sales/predict HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    )
+    request = head % len(body) + body
+    answers = set()
+    with serving(Limits()) as server:
+        for cut in (0, 10, len(request) - len(body), len(request) - 5):
+            connection = connected(server, request[:cut])
+            time.sleep(0.05)
+            connection.sendall(request[cut:])
+            answers.add(received(connection).partition(b"\r\n\r\n")[2])
+    assert len(answers) == 1
+    assert json.loads(answers.pop())["predictions"] == [None]

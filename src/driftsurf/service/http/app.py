@@ -106,24 +106,26 @@ class App:
             response = await respond
             if response is not None:
                 status = response.status
-                await send_response(send, response)
+                await send_response(scope, send, response)
             else:
                 status = 200
         except ClientGoneError:
             status = 499
         except DriftsurfError as error:
-            status = await self._refuse(send, problem_response(error))
+            if request.entry is not None and isinstance(error, InputError):
+                request.entry.count("refused", 1)
+            status = await self._refuse(scope, send, problem_response(error))
         except asyncio.CancelledError:
             raise
         except Exception as error:
             log.exception("%s %s failed", visible(request.method), visible(request.path))
-            status = await self._refuse(send, problem_response(error))
+            status = await self._refuse(scope, send, problem_response(error))
         finally:
             request.release()
             self.metrics.count(endpoint, status, time.perf_counter() - began)
 
-    async def _refuse(self, send: Send, response: Response) -> int:
-        await send_response(send, response)
+    async def _refuse(self, scope: Scope, send: Send, response: Response) -> int:
+        await send_response(scope, send, response)
         return response.status
 
     # -------------------------------------------------------------------- routing
@@ -166,7 +168,8 @@ class App:
         if rest == EVENTS:
             return label, self._events(entry, request)
         assert route.endpoint is not None
-        return label, self._counted(entry, route.endpoint(entry, request))
+        request.entry = entry
+        return label, route.endpoint(entry, request)
 
     def _entry(self, request: HttpRequest, name: str, route: ModelRoute) -> Entry:
         """Return a model; one that the key must not see is as unknown as one that does not exist."""
@@ -176,13 +179,6 @@ class App:
             raise HttpProblem("not-found", f"there is no model {name[:100]!r}; models: {listed(names)}")
         request.caller.require(route.scope, name)
         return entry
-
-    async def _counted(self, entry: Entry, answer: Awaitable[Response]) -> Response:
-        try:
-            return await answer
-        except InputError:
-            entry.count("refused", 1)
-            raise
 
     async def _events(self, entry: Entry, request: HttpRequest) -> None:
         await self.events.send(entry, request)

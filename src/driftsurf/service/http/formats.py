@@ -104,13 +104,17 @@ class ModelFormats:
     label: str = ""
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     _made_for: tuple[Any, Any] | None = None
+    _newest: ServedSnapshot | None = None
+    """The last version asked for, whose columns need not be compared again."""
     _readers: dict[tuple[Purpose, Format], Read] = field(default_factory=dict)
 
     def reader(self, snapshot: ServedSnapshot, purpose: Purpose, format: Format) -> Read:
         """Return what reads the rows of a request."""
-        made_for = snapshot.columns, snapshot.classes
-        if made_for != self._made_for:
-            self._made_for, self._readers = made_for, {}
+        if snapshot is not self._newest:
+            made_for = snapshot.columns, snapshot.classes
+            if made_for != self._made_for:
+                self._made_for, self._readers = made_for, {}
+            self._newest = snapshot
         found = self._readers.get((purpose, format))
         if found is None:
             found = self._readers[purpose, format] = self._make(snapshot, purpose, format)
@@ -170,7 +174,7 @@ def predictions_of(name: str, answer: Answer, rows: RowsRead, *, all_classes: bo
     if shares is not None and all_classes:
         probabilities = {label_text(one): shares[:, place].tolist() for place, one in enumerate(answer.classes)}
     elif shares is not None:
-        probabilities = shares.max(axis=1).tolist()
+        probabilities = np.maximum.reduce(shares, axis=1).tolist()
     return Predictions(
         name,
         answer.version,

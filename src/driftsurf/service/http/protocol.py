@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import types
+from collections.abc import Coroutine, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from driftsurf.service.http.limits import MIB, Limits
 from driftsurf.service.http.problems import HttpProblem
-from driftsurf.service.http.responses import problem_response
+from driftsurf.service.http.responses import RESPOND, SECURITY_HEADERS, problem_response
 
 if TYPE_CHECKING:
     from driftsurf.service.http.app import App
 
 __all__ = ["GuardedProtocol", "guarded", "sweep"]
 
+_SECURITY = b"".join([b"%b: %b\r\n" % header for header in SECURITY_HEADERS])
 SWEEP_SECONDS = 0.25
 """How often deadlines are looked at; no connection has a timer of its own."""
 
@@ -51,6 +55,41 @@ class _OneWrite:
         self.transport.close()
 
 
+@types.coroutine
+def _continued(running: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
+    """Go on with a coroutine that has been run until it waits for something."""
+    while True:
+        raised: BaseException | None = None
+        value = None
+        try:
+            value = yield awaited
+        except BaseException as error:
+            raised = error
+        try:
+            awaited = running.send(value) if raised is None else running.throw(raised)
+        except StopIteration:
+            return
+
+
+def respond(cycle: Any, status: int, media: str, body: bytes) -> bool:
+    """Write a whole answer at once, as uvicorn would in two steps; False, and nothing is written, if it has to wait."""
+    if cycle.response_started or cycle.disconnected or cycle.flow.write_paused or cycle.scope["method"] == "HEAD":
+        return False
+    more = b"".join([b"%b: %b\r\n" % header for header in cycle.default_headers])
+    close = b"" if cycle.keep_alive else b"connection: close\r\n"
+    head = b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n"
+    known = head % (STATUS_LINE[status], more, media.encode("latin-1"), len(body), _SECURITY, close)
+    transport = cycle.transport.transport if isinstance(cycle.transport, _OneWrite) else cycle.transport
+    transport.write(known + body)
+    cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = cycle.chunked_encoding = False
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+    return True
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """HTTP/1.1 of uvicorn, with deadlines for the head, the body and the reading of the answer.
 
@@ -70,6 +109,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._received = 0
         """Bytes of the body so far."""
         self._write_deadline: float | None = None
+        self._unstarted: tuple[RequestResponseCycle, Any] | None = None
+        """The request that is being received, as long as the application has not been called for it."""
+        self._may_run_now = self._in_head = False
 
     @property
     def limits(self) -> Limits:
@@ -88,7 +130,11 @@ class GuardedProtocol(HttpToolsProtocol):
         """Take bytes of a request."""
         if self._awaited == "idle":
             self._deadline, self._awaited, self._head = self.loop.time() + self.limits.head_seconds, "head", 0
+        self._may_run_now = True
         super().data_received(data)
+        if self._unstarted is not None:  # the rest of the body is still to come
+            started, self._unstarted = self._unstarted, None
+            super()._start_asgi_task(*started)
         if self._awaited == "head":
             self._head += len(data)
             if self._head > self.limits.head_bytes:
@@ -102,9 +148,32 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._began, self._received, self._awaited = self.loop.time(), 0, "body"
         self._deadline = self._began + self.limits.request_seconds
+        self._in_head = True
         super().on_headers_complete()
+        self._in_head = False
         if isinstance(self.cycle.transport, asyncio.Transport):
             self.cycle.transport = cast("asyncio.Transport", _OneWrite(self.transport))
+        self.scope["extensions"] = cast("dict[str, Any]", {RESPOND: partial(respond, self.cycle)})
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Start the application; a request whose body is here is answered at once, without a task, if nothing waits.
+
+        Only the first request of what was received is, so that a client that sends many holds nobody up.
+        """
+        if self._in_head and self._may_run_now:
+            self._unstarted, self._may_run_now = (cycle, app), False
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _run_now(self, cycle: RequestResponseCycle, app: Any) -> None:
+        running = cycle.run_asgi(app)
+        try:
+            awaited = running.send(None)
+        except StopIteration:
+            return
+        task = self.loop.create_task(_continued(running, awaited))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body; each MiB gives one more second."""
@@ -120,6 +189,9 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._deadline, self._awaited, self._head = None, "answer", 0
         super().on_message_complete()
+        if self._unstarted is not None:
+            started, self._unstarted = self._unstarted, None
+            self._run_now(*started)
 
     def on_response_complete(self) -> None:
         """Wait for the next request from now on."""

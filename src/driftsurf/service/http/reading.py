@@ -95,8 +95,8 @@ async def trace(entry: Entry, request: HttpRequest) -> Response:
 
 
 async def columns(entry: Entry, request: HttpRequest) -> Response:
-    """Show which columns moved, as lines of JSON."""
-    return text_response(await entry.in_thread(entry.served.moves), "application/x-ndjson")
+    """Show which columns moved around each reaction as CSV."""
+    return text_response(await entry.in_thread(entry.served.moves), "text/csv; charset=utf-8")
 
 
 async def explain(entry: Entry, request: HttpRequest) -> Response:

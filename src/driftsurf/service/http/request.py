@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from driftsurf.service.contract import Request
 from driftsurf.service.http.limits import InFlight, Limits
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.security import Caller
+
+if TYPE_CHECKING:
+    from driftsurf.service.http.entry import Entry
 
 __all__ = ["AsgiMessage", "HttpRequest", "Receive", "Scope", "Send"]
 
@@ -36,6 +39,8 @@ class HttpRequest:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.caller: Caller = Caller()
+        self.entry: Entry | None = None
+        """The model that was asked, once the request is known to be allowed."""
         self.taken: int = 0
         """Bytes of the body that are counted as in flight."""
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from driftsurf.service.http.problems import Problem, problem_of
-from driftsurf.service.http.request import Send
+from driftsurf.service.http.request import Scope, Send
 
 __all__ = ["SECURITY_HEADERS", "Response", "json_response", "problem_response", "send_response", "text_response"]
 
@@ -16,7 +16,8 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
 )
-_JSON = (b"content-type", b"application/json")
+RESPOND = "driftsurf.respond"
+"""Extension of the server: a function that writes an answer of known headers at once."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -51,9 +52,12 @@ def _problem(problem: Problem, headers: Mapping[str, str]) -> Response:
     return Response(_encode(problem), "application/problem+json", problem.status, headers)
 
 
-async def send_response(send: Send, response: Response) -> None:
+async def send_response(scope: Scope, send: Send, response: Response) -> None:
     """Send an answer."""
     body, media, status, more = response
+    respond = scope["extensions"].get(RESPOND) if "extensions" in scope else None
+    if respond is not None and not more and respond(status, media, body):
+        return
     headers = [
         (b"content-type", media.encode("latin-1")),
         (b"content-length", b"%d" % len(body)),

@@ -69,7 +69,7 @@ MODEL_ROUTES: Final[Mapping[str, ModelRoute]] = {
         query=("since", "most"),
     ),
     "trace": ModelRoute("GET", "read", reading.trace, "Show the error of every step.", media="text/csv"),
-    "columns": ModelRoute("GET", "read", reading.columns, "Show which columns moved.", media="application/x-ndjson"),
+    "columns": ModelRoute("GET", "read", reading.columns, "Show which columns moved.", media="text/csv"),
     "report": ModelRoute("GET", "read", reading.report, "Show the report page.", media="text/html"),
     "page": ModelRoute("GET", "read", reading.page, "Show the parts of the report page as data.", PageContent),
     "state": ModelRoute("GET", "read", reading.state, "Download the model.", media="application/octet-stream"),

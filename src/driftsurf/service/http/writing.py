@@ -18,7 +18,7 @@ from driftsurf.service.http.parts import PartReader, is_streamed
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.request import HttpRequest
 from driftsurf.service.http.responses import Response, json_response, problem_response
-from driftsurf.service.wire.format import OnBadRow, RowsRead
+from driftsurf.service.wire.format import NumberRows, OnBadRow, RowsRead
 from driftsurf.service.wire.labels import read_labels
 from driftsurf.session.model_names import imported_class
 
@@ -96,7 +96,10 @@ def _answer(served: Served, snapshot: ServedSnapshot, rows: RowsRead, request: H
         return Answer(snapshot.version, None)
     if rows.ids is not None:
         return served.predict(rows.table, rows.ids, request.to_core(body))
-    return snapshot.answer(rows.table) if snapshot.columns else snapshot.predict(rows.table)
+    if not snapshot.columns:
+        return snapshot.predict(rows.table)
+    found = snapshot.answer_numbers(rows.rows.values) if isinstance(rows.rows, NumberRows) else None
+    return snapshot.answer(rows.table) if found is None else found
 
 
 # ---------------------------------------------------------------------------- learning

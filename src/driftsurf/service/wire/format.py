@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import shown
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.data.tables import Table, which_columns
+from driftsurf.data.tables import Column, Table, which_columns
 from driftsurf.errors import BadRowError, Message
 
 __all__ = ["Fault", "OnBadRow", "RowsRead", "WireColumn", "WireFormat", "refuse_first"]
@@ -112,10 +113,26 @@ class WireFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberRows:
+    """Rows all of whose columns are numbers or booleans: a model may take them as they are, without a table."""
+
+    columns: tuple[WireColumn, ...]
+    values: FloatArray
+    """One row for each row and one column for each column; NaN where a value is missing."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def table(self) -> Table:
+        """Return the same rows as a table."""
+        return Table({one.name: Column(one.kind, own) for one, own in zip(self.columns, self.values.T, strict=True)})
+
+
+@dataclass(frozen=True, slots=True)
 class RowsRead:
     """The rows of a request, or of a part of it."""
 
-    table: Table
+    rows: Table | NumberRows
     ids: list[str] | None = None
     labels: list[Any] | None = None
     faults: tuple[Fault, ...] = ()
@@ -123,7 +140,14 @@ class RowsRead:
     n_skipped: int = 0
 
     def __len__(self) -> int:
-        return len(self.table) if self.table.columns else len(self.ids or self.labels or ())
+        if isinstance(self.rows, NumberRows) or self.rows.columns:
+            return len(self.rows)
+        return len(self.ids or self.labels or ())
+
+    @property
+    def table(self) -> Table:
+        """The rows as a table."""
+        return self.rows.table() if isinstance(self.rows, NumberRows) else self.rows
 
 
 def refuse_first(faults: Sequence[Fault], on_bad_row: OnBadRow) -> None:

@@ -17,6 +17,7 @@ from driftsurf.errors import InputError
 from driftsurf.service.wire.format import (
     MOST_FAULTS,
     Fault,
+    NumberRows,
     OnBadRow,
     RowsRead,
     WireColumn,
@@ -111,8 +112,10 @@ class JsonRows:
     def _built(self, rows: Sequence[Any], most: int) -> RowsRead:
         """Return decoded rows as a table; _Misfit if a date, a word or an id cannot be used."""
         check_count(len(rows), most)
-        columns: dict[str, Column] = {}
         numbers = np.array(list(map(self._numbers_of, rows)), np.float64).reshape(len(rows), len(self._numbers))
+        if self._columns and not self._others:
+            return RowsRead(NumberRows(self._columns, numbers), self._ids(rows), self._labels(rows))
+        columns: dict[str, Column] = {}
         places = iter(numbers.T)
         others = dict(self._others)
         for place, one in enumerate(self._columns):
@@ -137,7 +140,7 @@ class JsonRows:
         if self.format.id is None:
             return None
         ids = [row.i for row in rows]
-        if all(one is None for one in ids):
+        if ids.count(None) == len(ids):
             return None
         if any(one is None or id_fault(0, "", one) for one in ids):
             raise _Misfit
@@ -172,7 +175,7 @@ class JsonRows:
             if len(faults) < MOST_FAULTS:
                 faults.append(fault)
         built = self._built(good, most)
-        return RowsRead(built.table, built.ids, built.labels, tuple(faults), skipped)
+        return RowsRead(built.rows, built.ids, built.labels, tuple(faults), skipped)
 
     def _fault(self, number: int, raw: bytes) -> tuple[Fault | None, bool]:
         """Return what is wrong with a row, None if it is good, and whether it has an id."""
