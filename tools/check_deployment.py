@@ -59,7 +59,7 @@ def compose() -> Iterator[str]:
     for name, service in found["services"].items():
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
-            if source.startswith("./") and source != "./serve.toml" and not (DEPLOY / source).exists():
+            if source.startswith("./") and not (DEPLOY / source).exists():
                 yield f"{name} mounts {source}, which does not exist"
             if not source.startswith(".") and source not in found["volumes"]:
                 yield f"{name} mounts the volume {source}, which is not declared"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from driftsurf import DriftSurfClassifier, PortfolioClassifier, explain, prequential
-from driftsurf.core.decisions import Decision, ModelRecord
+from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.core.journal import json_lines, read_lines
 from driftsurf.explanation.belief import beliefs, experts_of
 from driftsurf.learners import NaiveBayes, SoftmaxRegression
@@ -35,6 +36,16 @@ def test_the_expert_with_the_largest_share_is_believed_once_it_stays() -> None:
     assert found[1].losses == pytest.approx(((0.5 * 5) / 5, (0.7 + 0.9 + 3 * 0.3) / 5))
     assert "was 0.5, and that of expert a 0.5" in found[1].describe()
     assert found[1].describe().endswith("it knows what the others do not")
+
+
+def test_a_transition_is_told_with_the_expert_that_made_it() -> None:
+    same = [Transition("entered", 3, 1, left=0.6, right=0.4, margin=0.1, old=k, new=2 + k) for k in (0, 1)]
+    reset = Transition("reset", 3, old=0, new=4, why="an order")
+    decision = replace(decided(3, [0.5, 0.5], [0.6, 0.6]), transitions=(*same, reset))
+    line = "step 3: risk 0.60 > best 0.40 + 0.10: entered the reactive state"
+    assert decision.told() == [f"{line} (expert a)", f"{line} (expert b)", reset.describe()]
+    alone = replace(decision, models=tuple(replace(model, name="") for model in decision.models))
+    assert alone.told() == [line, line, reset.describe()]
 
 
 def test_an_expert_can_be_believed_though_it_is_not_better() -> None:

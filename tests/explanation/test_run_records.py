@@ -82,6 +82,8 @@ def test_orders_appear_in_the_text_and_on_the_page(run_folder: Path, tmp_path: P
     record = read_run(tmp_path)
     assert record.waiting == []  # order 1 is done
     assert pinned(record.orders) == [(10, 20), (60, None)]
+    undone = orders.OrderRecord(9, "unpin", 60, "done", "", False, text="learns again")
+    assert pinned([*record.orders, undone]) == [(10, 20)]
     text = explain(record)
     for step, *_ in given:
         assert f"a <text> about {step}" in text

@@ -42,6 +42,20 @@ def test_the_example_of_the_guide(tmp_path: Path) -> None:
     assert config.keeping.checkpoint_seconds == 30
 
 
+def test_the_file_that_compose_mounts(tmp_path: Path) -> None:
+    """Its comments are examples: with them, the file is as good as without."""
+    text = (GUIDE.parent.parent / "deploy/serve.toml").read_text(encoding="utf-8")
+    (tmp_path / "keys").write_text(f'[[keys]]\nname = "prometheus"\nsha256 = "{"0" * 64}"\nscopes = ["read"]\n')
+    (tmp_path / "hook").write_text("a secret\n")
+    text = text.replace("/run/secrets", str(tmp_path))
+    config = read(tmp_path, text)
+    assert (config.service.host, config.service.port, str(config.service.folder)) == ("0.0.0.0", 8470, "/models")
+    assert [key.name for key in config.keys] == ["prometheus"]
+    assert config.alerts.channels == {}
+    with_channel = read(tmp_path, re.sub(r"^# (\[|kind|url|secret)", r"\1", text, flags=re.M))
+    assert list(with_channel.alerts.channels) == ["ops"]
+
+
 def test_keys_in_a_file_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text(f'[[keys]]\nname = "shop"\nsha256 = "{"0" * 64}"\nscopes = ["read"]\n')
     assert read(tmp_path, f'keys = "{tmp_path / "keys.toml"}"\n{MODEL}').keys[0].name == "shop"

@@ -37,6 +37,7 @@ FAULTS = [
     ("dockerfile", "Dockerfile", "WORKDIR /models", "CHDIR /models"),
     ("compose", "compose.yaml", "127.0.0.1:8470:8470", "8470:8470"),
     ("compose", "compose.yaml", "./prometheus:", "./prometeus:"),
+    ("compose", "compose.yaml", "./serve.toml:", "./served.toml:"),
     ("compose", "compose.yaml", "- models:/models", "- model:/models"),
     ("compose", "compose.yaml", "secrets: [keys]", "secrets: [key]"),
     ("kubernetes", "kubernetes.yaml", "replicas: 1", "replicas: 2"),

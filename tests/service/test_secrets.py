@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from driftsurf.errors import OptionError
+from driftsurf.service.alerts import read_alerts
 from driftsurf.service.secrets import Secret, read_secret
 
 
@@ -47,3 +48,10 @@ def test_an_unset_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_secret_is_hidden_in_texts() -> None:
     secret = Secret("hunter2")
     assert "hunter2" not in f"{secret} {secret!r} {[secret]}"
+
+
+def test_the_channel_of_a_missing_secret_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRIFTSURF_TEST_SECRET", raising=False)
+    hook = {"kind": "webhook", "url": "https://ops.example/hook", "secret": "env:DRIFTSURF_TEST_SECRET"}
+    with pytest.raises(OptionError, match=r"\[alerts.channels.ops\]: secret is .*'DRIFTSURF_TEST_SECRET'"):
+        read_alerts({"channels": {"ops": hook}})

@@ -201,6 +201,8 @@ def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
         assert model.order(Order("promote", "svm")).result(60).done
         with pytest.raises(OptionError, match="restore point"):
             model.order(Order("rollback", to=-5))
+        with pytest.raises(OptionError, match="restore_points"):
+            model.order(Order("rollback"))
     with closing(open_model(tmp_path / "m", keeping=KEEPING)) as model:
         assert model.wait_ready(60)
         status = model.status()
@@ -213,6 +215,9 @@ def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
         assert model.status().version == point.version
         kinds = [event.record.get("order") for event in model.journal() if event.record["type"] == "order"]
         assert kinds[-1] == "rollback"
+        reset = model.order(Order("reset")).result(60)  # the model counts fewer steps than the run now
+        (step,) = {event.record["step"] for event in model.journal() if event.line == reset.line}
+        assert reset.text.startswith(f"step {step}: ")
         assert [event.line for event in model.journal()] == list(range(1, len(model.journal()) + 1))
 
 

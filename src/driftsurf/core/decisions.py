@@ -235,6 +235,23 @@ class Decision:
         """Number of rows up to and including this step."""
         return self.first_row + self.rows
 
+    @property
+    def experts(self) -> list[str]:
+        """Names of the experts of a portfolio; empty for the decision of another strategy."""
+        names = [model.name for model in self.models]
+        return names if all(names) else []
+
+    def told(self) -> list[str]:
+        """Return each transition in one line; in a portfolio with the name of the expert that made it.
+
+        Several experts may do the same at a step, so that without their names the lines could not be told apart.
+        """
+        names = self.experts
+        return [
+            one.describe() + (f" ({names[one.new % len(names)]})" if names and one.kind not in TOLD else "")
+            for one in self.transitions
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain values for JSON, without its transitions; NaN becomes None."""
         record = {"type": "step", **_fields_of(self), "rows_seen": self.rows_seen}

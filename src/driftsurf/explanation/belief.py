@@ -55,8 +55,7 @@ batches before, its loss was 0.31, and that of NaiveBayes 0.42'
 
 def experts_of(decisions: Sequence[Decision]) -> list[str]:
     """Return the names of the experts of a portfolio; empty for the decisions of another strategy."""
-    names = [record.name for record in decisions[-1].models] if decisions else []
-    return names if all(names) else []
+    return decisions[-1].experts if decisions else []
 
 
 def beliefs(decisions: Sequence[Decision]) -> list[Belief]:

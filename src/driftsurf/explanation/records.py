@@ -41,7 +41,8 @@ def pinned(orders: Iterable[OrderRecord]) -> list[tuple[int, int | None]]:
             spans.append((order.step, None))
         elif held and not order.pinned:
             spans[-1] = spans[-1][0], order.step
-    return spans
+    # A pin that was undone before the next step kept nothing from being learned.
+    return [(first, stop) for first, stop in spans if first != stop]
 
 
 def begins_reactive(decisions: Sequence[Decision]) -> bool:

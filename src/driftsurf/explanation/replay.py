@@ -176,7 +176,10 @@ def _scale(decisions: Sequence[Decision]) -> float:
     is 1 until the second step, so their first threshold is the original one, if the record begins at step 0.
     """
     if not decisions or any(decision.threshold is None for decision in decisions):
-        raise InputError("only decisions of DriftSurf can be replayed with another threshold")
+        raise InputError(
+            "only decisions of DriftSurf can be replayed with another threshold, not those of a portfolio or of "
+            "another strategy; run the data with the model recommended-linear, and replay that run"
+        )
     given = decisions[0].threshold
     assert given is not None
     if decisions[0].risk_unit is not None:

@@ -418,7 +418,8 @@ class LiveRun:
             change = self.models[name].reset("ordered by an operator")
             if change is None:
                 return record(f"{name} has not learned anything yet", "nothing-learned")
-            return record(self._numbering.of_transition(change).describe())
+            # A model that was rolled back or promoted counts otherwise until its next decision.
+            return record(replace(change, step=self.step).describe())
         if self.checkpoints is None:
             return record(f"{name} cannot be rolled back: the run has no checkpoints", "no-checkpoints")
         earlier = self.checkpoints.load(order.to)

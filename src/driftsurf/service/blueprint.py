@@ -10,6 +10,7 @@ from typing import Any
 
 from driftsurf import __version__
 from driftsurf.core.contracts import Strategy
+from driftsurf.core.options import shown
 from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frame_encoder import FrameEncoder
@@ -130,7 +131,13 @@ class Blueprint:
                 raise OptionError(
                     f"a challenger has no option {unknown[0]!r}; choices: {', '.join(CHALLENGER_OPTIONS)}"
                 )
-            learner, parameters = options.get("learner"), options.get("parameters", {})
+            learner, parameters = options.get("learner"), options.get("parameters") or {}
+            if learner is not None and not isinstance(learner, str):
+                raise OptionError(Option("learner"), f" is {shown(learner)}; it must be a text such as 'logistic'")
+            if not isinstance(parameters, Mapping):
+                raise OptionError(
+                    Option("parameters"), f" is {shown(parameters)}; it must be a table such as {{'threshold': 0.2}}"
+                )
             model = options.get("model") or choose_model(learner, parameters).name
             seed = options.get("seed", seed)
         strategy = make_strategy(model, learner, task, parameters, seed=seed)

@@ -186,7 +186,10 @@ class ServedModel:
             if run is None:
                 raise OptionError("there is no restore point yet; the model has learned nothing")
             if order.to is None:
-                raise OptionError("a rollback needs the position of a restore point: to")
+                raise OptionError(
+                    'a rollback needs the position of a restore point, such as {"kind": "rollback", "to": 17}; '
+                    "the state of the model lists them as restore_points"
+                )
             point = run.hold(order.to)
             positions: list[int] = []
             yield lambda admitted: positions.append(admitted.position)

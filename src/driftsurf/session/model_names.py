@@ -205,7 +205,7 @@ def read_part(text: str, whole: str) -> PartName:
         if call.args or any(word.arg is None for word in call.keywords):
             raise ValueError(text)
         return PartName(found[1], {word.arg: ast.literal_eval(word.value) for word in call.keywords})
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, AttributeError):  # the last one if it is more than one call
         raise OptionError(
             f"{text!r} in {whole!r} cannot be read; write a name, or name(option=value, ...) with numbers or text"
         ) from None

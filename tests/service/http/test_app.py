@@ -8,10 +8,13 @@ import io
 import json
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from served_models import MemoryModel
 
 from driftsurf.data.tables import Table
@@ -24,6 +27,7 @@ pa = pytest.importorskip("pyarrow")
 from driftsurf.service.http.app import App  # noqa: E402
 from driftsurf.service.http.formats import MEDIA, ModelFormats  # noqa: E402
 from driftsurf.service.http.limits import Limits  # noqa: E402
+from driftsurf.service.http.parts import PartReader  # noqa: E402
 
 ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01"}
 PREDICT, LEARN, LABEL = "/v1/models/sales/predict", "/v1/models/sales/learn", "/v1/models/sales/label"
@@ -268,6 +272,33 @@ def test_a_stream_is_learned_in_parts_that_depend_on_its_bytes_alone(format: str
     assert app.flight.bytes == 0
     again = ask(app, "POST", LEARN, content=chunked(body, size + 100), headers=headers).json()
     assert (again["repeated"], len(model.tables)) == (True, found["parts"])
+
+
+@given(st.text('a",\n', max_size=60), st.integers(1, 20))
+def test_parts_of_csv_end_at_the_last_line_break_outside_quotes(text: str, size: int) -> None:
+    data = text.encode()
+    reader = PartReader(cast("Any", SimpleNamespace(limits=Limits(part_bytes=size))), "csv")
+    reader._data = bytearray(data)
+    ends = [place + 1 for place in range(min(size, len(data))) if data[place : place + 1] == b"\n"]
+    outside = [end for end in ends if data.count(b'"', 0, end) % 2 == 0]
+    assert reader._line_end(last=False) == (outside[-1] if outside else data.find(b"\n") + 1)
+
+
+def test_a_part_counts_as_in_flight_as_long_as_it_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, seen = MemoryModel(), list[int]()
+    app, learn = app_of(model, Limits(body_bytes=65536, part_bytes=4096)), model.learn
+
+    def noted(*given: Any) -> Any:
+        seen.append(app.flight.bytes)
+        return learn(*given)
+
+    monkeypatch.setattr(model, "learn", noted)
+    body = "\n".join([json.dumps(ROW | {"sold": "yes"})] * 100).encode()
+    headers = {"content-type": MEDIA["ndjson"]}
+    assert ask(app, "POST", LEARN, content=chunked(body), headers=headers).json()["count"] == 100
+    assert len(seen) > 1
+    assert min(seen[:-1]) >= 4096 - 200
+    assert app.flight.bytes == 0
 
 
 def test_a_stream_that_breaks_says_how_many_rows_were_taken() -> None:
@@ -527,6 +558,22 @@ def test_a_reconnect_gets_what_it_missed_and_nothing_twice(since: int) -> None:
     frames = first_frames(app, "/v1/models/sales/events", 1, last_event_id=str(since))
     assert [event["line"] for event in frames[0]["events"]] == list(range(since + 1, 4))
     assert frames[0]["id"] == 3
+
+
+def test_readers_of_events_that_fail_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MemoryModel()
+    app = app_of(model)
+    app.events.seconds = 0.01
+
+    def fail(*_: Any) -> Any:
+        raise OSError(5, "the disk is gone")
+
+    def step(number: int) -> None:
+        if number == 2:
+            monkeypatch.setattr(model, "journal", fail)
+
+    assert len(first_frames(app, "/v1/models/sales/events", 99, step)) == 2
+    assert app.events.readers == 0
 
 
 def test_event_readers_are_limited_and_end_with_the_service() -> None:

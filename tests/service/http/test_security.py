@@ -80,6 +80,27 @@ def test_scopes_and_models_of_a_key() -> None:
     ).is_success
 
 
+def test_metrics_are_those_of_the_models_that_a_key_may_read() -> None:
+    key, secret = new_key("shop", ["read"])
+    text = ask(app_of(replace(key, models=("sal*",))), "GET", "/metrics", headers=bearer(secret)).text
+    assert 'model="sales"' in text
+    assert 'model="other"' not in text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"learner": "subprocess:Popen", "parameters": {"args": ["true"]}},
+        {"model": "driftsurf:subprocess.Popen(args=['true'])"},
+    ],
+)
+def test_no_request_names_a_class_to_import(options: dict[str, Any]) -> None:
+    order = {"kind": "challenge", "model": "x", "options": options}
+    answer = ask(app_of(), "POST", "/v1/models/sales/orders", json=order)
+    assert answer.status_code == 422
+    assert "subprocess" in answer.json()["detail"]
+
+
 def test_probes_and_the_document_need_no_key_and_name_no_model() -> None:
     key, _ = new_key("shop", ["predict"])
     app = app_of(key)

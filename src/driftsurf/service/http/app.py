@@ -202,7 +202,8 @@ class App:
             "event_clients": ("Readers of event streams.", float(self.events.readers)),
             "body_bytes_in_flight": ("Bytes of bodies in memory.", float(self.flight.bytes)),
         }
-        return text_response(self.metrics.text(self.entries.values(), gauges), metrics_text.CONTENT_TYPE)
+        shown = [entry for name, entry in self.entries.items() if request.caller.allows("read", name)]
+        return text_response(self.metrics.text(shown, gauges), metrics_text.CONTENT_TYPE)
 
     async def _describe(self, request: HttpRequest) -> Response:
         if self._openapi is None:

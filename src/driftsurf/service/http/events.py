@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import csv
+import logging
 import math
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from driftsurf.service.http.responses import SECURITY_HEADERS
 
 __all__ = ["EventStreams", "curves"]
 
+log: logging.Logger = logging.getLogger("driftsurf.service")
 FRAME_SECONDS = 1.0
 MOST_BUCKETS = 600
 """Points of each curve of the history at most."""
@@ -91,6 +93,8 @@ class _Stream:
     readers: int = 0
     waiting: set[_Reader] = field(default_factory=set)
     """Readers that have the newest frame."""
+    ended: bool = False
+    """Whether no more frames are made; its readers connect again."""
     task: asyncio.Task[None] | None = None
     history: tuple[int, bytes] | None = None
     """The history up to a line, which readers that come together share."""
@@ -154,7 +158,7 @@ class EventStreams:
             line = stream.line if since is None else since
             if since is None:
                 await request.send(_message(await self._history(entry, stream)))
-            while not self._closing and not gone.done():
+            while not (self._closing or stream.ended or gone.done()):
                 line = min(line, stream.line)  # a reader may know lines of a journal that was replaced
                 if line == stream.line:
                     line = await self._wait(request, stream, gone)
@@ -221,7 +225,10 @@ class EventStreams:
                 frame = _frame("frame", last, {"events": _lines(events), "status": _short_status(entry)})
                 stream.first, stream.line, stream.frame = stream.line, last, frame
                 await self._write_all(stream)
+        except Exception:
+            log.exception("events of %s failed; its readers connect again", entry.served.name)
         finally:
+            stream.ended = True
             self._streams.pop(entry.served.name, None)
             _wake_all(stream)
 

@@ -37,13 +37,15 @@ class PartReader:
 
     async def parts(self) -> AsyncIterator[tuple[int, bytes]]:
         """Yield the parts with their numbers."""
-        number, more, wanted = 0, True, self.size
+        request, number, more, wanted = self.request, 0, True, self.size
         while more or self._data:
             if more:
                 more = await self._fill(wanted)
             part = self._cut(last=not more)
             if part is not None:
+                held = request.taken - len(self._data)
                 yield number, part
+                request.release(held)  # only now: the part was in memory as long as somebody learned it
                 number, wanted = number + 1, self.size
             elif more:
                 wanted = len(self._data) + self.size
@@ -80,16 +82,17 @@ class PartReader:
             return None
         part = bytes(self._data[:cut])
         del self._data[:cut]
-        self.request.release(len(part))
         return self._with_head(part)
 
     def _line_end(self, *, last: bool) -> int:
         """Return where the last whole row within a part ends; a line break within quotes ends none."""
         if last and len(self._data) <= self.size:
             return len(self._data)
-        end = self._data.rfind(b"\n", 0, max(self.size, 1)) + 1
-        while self.format == "csv" and end and self._data.count(b'"', 0, end) % 2:
-            end = self._data.rfind(b"\n", 0, end - 1) + 1
+        data, end = self._data, self._data.rfind(b"\n", 0, max(self.size, 1)) + 1
+        odd = self.format == "csv" and data.count(b'"', 0, end) % 2
+        while odd:  # go back by one quote at least; no byte is counted twice, because there may be millions of lines
+            before = data.rfind(b"\n", 0, data.rfind(b'"', 0, end)) + 1
+            odd, end = (odd + data.count(b'"', before, end)) % 2, before
         return end or (self._data.find(b"\n") + 1) or (len(self._data) if last else 0)
 
     def _arrow_end(self, *, last: bool) -> int:

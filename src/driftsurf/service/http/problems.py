@@ -60,7 +60,7 @@ class HttpProblem(DriftsurfError):
 KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "bad-request": (400, "The request cannot be read"),
     "unauthenticated": (401, "A key is needed"),
-    "forbidden": (403, "The key does not allow this"),
+    "forbidden": (403, "The request is not allowed"),
     "not-found": (404, "There is nothing at this address"),
     "no-method": (405, "The address does not have this method"),
     "not-acceptable": (406, "No answer in an accepted format"),

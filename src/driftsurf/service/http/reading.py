@@ -33,7 +33,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 MOST_LINES = 10_000
 """Lines of the journal in one answer at most."""
-PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+PAGE_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
 
 
 class Explanation(msgspec.Struct):

@@ -180,7 +180,11 @@ class Gate:
         """Raise HttpProblem for requests that a page of another site may have made a browser send."""
         host = headers.get("host", "")
         if not self.keys and not names_this_machine(host):
-            raise HttpProblem("forbidden", f"Host is {host[:100]!r}; without keys only localhost is answered")
+            raise HttpProblem(
+                "forbidden",
+                f"Host is {host[:100]!r}; without keys only localhost is answered; make keys with "
+                "driftsurf serve --make-key NAME",
+            )
         if method in ("GET", "HEAD"):
             return
         origin = headers.get("origin")

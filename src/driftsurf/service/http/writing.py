@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Literal
 
 import msgspec
 
-from driftsurf.errors import BadRowError, DriftsurfError, InputError
+from driftsurf.errors import BadRowError, DriftsurfError, InputError, OptionError
 from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request, Served, ServedSnapshot
 from driftsurf.service.http.answers import OrderAnswer, Taken, bad_rows
 from driftsurf.service.http.entry import Entry
@@ -19,6 +20,7 @@ from driftsurf.service.http.request import HttpRequest
 from driftsurf.service.http.responses import Response, json_response, problem_response
 from driftsurf.service.wire.format import NumberRows, OnBadRow, RowsRead
 from driftsurf.service.wire.labels import read_labels
+from driftsurf.session.model_names import imported_class
 
 __all__ = ["OrderBody", "label", "learn", "order", "predict"]
 
@@ -195,6 +197,17 @@ async def _in_parts(entry: Entry, request: HttpRequest, purpose: Purpose, format
 _ORDER = msgspec.json.Decoder(OrderBody)
 
 
+def _check_registered(options: Mapping[str, Any]) -> None:
+    """Raise OptionError if a challenger names a class to import: a request could call any function in this way."""
+    model, learner = (name if isinstance(name := options.get(one), str) else None for one in ("model", "learner"))
+    foreign = imported_class(model, learner)
+    if foreign:
+        raise OptionError(
+            f"the order names {foreign}, which is not part of driftsurf; only the configuration may name such a class, "
+            "in [models.NAME.challengers.NAME]"
+        )
+
+
 async def order(entry: Entry, request: HttpRequest) -> Response:
     """Carry out an order of an operator; the answer comes when it has been carried out or refused."""
     body = await request.body()
@@ -205,6 +218,7 @@ async def order(entry: Entry, request: HttpRequest) -> Response:
             "bad-input", f'the body is not an order: {error}; pass {{"kind": "pin"}}; kinds: {", ".join(ORDERS)}'
         ) from None
     kind: OrderKind = asked.kind
+    _check_registered(asked.options)
     with entry.under_way(request):
         future = await entry.call(
             LARGE, entry.served.order, Order(kind, asked.model, asked.to, asked.options), request.to_core(body)

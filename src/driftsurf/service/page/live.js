@@ -17,7 +17,7 @@ const ago = (seconds) => {
 };
 const address = (name, what = "") => `/v1/models/${encodeURIComponent(name)}${what && `/${what}`}`;
 const tools = one(".tools"), toolsAtFirst = tools.innerHTML;
-let chosen = null, operable = [], leave = () => {}, known = null;
+let chosen = null, operable = [], leave = () => {}, known = null, shown = null;
 
 class Refused extends Error {}
 const ask = async (path, options = {}) => {
@@ -117,7 +117,7 @@ addEventListener("hashchange", start);
 
 const open = (model) => {
   chosen = model.name;
-  known = null;
+  known = shown = null;
   show(".model");
   document.title = `${chosen} · driftsurf`;
   one(".model h1").textContent = chosen;
@@ -181,7 +181,10 @@ const refresh = async () => {
   const name = chosen;
   try {
     const content = await ask(address(name, "page"));
-    if (name === chosen) fill(content);
+    if (name === chosen) {
+      fill(content);
+      shown = content.version;
+    }
   } catch (error) {
     if (!(error instanceof Refused)) link(false, "the service does not answer");
   }
@@ -195,13 +198,12 @@ const refresh = async () => {
 };
 const follow = (name) => {
   const ended = new AbortController(), channel = new BroadcastChannel(`driftsurf ${name}`);
-  let stream = null, last = 0, seen = -1;
+  let stream = null, last = 0;
   const take = (status) => {
     last = Date.now();
     link(true, "live");
     now(status);
-    if (status.version !== seen) refresh();
-    seen = status.version;
+    if (status.version !== shown) refresh(); // the service may have answered with content that was made before
     warn();
   };
   const pass = (event) => {

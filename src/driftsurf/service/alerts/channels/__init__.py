@@ -43,4 +43,7 @@ def channel_of(name: str, settings: Mapping[str, Any]) -> Channel:
     missing = [key for key, one in parameters.items() if one.default is inspect.Parameter.empty and key not in given]
     if missing:
         raise OptionError(f"[{where}] needs {missing[0]!r}; add it")
-    return channel(**given)
+    try:
+        return channel(**given)
+    except OptionError as error:
+        raise OptionError(f"[{where}]: ", error.args[0]) from error
