@@ -40,17 +40,22 @@ class _Delivery:
         self.refused = 0
         self._repeated = -float("inf")
 
-    def work(self, now: float, active: Callable[[], list[Notice]]) -> None:
-        """Deliver what waits, and repeat what has not ended, unless the receiver is given a pause."""
+    def work(self, now: float, active: Callable[[], list[Notice]], ended: Callable[[], bool]) -> None:
+        """Deliver what waits, and repeat what has not ended, unless the receiver is given a pause.
+
+        It stops early when ``ended`` says that the service ends; the rest is delivered after the next start.
+        """
         if now < self.next_try:
             return
         waiting = self.outbox.waiting[self.name]
         try:
             # Notices leave one by one, so that a crash repeats one of them at most.
             for notice in waiting[:MOST_AT_ONCE]:
+                if ended():
+                    return
                 self._send(notice)
             repeats = self.channel.repeats
-            if repeats is not None and now - self._repeated >= repeats and not waiting:
+            if repeats is not None and now - self._repeated >= repeats and not waiting and not ended():
                 self.channel.send(active())
                 self._repeated = now
         except DeliveryError as error:
@@ -101,7 +106,8 @@ class AlertThread:
         self.readings = readings
         self.clock = clock
         self._ended = threading.Event()
-        self._lock = threading.Lock()
+        self._next: AlertOptions | None = None
+        """Options that the next reading begins with; None if they stay."""
         self._outbox = Outbox(path, list(options.channels))
         self._use(options, self._outbox.book)
         self._thread = threading.Thread(target=self._work, name="alerts", daemon=True)
@@ -114,26 +120,33 @@ class AlertThread:
         """Active alerts and the state of each channel as plain values, replaced as a whole after each reading."""
 
     def change(self, options: AlertOptions) -> None:
-        """Use other limits and channels from now on; what is known and what waits stays."""
-        with self._lock:
-            for name in self._outbox.waiting.keys() - options.channels.keys():
-                del self._outbox.waiting[name]
-            for name in options.channels:
-                self._outbox.waiting.setdefault(name, [])
-            self._use(options, self._book.state())
+        """Use other limits and channels from the next reading on; what is known and what waits stays.
+
+        It does not wait for a delivery under way, so that any thread may call it.
+        """
+        self._next = options
+
+    def _adopt(self, options: AlertOptions) -> None:
+        for name in self._outbox.waiting.keys() - options.channels.keys():
+            del self._outbox.waiting[name]
+        for name in options.channels:
+            self._outbox.waiting.setdefault(name, [])
+        self._use(options, self._book.state())
 
     def tick(self) -> None:
-        """Read the models and deliver what is due, once."""
-        with self._lock:
-            notices = [notice for reading in self.readings() for notice in self._book.update(reading)]
-            state = self._book.state()
-            if notices or state != self._outbox.book:
-                self._outbox.put(notices, state)
-            for notice in notices:
-                log.log(logging.INFO if notice.kind == "event" else logging.WARNING, "%s", notice.headline)
-            for delivery in self._deliveries:
-                delivery.work(self.clock(), self._book.active)
-            self.status = self._described()
+        """Read the models and deliver what is due, once; by one thread at a time."""
+        options, self._next = self._next, None
+        if options is not None:
+            self._adopt(options)
+        notices = [notice for reading in self.readings() for notice in self._book.update(reading)]
+        state = self._book.state()
+        if notices or state != self._outbox.book:
+            self._outbox.put(notices, state)
+        for notice in notices:
+            log.log(logging.INFO if notice.kind == "event" else logging.WARNING, "%s", notice.headline)
+        for delivery in self._deliveries:
+            delivery.work(self.clock(), self._book.active, self._ended.is_set)
+        self.status = self._described()
 
     def _described(self) -> dict[str, Any]:
         channels = {

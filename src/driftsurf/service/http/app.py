@@ -166,6 +166,8 @@ class App:
         _require_method(request, route.method)
         label = f"{parts[1]}-{rest}" if parts[1] == "v2" else rest or "model"
         if rest == EVENTS:
+            if request.method == "HEAD":  # an event stream has no end that a HEAD request could wait for
+                raise HttpProblem("no-method", "an event stream is read with GET", headers={"allow": "GET"})
             return label, self._events(entry, request)
         assert route.endpoint is not None
         request.entry = entry
@@ -191,6 +193,7 @@ class App:
         return json_response(Models([info(entry) for entry in shown], operable))
 
     async def _alerts(self, request: HttpRequest) -> Response:
+        request.caller.require("read", None)
         found = self.alerts()
         active = [one for one in found["active"] if request.caller.allows("read", one["model"])]
         return json_response({**found, "active": active})
