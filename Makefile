@@ -77,13 +77,13 @@ coverage: $(VENV)/dev ## Run all tests and require that they execute 98 % of the
 	$(BIN)/python -m coverage report --fail-under=98
 
 .PHONY: test-engines
-test-engines: ## Run the tests on Spark, Kafka and Dask (needs Java 17; eight minutes at most)
+test-engines: ## Run the tests on Spark, Kafka and Dask (needs Java 17; fifteen minutes at most)
 	@if command -v java >/dev/null; then $(MAKE) --no-print-directory run-engine-tests; else \
 		echo "Skipped: Spark needs Java 17. Install it (Debian: apt-get install openjdk-17-jre-headless) and run make test-engines again."; fi
 
 .PHONY: run-engine-tests
 run-engine-tests: $(ENGINES_VENV)/ready
-	timeout 480 $(ENGINES_VENV)/bin/python -m pytest -q -p no:cacheprovider tests_engines
+	timeout 900 $(ENGINES_VENV)/bin/python -m pytest -q -p no:cacheprovider tests_engines
 
 .PHONY: check
 check: $(VENV)/dev ## Check formatting, lint, spelling, types and import layers

@@ -109,7 +109,7 @@ class Portfolio(Parameterised):
         portfolio.
     experts
         None for the default experts; "light" without ``learner`` alone and without the trees on the last four batches,
-        with trees that are fitted half as often and three passes of the perceptron instead of five; or a list of
+        with trees that are fitted less often and three passes of the perceptron instead of five; or a list of
         strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on all rows
         and never replaced.
     half_life

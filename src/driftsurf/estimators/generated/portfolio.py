@@ -29,9 +29,9 @@ class PortfolioClassifier(AdaptiveClassifier):
         ``SoftmaxRegression()`` is for any number of classes.
     experts
         None for the default experts; "light" without ``learner`` alone and without the trees on the last four
-        batches, with trees that are fitted half as often and three passes of the perceptron instead of five; or a
-        list of strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on
-        all rows and never replaced.
+        batches, with trees that are fitted less often and three passes of the perceptron instead of five; or a list
+        of strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on all
+        rows and never replaced.
     half_life
         Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean
         error over streams is the same to .003.
@@ -112,9 +112,9 @@ class PortfolioRegressor(AdaptiveRegressor):
         an adapter of :mod:`driftsurf.learners.foreign`. None means ``LinearRegression()``.
     experts
         None for the default experts; "light" without ``learner`` alone and without the trees on the last four
-        batches, with trees that are fitted half as often and three passes of the perceptron instead of five; or a
-        list of strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on
-        all rows and never replaced.
+        batches, with trees that are fitted less often and three passes of the perceptron instead of five; or a list
+        of strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on all
+        rows and never replaced.
     half_life
         Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean
         error over streams is the same to .003.

@@ -24,6 +24,8 @@ __all__ = ["EventStreams", "curves"]
 
 log: logging.Logger = logging.getLogger("driftsurf.service")
 FRAME_SECONDS = 1.0
+HISTORY_SECONDS = 5.0
+"""Readers that come within this time share a history."""
 MOST_BUCKETS = 600
 """Points of each curve of the history at most."""
 MOST_LINES = 1000
@@ -96,8 +98,10 @@ class _Stream:
     ended: bool = False
     """Whether no more frames are made; its readers connect again."""
     task: asyncio.Task[None] | None = None
-    history: tuple[int, bytes] | None = None
-    """The history up to a line, which readers that come together share."""
+    history: tuple[float, int, bytes] | None = None
+    """When the history was made, its last line, and its frame; readers that come together share it."""
+    making: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the history is made."""
 
 
 class EventStreams:
@@ -155,9 +159,11 @@ class EventStreams:
         await request.send({"type": "http.response.start", "status": 200, "headers": headers})
         gone = asyncio.ensure_future(_disconnected(request))
         try:
-            line = stream.line if since is None else since
             if since is None:
-                await request.send(_message(await self._history(entry, stream)))
+                line, history = await self._history(entry, stream)
+                await request.send(_message(history))
+            else:
+                line = since
             while not (self._closing or stream.ended or gone.done()):
                 line = min(line, stream.line)  # a reader may know lines of a journal that was replaced
                 if line == stream.line:
@@ -192,16 +198,18 @@ class EventStreams:
         last = events[-1].line if events else until
         return _frame("frame", last, {"events": _lines(events)}), last
 
-    async def _history(self, entry: Entry, stream: _Stream) -> bytes:
-        line = stream.line
-        if stream.history is not None and stream.history[0] == line:
-            return stream.history[1]
-        trace = await entry.in_thread(entry.served.trace)
-        events = await entry.in_thread(entry.served.journal, max(0, line - MOST_LINES), MOST_LINES)
-        shown = [event for event in events if event.line <= line]
-        history = {"curves": curves(trace), "events": _lines(shown), "status": info(entry)}
-        stream.history = line, _frame("history", line, history)
-        return stream.history[1]
+    async def _history(self, entry: Entry, stream: _Stream) -> tuple[int, bytes]:
+        """Return the history as a frame, and its last line.
+
+        It is made once in some seconds however many readers come: each of them then gets the lines after it.
+        """
+        now = asyncio.get_running_loop().time
+        async with stream.making:
+            known = stream.history
+            if known is None or now() - known[0] > HISTORY_SECONDS:
+                line = stream.line
+                known = stream.history = (now(), line, await entry.in_thread(_history_frame, entry, line))
+        return known[1:]
 
     async def _opened(self, entry: Entry) -> _Stream:
         """Return the stream of a model; the first reader starts it."""
@@ -243,6 +251,14 @@ class EventStreams:
                     reader.behind.set_result(None)
             if number % TOGETHER == 0:
                 await asyncio.sleep(0)
+
+
+def _history_frame(entry: Entry, line: int) -> bytes:
+    """Return the history of a model up to a line of its journal as a frame."""
+    events = entry.served.journal(max(0, line - MOST_LINES), MOST_LINES)
+    shown = [event for event in events if event.line <= line]
+    history = {"curves": curves(entry.served.trace()), "events": _lines(shown), "status": info(entry)}
+    return _frame("history", line, history)
 
 
 def _wake_all(stream: _Stream) -> None:
