@@ -27,7 +27,9 @@ from driftsurf.errors import (
     UnavailableError,
 )
 from driftsurf.runs.api import run
+from driftsurf.runs.rolled import Rotation
 from driftsurf.service.contract import Order, Request
+from driftsurf.service.journal import JournalFeed, JournalFile
 from driftsurf.service.model import ServedModel, open_model
 from driftsurf.service.settings import Keeping, ModelSettings
 
@@ -219,6 +221,77 @@ def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
         (step,) = {event.record["step"] for event in model.journal() if event.line == reset.line}
         assert reset.text.startswith(f"step {step}: ")
         assert [event.line for event in model.journal()] == list(range(1, len(model.journal()) + 1))
+
+
+def test_a_repeated_order_has_the_outcome_of_an_earlier_process(tmp_path: Path) -> None:
+    asked = Request("k", hashlib.sha256(b"pin").digest())
+    with closing(open_model(tmp_path / "m", SETTINGS, KEEPING)) as model:
+        model.learn(*rows(60)).result(60)
+        first = model.order(Order("pin"), asked).result(60)
+    with closing(open_model(tmp_path / "m", keeping=KEEPING)) as model:
+        assert model.wait_ready(60)
+        again = model.order(Order("pin"), asked).result(60)
+        assert (again.position, again.line, again.text, again.done) == (first.position, first.line, first.text, True)
+        assert again.repeated
+
+
+def test_a_refused_rollback_keeps_its_restore_point_no_longer(model: ServedModel) -> None:
+    model.learn(*rows(60)).result(60)
+    settled(model)
+    run = model._follower.run
+    assert run is not None
+    run.checkpoint()
+    point = run.fold.points[-1]
+    asked = Request("k", hashlib.sha256(b"pin").digest())
+    model.order(Order("pin"), asked).result(60)
+    other = Request("k", hashlib.sha256(b"rollback").digest())
+    with pytest.raises(IdempotencyError):
+        model.order(Order("rollback", to=point.position), other)
+    assert run.held == {}
+    assert run._asked == {point.number: 0}
+    assert model.order(Order("rollback", to=point.position)).result(60).done
+    assert list(run.held) == [point.number]
+
+
+def test_a_request_that_comes_twice_at_once_is_logged_once(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    model.learn(*rows(60)).result(60)
+    table, asked, inner = settled(model).predict(rows(1)[0]), Request("k", hashlib.sha256(b"x").digest()), list[Any]()
+    assert table.labels is not None
+    find = model._admission.keys.find
+
+    def found(request: Request, kind: Any) -> Any:
+        known = find(request, kind)
+        if known is None and not inner:
+            inner.append(None)
+            inner[0] = model.predict(rows(1)[0], ["a"], asked)  # between the search for the key and the record
+        return known
+
+    monkeypatch.setattr(model._admission.keys, "find", found)
+    outer = model.predict(rows(1)[0], ["a"], asked)
+    assert (outer.position, outer.repeated, inner[0].repeated) == (inner[0].position, True, False)
+    assert model.status().logged == inner[0].position + 1
+
+
+def test_lines_of_the_journal_keep_their_numbers_while_others_are_written(tmp_path: Path) -> None:
+    feed = JournalFeed()
+    file = JournalFile(tmp_path.joinpath, "journal", Rotation(200, 10**6), feed)
+    file.begin()
+    feed.older = file.text
+    wrong = list[Any]()
+
+    def write() -> None:
+        for number in range(1, 2001):
+            file.write(f'{{"n":{number}}}\n')
+            file.rotate()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        feed._last.clear()  # so that the files are read
+        wrong += [one for one in feed.since(0, 10**6) if one.line != one.record["n"]]
+    writer.join()
+    file.close()
+    assert not wrong
 
 
 def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> None:

@@ -284,8 +284,9 @@ class AppendedFile:
             disk.calls.sync(self._handle)
 
     def text(self) -> str:
-        """Return the content as text."""
-        return disk.calls.read(self.path)[: self.size].decode()
+        """Return the content as text, also while another thread appends to it."""
+        size = self.size  # before reading: what is being appended may be there in part
+        return disk.calls.read(self.path)[:size].decode()
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

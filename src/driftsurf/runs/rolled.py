@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,8 @@ class RolledFile:
         self.number: int = 0
         self._place = place
         self._file: files.AppendedFile | None = None
+        self._turning = threading.Lock()
+        """Held while parts come and go, and while all of them are read."""
 
     @property
     def part_name(self) -> str:
@@ -99,6 +102,10 @@ class RolledFile:
 
         ``needed`` are the names of the files that some checkpoint needs: no part after the oldest of them is removed.
         """
+        with self._turning:
+            self._rotate(needed)
+
+    def _rotate(self, needed: Collection[str]) -> None:
         limit, keep = self.rotation.part_bytes, self.rotation.keep
         if limit is not None and self.part.size >= limit:
             self._open(self.number + 1)
@@ -113,8 +120,9 @@ class RolledFile:
 
     def text(self) -> str:
         """Return the text of all parts that are kept."""
-        older = [files.read_text(self._place(self._name(number))) for number in self._numbers() if number < self.number]
-        return "".join(older) + self.part.text()
+        with self._turning:
+            older = [number for number in self._numbers() if number < self.number]
+            return "".join([files.read_text(self._place(self._name(number))) for number in older]) + self.part.text()
 
     def close(self) -> None:
         """Close the part that grows."""

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from driftsurf.core.json_text import parse_json
 from driftsurf.runs.rolled import RolledFile, Rotation
@@ -30,20 +31,21 @@ class JournalFeed:
         self.lines: int = 0
         """Number of the last line."""
         self._last: deque[tuple[int, str]] = deque(maxlen=KEPT)
-        self._lock = threading.Lock()
+        self.lock: Any = threading.RLock()
+        """Held while a line is written to the file and added, and while the files are read."""
         self._wakers: dict[int, Callable[[], object]] = {}
         self.older: Callable[[], str] = str
         """Returns the text of the files of the journal, as far as they are kept."""
 
     def begin(self, lines: int) -> None:
         """Go on after a number of lines that are in the files."""
-        with self._lock:
+        with self.lock:
             self.lines = lines
             self._last.clear()
 
     def add(self, text: str) -> None:
         """Add whole lines."""
-        with self._lock:
+        with self.lock:
             for line in text.splitlines():
                 self.lines += 1
                 self._last.append((self.lines, line))
@@ -53,14 +55,12 @@ class JournalFeed:
 
     def since(self, line: int, most: int) -> list[Event]:
         """Return the lines after a number, the oldest first, at most ``most``."""
-        with self._lock:
+        with self.lock:
             known = list(self._last) if self.lines > line else []
-            total = self.lines
-        if total > line and (not known or known[0][0] > line + 1):
-            text = self.older().splitlines()
-            with self._lock:
-                total = self.lines
-            known = list(enumerate(text, start=total - len(text) + 1))
+            if self.lines > line and (not known or known[0][0] > line + 1):
+                # The last line of the files has the number ``lines``: nothing is written meanwhile.
+                text = self.older().splitlines()
+                known = list(enumerate(text, start=self.lines - len(text) + 1))
         found = [(number, one) for number, one in known if number > line]
         return [Event(number, parse_json(one)) for number, one in found[:most]]
 
@@ -70,7 +70,7 @@ class JournalFeed:
 
     def wake_with(self, reader: object, wake: Callable[[], object] | None) -> None:
         """Call ``wake`` after each new line, or no longer."""
-        with self._lock:
+        with self.lock:
             if wake is None:
                 self._wakers.pop(id(reader), None)
             else:
@@ -109,6 +109,7 @@ class JournalFile(RolledFile):
 
     def write(self, text: str) -> None:
         """Append text."""
-        super().write(text)
-        if text:
-            self._feed.add(text)
+        with self._feed.lock:
+            super().write(text)
+            if text:
+                self._feed.add(text)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
-from driftsurf.errors import UnavailableError
+from driftsurf.errors import IdempotencyError, UnavailableError
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.service.admission import Admitted
 from driftsurf.service.contract import Phase
@@ -58,6 +58,10 @@ class Learner:
         self._waiting: dict[int, list[Future[tuple[OrderRecord, int]]]] = {}
         """For each order that is not carried out yet: who waits for its outcome."""
         self._outcomes: dict[int, tuple[OrderRecord, int]] = {}
+        self._carried_until: int = follower.position
+        """Orders below this position were carried out, by this process or before it."""
+        self._recovered = False
+        """Whether all orders that were logged before have been carried out again."""
         self._lock = threading.Lock()
         self._dropping = threading.Lock()
         """Held while records of the log are dropped."""
@@ -110,18 +114,34 @@ class Learner:
         future: Future[tuple[OrderRecord, int]] = Future()
         with self._lock:
             known = self._outcomes.get(position)
+            before = position < self._carried_until
             if known is not None:
                 future.set_result(known)
+            elif before:
+                pass
             elif self.phase in ("failed", "closed"):
                 future.set_exception(UnavailableError("the model takes no orders any more"))
             else:
                 self._waiting.setdefault(position, []).append(future)
+        if before and known is None:  # by an earlier process, or long ago
+            future.set_result(self._in_journal(position))
         return future
+
+    def _in_journal(self, position: int) -> tuple[OrderRecord, int]:
+        """Return the outcome of an order from the journal, with its line; IdempotencyError if it is not kept."""
+        for event in reversed(self.follower.feed.since(0, 2**62)):
+            if event.record["type"] == "order" and event.record["number"] == position:
+                return OrderRecord.from_dict(event.record), event.line
+        raise IdempotencyError(
+            "the order was carried out under this idempotency key before, and the journal no longer has its outcome; "
+            "use a new key for a new order"
+        )
 
     def _carried_out(self, position: int, record: OrderRecord) -> None:
         with self._lock:
             found = record, self.follower.feed.lines
             self._outcomes[position] = found
+            self._carried_until = position + 1
             if len(self._outcomes) > OUTCOMES:
                 del self._outcomes[next(iter(self._outcomes))]
             futures = self._waiting.pop(position, [])
@@ -158,7 +178,8 @@ class Learner:
                 break
             self._save_if_due()
         run = self.follower.run
-        if run is not None:
+        self._recovered = self.follower.position >= end
+        if run is not None and self._recovered:
             run.held.clear()
         self._ready()
         with self._lock:
@@ -180,7 +201,7 @@ class Learner:
     def _save(self) -> None:
         follower = self.follower
         self._saved_at = self._clock()
-        if follower.checkpoint() and self.phase != "recovering":
+        if follower.checkpoint() and self._recovered:
             with self._dropping:
                 self.needed_from = {at: first for at, first in self.needed_from.items() if at >= follower.saved}
                 follower.drop_old_records(min([follower.saved, *self.needed_from.values()]))

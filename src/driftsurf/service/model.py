@@ -145,6 +145,8 @@ class ServedModel:
         answer = self.snapshot.answer(table)
         block = block_of(table, admission.columns)
         admitted = admission.rows_with_ids(block, ids, answer.version, answer.labels, asked)
+        if admitted.repeated:
+            return self._answered_before(admitted.position)
         return replace(answer, position=admitted.position)
 
     def _answered_before(self, position: int) -> Answer:
@@ -192,8 +194,10 @@ class ServedModel:
                 )
             point = run.hold(order.to)
             positions: list[int] = []
-            yield lambda admitted: positions.append(admitted.position)
-            run.release(point, positions[0] if positions else -1)
+            try:
+                yield lambda admitted: positions.append(admitted.position)
+            finally:
+                run.release(point, positions[0] if positions else None)
         else:
             yield lambda admitted: None
 

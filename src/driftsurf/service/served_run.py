@@ -73,6 +73,8 @@ class ServedRun(LiveRun):
         self.feed = feed
         self.held: dict[int, int] = {}
         """Numbers of checkpoints that must not be removed yet, and the position of the order that needs each."""
+        self._asked: dict[int, int] = {}
+        """How many orders that are going to be logged need each checkpoint."""
         self._saving = threading.Lock()
         """Held while checkpoints come and go."""
         self._make_session = make_session
@@ -262,7 +264,8 @@ class ServedRun(LiveRun):
             self.fold.lines = self.feed.lines
             outputs = {file.part_name: file.part for file in self._files.values()}
             with self._saving:
-                number = self.checkpoints.save(self.state(), outputs, spare=list(self.held))
+                self._asked = {asked: orders for asked, orders in self._asked.items() if orders}
+                number = self.checkpoints.save(self.state(), outputs, spare=[*self.held, *self._asked])
                 self._note(number)
                 # What an order needed is not needed by one that this checkpoint has behind it.
                 self.held = {held: order for held, order in self.held.items() if order >= position}
@@ -278,13 +281,18 @@ class ServedRun(LiveRun):
             if point is None:
                 choices = ", ".join(str(one.position) for one in self.fold.points) or "none"
                 raise OptionError(f"there is no restore point {to}; choices: {choices}")
-            self.held[point.number] = 2**62
+            self._asked[point.number] = self._asked.get(point.number, 0) + 1
             return point
 
-    def release(self, point: SavedPoint, order: int) -> None:
-        """Keep a restore point no longer than until a checkpoint has the order at this position behind it."""
+    def release(self, point: SavedPoint, order: int | None) -> None:
+        """Keep a restore point no longer than until a checkpoint has the order at this position behind it.
+
+        None if no order was logged.
+        """
         with self._saving:
-            self.held[point.number] = order
+            self._asked[point.number] -= 1
+            if order is not None:
+                self.held[point.number] = max(order, self.held.get(point.number, order))
 
     def text(self, name: str) -> str:
         """Return what a file of the run holds so far, as far as it is kept, also while a step is under way."""
