@@ -129,8 +129,11 @@ class ServedRun(LiveRun):
                 continue
             try:
                 seen[name] = self._observed(name, model, rows, labels)
-            except DriftsurfError as error:  # what a challenger cannot learn is no fault of the leading model
-                self._failures.append((name, str(error)))
+            except (MemoryError, OSError):  # of the machine, not of the challenger: the record is applied again later
+                raise
+            except Exception as error:  # what a challenger cannot learn is no fault of the leading model
+                kind = "" if isinstance(error, DriftsurfError) else f"{type(error).__name__}: "
+                self._failures.append((name, f"{kind}{error}"))
         self.fold.contest.observe(seen)
         assert self._answers is not None
         seen[leading] = self._as_answered(seen[leading], self._answers)

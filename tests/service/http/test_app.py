@@ -340,6 +340,7 @@ def test_readers_of_a_model() -> None:
     assert "default-src 'none'" in report.headers["content-security-policy"]
     assert ask(app, "GET", f"{base}/state").content == app.entries["sales"].served.state()
     assert ask(app, "HEAD", base).status_code == 200
+    assert ask(app, "HEAD", f"{base}/events").status_code == 405
 
 
 def test_a_model_that_has_learned_nothing_has_no_report_yet() -> None:
