@@ -164,7 +164,7 @@ class Layout:
 
     @cached_property
     def places(self) -> npt.NDArray[np.int32]:
-        """What :func:`~driftsurf.kernels.encoding.assemble_rows` needs to know of each value of a row.
+        """Layout of the values of a row, for :func:`~driftsurf.kernels.encoding.assemble_rows`.
 
         In rows: its slot; the number of the column of slots that it has instead, or -1; the place of the value that
         marks that this one is missing, or -1; and whether it is such a mark.
@@ -184,7 +184,7 @@ class Layout:
 
     @cached_property
     def fills(self) -> FloatArray:
-        """What replaces each value of a row if it is missing."""
+        """Values that replace missing ones, one for each value of a row."""
         fills = [column.fill for column in self.columns for _ in column.fixed_slots]
         return np.array(fills + [0.0] * self.has_shared)
 

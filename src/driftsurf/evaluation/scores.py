@@ -256,7 +256,7 @@ class Scores:
     """One record for each scored step."""
     warmup_steps: int = 0
     _columns: dict[ProbabilityOf, npt.NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False)
-    """What ``_all_bins`` has returned."""
+    """Calibration bins of all steps by kind of probability, kept once ``_all_bins`` has computed them."""
 
     @classmethod
     def from_text(cls, text: str, warmup_steps: int = 0) -> Scores:

@@ -1,4 +1,4 @@
-"""What numba has no public way for: calls by address, uncounted arrays, arrays at an address, cheap views, fast calls.
+"""Parts that stand on private features of numba: calls by address, uncounted arrays, arrays at an address, cheap views.
 
 A compiled time step must learn by the very machine code that learns elsewhere. Kernels may reorder their sums
 (``FASTMATH``), so that the same source, compiled into another loop, may give other last bits, and with them other

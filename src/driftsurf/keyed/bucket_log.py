@@ -39,7 +39,7 @@ FIELDS = Fields({"visited": Array(np.uint8, ("*",))}, parts=["rows"])
 
 
 class Values(Protocol):
-    """What an engine keeps for a bucket; what is put becomes visible at once, or never."""
+    """Stored values of a bucket in an engine; all values of one write become visible together, or none does."""
 
     def head(self) -> bytes | None:
         """Return the head, or None."""
@@ -126,7 +126,7 @@ class Head(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What an epoch has changed in a bucket."""
+    """Changes of a bucket in one epoch."""
 
     rows: RowsByKey | None
     """The rows of keys that were served together."""

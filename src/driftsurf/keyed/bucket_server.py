@@ -32,7 +32,7 @@ class Known(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What came of serving a bucket."""
+    """Results of serving a bucket."""
 
     results: Results
     oldest: int | None

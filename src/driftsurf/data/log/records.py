@@ -35,7 +35,7 @@ UNREADABLE = ValueError, TypeError, KeyError, IndexError, StructError, OverflowE
 
 
 class Kinds(IntEnum):
-    """What a record holds."""
+    """Kinds of records in the log of a served model."""
 
     COLUMNS = 1
     """Names and kinds of the columns of all rows that follow."""
