@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import numpy as np
+
 from driftsurf.errors import InputError
 from driftsurf.service.http.formats import Format
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.request import ClientGoneError, HttpRequest
-from driftsurf.service.wire.arrow_rows import BATCH, messages
+from driftsurf.service.wire.arrow_rows import BATCH, DICTIONARY, ArrowMessage, messages
 
 __all__ = ["PartReader", "is_streamed"]
 
@@ -38,6 +40,9 @@ class PartReader:
     async def parts(self) -> AsyncIterator[tuple[int, bytes]]:
         """Yield the parts with their numbers."""
         request, number, more, wanted = self.request, 0, True, self.size
+        request.check_encoding()
+        if request.length is not None and request.length > request.limits.stream_bytes:
+            raise self._too_large()
         while more or self._data:
             if more:
                 more = await self._fill(wanted)
@@ -54,6 +59,9 @@ class PartReader:
         if not number:
             raise InputError("the body has no rows; pass at least one")
 
+    def _too_large(self) -> HttpProblem:
+        return HttpProblem("too-large", f"the body has more than {self.request.limits.stream_bytes:,} bytes")
+
     async def _fill(self, wanted: int) -> bool:
         """Read until there are that many bytes; return whether the body goes on."""
         request = self.request
@@ -64,7 +72,7 @@ class PartReader:
             data = message.get("body", b"")
             self._total += len(data)
             if self._total > request.limits.stream_bytes:
-                raise HttpProblem("too-large", f"the body has more than {request.limits.stream_bytes:,} bytes")
+                raise self._too_large()
             if not request.flight.add(len(data)):
                 raise HttpProblem("busy", "too many bytes of other requests are in memory; try again")
             request.taken += len(data)
@@ -86,9 +94,13 @@ class PartReader:
 
     def _line_end(self, *, last: bool) -> int:
         """Return where the last whole row within a part ends; a line break within quotes ends none."""
-        if last and len(self._data) <= self.size:
-            return len(self._data)
-        data, end = self._data, self._data.rfind(b"\n", 0, max(self.size, 1)) + 1
+        data, rows = self._data, self.request.limits.rows
+        if last and len(data) <= self.size and data.count(b"\n") < rows:
+            return len(data)
+        end = data.rfind(b"\n", 0, max(self.size, 1)) + 1
+        if data.count(b"\n", 0, end) > rows:
+            ends = np.flatnonzero(np.frombuffer(data, np.uint8, end) == ord("\n"))
+            end = int(ends[rows - 1]) + 1
         odd = self.format == "csv" and data.count(b'"', 0, end) % 2
         while odd:  # go back by one quote at least; no byte is counted twice, because there may be millions of lines
             before = data.rfind(b"\n", 0, data.rfind(b'"', 0, end)) + 1
@@ -97,9 +109,10 @@ class PartReader:
 
     def _arrow_end(self, *, last: bool) -> int:
         """Return where the last whole batch within a part ends, or the first one if it is larger."""
-        end = 0
+        end = rows = 0
         for message in messages(self._data, whole=last):
-            if end and message.end > self.size:
+            rows += message.rows
+            if end and (message.end > self.size or rows > self.request.limits.rows):
                 break
             if message.kind == BATCH:
                 end = message.end
@@ -112,6 +125,14 @@ class PartReader:
             self._head = part[: part.find(b"\n") + 1]
         if self.format == "arrow":
             whole = self._head + part
-            self._head = b"".join(whole[one.start : one.end] for one in messages(whole) if one.kind != BATCH)
+            kept: list[ArrowMessage] = []
+            for one in messages(whole):
+                if one.kind == DICTIONARY and not one.adds:  # nothing is left of the dictionary that it replaces
+                    kept = [other for other in kept if other.dictionary != one.dictionary]
+                if one.kind != BATCH:
+                    kept.append(one)
+            self._head = b"".join(whole[one.start : one.end] for one in kept)
+            if len(self._head) > self.request.limits.body_bytes:
+                raise HttpProblem("too-large", "the dictionaries of the Arrow stream are too large; send plain columns")
             return whole
         return part
