@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -85,7 +86,7 @@ class Server:
         return json.loads(data)
 
     def connect(self, data: bytes = b"", *, small: bool = False) -> socket.socket:
-        """Return a connection on which some bytes were sent; with ``small``, it takes few bytes that it has not read."""
+        """Return a connection on which bytes were sent; with ``small``, few bytes can wait until they are read."""
         connection = socket.socket()
         if small:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -97,10 +98,8 @@ class Server:
     def raw(self, data: bytes) -> bytes:
         """Send bytes and return everything until the server closes the connection."""
         connection = self.connect()
-        try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # an answer may have been sent before
             connection.sendall(data)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # an answer may have been sent before
         return received(connection)
 
     def wait_applied(self, model: str) -> dict[str, Any]:

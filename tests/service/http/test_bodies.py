@@ -1,4 +1,4 @@
-"""Bodies of hostile and unusual clients: compressed, announced as too large, of many short rows, of many dictionaries."""
+"""Unusual bodies: compressed, announced as too large, of many short rows, of many dictionaries."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import numpy as np
-
 from driftsurf.errors import InputError
 from driftsurf.service.http.formats import Format
 from driftsurf.service.http.problems import HttpProblem
@@ -88,9 +86,11 @@ class PartReader:
             if len(self._data) > self.request.limits.body_bytes:
                 raise HttpProblem("too-large", "a row, or a batch of an Arrow stream, is too large; write smaller ones")
             return None
-        part = bytes(self._data[:cut])
+        with memoryview(self._data) as data, data[:cut] as first:
+            part = b"".join((self._head, first))
         del self._data[:cut]
-        return self._with_head(part)
+        self._keep_head(part)
+        return part
 
     def _line_end(self, *, last: bool) -> int:
         """Return where the last whole row within a part ends; a line break within quotes ends none."""
@@ -99,8 +99,7 @@ class PartReader:
             return len(data)
         end = data.rfind(b"\n", 0, max(self.size, 1)) + 1
         if data.count(b"\n", 0, end) > rows:
-            ends = np.flatnonzero(np.frombuffer(data, np.uint8, end) == ord("\n"))
-            end = int(ends[rows - 1]) + 1
+            end = _end_of_line(data, rows, end)
         odd = self.format == "csv" and data.count(b'"', 0, end) % 2
         while odd:  # go back by one quote at least; no byte is counted twice, because there may be millions of lines
             before = data.rfind(b"\n", 0, data.rfind(b'"', 0, end)) + 1
@@ -118,21 +117,30 @@ class PartReader:
                 end = message.end
         return end
 
-    def _with_head(self, part: bytes) -> bytes:
-        if self.format == "csv":
-            if self._head:
-                return self._head + part
+    def _keep_head(self, part: bytes) -> None:
+        """Keep what the next part begins with, which is a part of this one."""
+        if self.format == "csv" and not self._head:
             self._head = part[: part.find(b"\n") + 1]
         if self.format == "arrow":
-            whole = self._head + part
             kept: list[ArrowMessage] = []
-            for one in messages(whole):
+            for one in messages(part):
                 if one.kind == DICTIONARY and not one.adds:  # nothing is left of the dictionary that it replaces
                     kept = [other for other in kept if other.dictionary != one.dictionary]
                 if one.kind != BATCH:
                     kept.append(one)
-            self._head = b"".join(whole[one.start : one.end] for one in kept)
+            self._head = b"".join(part[one.start : one.end] for one in kept)
             if len(self._head) > self.request.limits.body_bytes:
                 raise HttpProblem("too-large", "the dictionaries of the Arrow stream are too large; send plain columns")
-            return whole
-        return part
+
+
+def _end_of_line(data: bytearray, number: int, end: int) -> int:
+    """Return where a line ends, the first one being 1; the data must have it before ``end``."""
+    start = 0
+    while end - start > 1:
+        middle = (start + end) // 2
+        count = data.count(b"\n", start, middle)
+        if count >= number:
+            end = middle
+        else:
+            start, number = middle, number - count
+    return end
