@@ -135,6 +135,9 @@ def flooded(server: Server, flood: Flood, size: int) -> tuple[int, bytes]:
                 sent += connection.send(part[sent % len(part) :])
             if not reading and not writing:
                 break
+        if not answer and select.select([connection], [], [], 60)[0]:
+            answer = connection.recv(65536)
+    connection.close()
     return sent, answer
 
 
@@ -225,5 +228,3 @@ class _Sink:
 
     def close(self) -> None:
         """Do nothing."""
-
-

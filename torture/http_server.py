@@ -161,8 +161,8 @@ def received(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def serving(settings: str = "", models: str = MODELS, learned: int = 200) -> Iterator[Server]:
-    """Context with a server; ``settings`` are lines of TOML before the models."""
+def serving(settings: str = "", models: str = MODELS, learned: int = 200, key: str = "") -> Iterator[Server]:
+    """Context with a server; ``settings`` are lines of TOML before the models, and ``key`` is that of an admin."""
     with tempfile.TemporaryDirectory(dir=fast_folder()) as place:
         folder = Path(place)
         (folder / "serve.toml").write_text(f'port = 0\nfolder = "models"\n{settings}\n{models}')
@@ -178,8 +178,9 @@ def serving(settings: str = "", models: str = MODELS, learned: int = 200) -> Ite
             line = process.stdout.readline()
             if " at http://" not in line:
                 raise RuntimeError(f"the service does not start: {(folder / 'log').read_text()}")
-            server = Server(process, int(line.rpartition(":")[2]), folder / "log")
-            _teach(server, learned) if learned else None
+            server = Server(process, int(line.rpartition(":")[2]), folder / "log", key)
+            if learned:
+                _teach(server, learned)
             yield server
         finally:
             process.kill()

@@ -243,6 +243,10 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
             self._refuse(HttpProblem("timeout", f"the {self._awaited} of the request did not come in time"))
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request that is no HTTP with a problem."""
+        self._refuse(HttpProblem("bad-request", "the request is no HTTP/1.1"))
+
     def _refuse(self, problem: HttpProblem) -> None:
         """Answer with a problem, if nothing was answered, and close the connection."""
         self._deadline, self._awaited = None, "closed"
