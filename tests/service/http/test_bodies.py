@@ -108,7 +108,7 @@ def test_dictionaries_of_a_stream_are_those_of_their_batch(delta: bool) -> None:
         found.extend(city.words[code] for code in city.values)
         return learn(table, *more)
 
-    model.learn = keep  # type: ignore[method-assign]
+    model.learn = keep  # type: ignore[method-assign, assignment]
     app = App([(model, ModelFormats(label="sold", reading=_lenient()))], limits=Limits(part_bytes=2048))
     answer = ask(app, "POST", LEARN, content=pieces(data), headers={"content-type": MEDIA["arrow"]})
     assert answer.status_code == 200, answer.text

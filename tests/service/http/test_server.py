@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from served_models import MemoryModel
@@ -265,7 +266,7 @@ def test_requests_that_come_together_wait_outside_the_server() -> None:
             data = connection.recv(2**16)
             assert data
             answered += data.count(b"HTTP/1.1 200")
-            most = max(most, *(len(one.pipeline) for one in list(server.server.server_state.connections)))
+            most = max(most, *(len(cast("Any", one).pipeline) for one in server.server.server_state.connections))
         connection.shutdown(socket.SHUT_RDWR)
         sender.join(WAIT)
         connection.close()
