@@ -14,14 +14,14 @@ from driftsurf.core.input import listed
 from driftsurf.core.options import choice
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.log import Log
-from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, block_of, encode
+from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, block_of, decode, encode
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
-from driftsurf.errors import InputError, LabelError, Option, OptionError, ShapeError
+from driftsurf.errors import AnswerGoneError, InputError, LabelError, LogError, Option, OptionError, ShapeError
 from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.columns import conform, find_columns
 from driftsurf.service.committer import Committer
-from driftsurf.service.contract import ORDERS, Order, Receipt, Request
+from driftsurf.service.contract import ORDERS, Answer, Order, Receipt, Request
 from driftsurf.service.request_keys import KnownRequest, RequestKeys
 
 __all__ = ["Admission", "Admitted"]
@@ -101,6 +101,21 @@ class Admission:
         with self.lock:  # the same request may have come twice at the same time
             known = self.keys.find(request, Kinds.ROWS)
             return self._append(record) if known is None else _repeated(known)
+
+    def answered_before(self, position: int, key: str) -> Answer:
+        """Return the answer that was logged with rows, without probabilities; AnswerGoneError if it was dropped."""
+        try:
+            ((_, payload),) = self.log.read(position, 1)[:1]
+        except LogError:
+            if position >= self.log.first:
+                raise
+            raise AnswerGoneError(
+                f"the rows were taken before under the idempotency key {key!r}, and the log no longer has the answer "
+                "(retain-bytes in [keeping]); to predict them again, send them without ids, or with a new key",
+                value=key,
+            ) from None
+        record = decode(payload, self.columns)
+        return Answer(record.version, record.labels, position=position, repeated=True)
 
     def learn(self, table: Table, labels: Any, request: Request) -> Admitted:
         """Log rows with their labels."""
