@@ -358,6 +358,43 @@ def test_model_of_a_run_goes_live(tmp_path: Path) -> None:
         assert model.status().version == 120
 
 
+@pytest.mark.parametrize("learner", ["logistic", "softmax"])
+def test_a_third_class_is_refused_by_the_model_of_a_run_of_two(tmp_path: Path, learner: str) -> None:
+    table, labels = rows(200)
+    cells = zip(table["price"].values, table.labels("city"), labels, strict=True)
+    lines = [f"{price},{city},{label}" for price, city, label in cells]
+    (tmp_path / "sales.csv").write_text("price,city,sold\n" + "\n".join(lines) + "\n")
+    run(tmp_path / "sales.csv", label="sold", model="driftsurf", learner=learner, batch_size=50, out=tmp_path / "run")
+    asked = ModelSettings(start_from=str(tmp_path / "run"), batch_size=20)
+    given = ["yes", "no", "perhaps"]
+    for settings in (asked, None):  # also after it was opened again
+        with closing(open_model(tmp_path / "live", settings, KEEPING)) as model:
+            assert model.wait_ready(60)
+            logged = model.status().logged
+            with pytest.raises(LabelError, match=r"'perhaps'.*'no', 'yes'.*task='multiclass'") as caught:
+                model.learn(table.rows(0, 3), given)
+            assert (caught.value.row, caught.value.value) == (2, "perhaps")
+            with pytest.raises(LabelError, match="'perhaps'"):
+                model.label({"a": "yes", "b": "perhaps"})
+            assert model.status().logged == logged
+            model.learn(*rows(20)).result(60)
+            settled(model)
+
+
+@pytest.mark.parametrize(("task", "bad"), [("regression", "dear"), ("multiclass", 3), ("multiclass", "c")])
+def test_a_bad_label_is_named_with_its_row(tmp_path: Path, task: Any, bad: Any) -> None:
+    regression = task == "regression"
+    good = [1.0, 2.0] if regression else ["a", "b"]
+    asked = ModelSettings(task=task, model="driftsurf", batch_size=30, classes=() if regression else ("a", "b"))
+    with closing(open_model(tmp_path / "m", asked, KEEPING)) as model:
+        assert model.wait_ready(60)
+        with pytest.raises(LabelError) as caught:
+            model.label({"x": good[0], "y": bad, "z": good[1]})
+        assert (caught.value.row, caught.value.value) == (1, bad)
+        assert "kinds=" not in str(caught.value)
+        assert model.status().logged == 0
+
+
 @pytest.mark.parametrize(("task", "classes"), [("multiclass", 3), ("regression", 0)])
 def test_other_tasks(tmp_path: Path, task: Any, classes: int) -> None:
     table, _ = rows(300)

@@ -20,7 +20,7 @@ from driftsurf.data.formats._header import is_automatic
 from driftsurf.data.formats._reader import Mark, Reader, Shape
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import OnSchemaChange, ReadingOptions
-from driftsurf.data.source import STANDARD_INPUT, BadRow, Cells, Misfit, Position
+from driftsurf.data.source import STANDARD_INPUT, AsText, BadRow, Cells, Misfit, Position
 from driftsurf.data.sources._batching import BatchCutter, BatchRule, Place
 from driftsurf.data.sources._position import FilePosition, read_position
 from driftsurf.data.sources._web import is_web_address, local_copy
@@ -314,9 +314,7 @@ class FileSource:
     def _skip(self, bad: BadRow, count: int, on_skip: OnSkip | None) -> None:
         allowed = self.reading.on_bad_row
         if allowed == "fail":
-            as_text: list[object] = []
-            if isinstance(bad.reason, Misfit):
-                as_text = [", or read the column as text with ", Option("kinds", {bad.reason.column: "text"})]
+            as_text = [AsText.of(bad.reason.column)] if isinstance(bad.reason, Misfit) else []
             raise BadRowError(
                 *bad.message_parts,
                 ". Correct the row, or skip such rows with ",
