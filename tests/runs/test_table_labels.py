@@ -88,15 +88,15 @@ def test_text_after_numbers_names_the_option_that_reads_the_column_as_text(endin
 
 @pytest.mark.parametrize("late", [False, True])
 def test_text_among_the_numbers_of_a_regression_is_not_to_be_read_as_text(tmp_path: Path, late: bool) -> None:
-    path = numbers(tmp_path / "sales.csv", [*map(str, range(2000)), "dear"], "key,label" if late else "x,label")
-    options: dict[str, Any] = {"labels": path, "key": "key"} if late else {}
+    labels: list[object] = [*(i % 10 + 0.5 for i in range(2000)), "dear"]
+    path, options = numbers(tmp_path / "sales.csv", labels), dict[str, Any]()
+    if late:
+        given = tmp_path / "labels.csv"
+        given.write_text("key,label\n" + "".join(f"{key},{label}\n" for key, label in enumerate(labels)))
+        path, options = numbers(tmp_path / "rows.csv", range(2001), "x,key"), {"labels": given, "key": "key"}
     with pytest.raises(BadRowError, match="'dear'") as caught:
-        driftsurf.run(
-            numbers(tmp_path / "rows.csv", list(range(2001)), "x,key") if late else path,
-            label="label", task="regression", model="recommended-linear", out=tmp_path / "a", **options,
-        )  # fmt: skip
-    advised = options_in(caught.value.args[0])
-    assert [one.name for one in advised] == ["on_bad_row"]
+        driftsurf.run(path, label="label", task="regression", model="recommended-linear", out=tmp_path / "a", **options)
+    assert [one.name for one in options_in(caught.value.args[0])] == ["on_bad_row"]
 
 
 # -------------------------------------------------------------------- labels that may be meant otherwise
