@@ -13,10 +13,11 @@ from driftsurf import registry
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.data.tables import Table
-from driftsurf.errors import Message, OptionError
+from driftsurf.errors import Message, Option, OptionError
 
 __all__ = [
     "STANDARD_INPUT",
+    "AsText",
     "BadRow",
     "Cells",
     "Locating",
@@ -55,6 +56,23 @@ class Misfit(Message):
     def of(cls, column: str, kind: Kind, cell: str, *advice: object) -> Self:
         """Return the message for a cell; ``advice`` follows it."""
         message = cls(f"column {column!r} must be a {kind}; got {cell[:200]!r}", *advice)
+        message.column = column
+        return message
+
+
+class AsText(Message):
+    """Advises to read a column as text, which ``column`` names: another message leaves it out where text is no remedy.
+
+    >>> AsText.of("sold")
+    ", or read the column as text with kinds={'sold': 'text'}"
+    """
+
+    column: str
+
+    @classmethod
+    def of(cls, column: str) -> Self:
+        """Return the advice for a column."""
+        message = cls(", or read the column as text with ", Option("kinds", {column: "text"}))
         message.column = column
         return message
 

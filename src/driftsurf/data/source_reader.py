@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from driftsurf.data.source import STANDARD_INPUT, BadRow, Locating, Planning, Position, Source
+from driftsurf.data.source import STANDARD_INPUT, AsText, BadRow, Locating, Planning, Position, Source
 from driftsurf.data.tables import Table
 from driftsurf.errors import BadRowError, DriftsurfError, Option, SourceError, StateError
 
@@ -46,6 +46,8 @@ class SourceReader:
         self.hidden = hidden
         self.skipped: int = 0
         """Number of rows that were left out so far."""
+        self.numbers: str = ""
+        """Column that cannot be read as text: the target of a regression; "" if there is none."""
         self._bad: list[str] = []
         self._peeked: tuple[ReadTable, Iterator[ReadTable]] | None = None
 
@@ -68,10 +70,21 @@ class SourceReader:
 
     def _read(self, position: Position) -> Iterator[ReadTable]:
         start, rows = _split_position(position)
-        for table, place in self.source.tables(start, on_skip=self._record):
+        for table, place in self._tables(start):
             visible = table.without(*self.hidden) if self.hidden else table
             first_row, rows = rows, rows + len(table)
             yield ReadTable(visible, {"source": place, "rows": rows}, first_row, self.source.describe(place))
+
+    def _tables(self, start: Position) -> Iterator[tuple[Table, Position]]:
+        """Yield the tables of the source; an error about a number advises no text where there must be one."""
+        try:
+            yield from self.source.tables(start, on_skip=self._record)
+        except BadRowError as error:
+            message = error.args[0]
+            kept = [part for part in message.parts if not (isinstance(part, AsText) and part.column == self.numbers)]
+            if len(kept) == len(message.parts):
+                raise
+            raise BadRowError(*kept) from None
 
     def committed(self, position: Position) -> None:
         """Note that a checkpoint at this position is on disk."""

@@ -113,6 +113,8 @@ class _TablePlanner:
         """Make the plan of a new run, or of one that resumes."""
         decided, columns = self._decide() if saved is None else _decided_before(saved["about"])
         target = Target.from_json(decided["target"])
+        if target.task == "regression":
+            self.rows.numbers = self.labels.numbers = target.column
         named, why_model = self._choose_model(saved)
         model = replace(self.options.model, model=named)
         options = self.options = replace(self.options, model=model)

@@ -9,7 +9,7 @@ from driftsurf.core.input import listed
 from driftsurf.data.formats._reader import Shape
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.data.source import BadRow, Misfit
+from driftsurf.data.source import AsText, BadRow, Misfit
 from driftsurf.data.tables import which_columns
 from driftsurf.errors import BadRowError, Option, SchemaError, SourceError
 
@@ -20,9 +20,7 @@ def skip_row(bad: BadRow, count: int, reading: ReadingOptions, on_skip: OnSkip |
     """Report a row that cannot be read, the ``count``-th of its source; BadRowError if it is one too many."""
     allowed = reading.on_bad_row
     if allowed == "fail":
-        as_text: list[object] = []
-        if isinstance(bad.reason, Misfit):
-            as_text = [", or read the column as text with ", Option("kinds", {bad.reason.column: "text"})]
+        as_text = [AsText.of(bad.reason.column)] if isinstance(bad.reason, Misfit) else []
         raise BadRowError(
             *bad.message_parts,
             ". Correct the row, or skip such rows with ",
