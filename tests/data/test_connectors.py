@@ -288,7 +288,7 @@ def test_a_password_comes_from_the_environment_or_a_file(tmp_path: Path, monkeyp
     ("text", "match"),
     [
         ("redis://host:x/0/orders", "'x' is not a port"),
-        ("redis://host/0/orders?pasword=env:X", "did you mean 'password'"),
+        ("redis://host/0/orders?passwordd=env:X", "did you mean 'password'"),
     ],
 )
 def test_wrong_addresses_are_refused(text: str, match: str) -> None:
