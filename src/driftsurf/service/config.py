@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from driftsurf.core.option_fields import OptionField, check_bounds, option_fields
 from driftsurf.core.options import choice, shown
+from driftsurf.core.secrets import read_secret
 from driftsurf.data.toml_file import read_toml
 from driftsurf.errors import OptionError
 from driftsurf.service.alerts.options import AlertOptions, read_alerts
 from driftsurf.service.http.limits import Limits
 from driftsurf.service.http.security import ApiKey, digest_of
 from driftsurf.service.options import ServedOptions, ServiceOptions
-from driftsurf.service.secrets import read_secret
 from driftsurf.service.settings import Keeping
 from driftsurf.session.model_names import imported_class
 

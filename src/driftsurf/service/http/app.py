@@ -189,8 +189,8 @@ class App:
 
     async def _models(self, request: HttpRequest) -> Response:
         shown = [entry for name, entry in self.entries.items() if request.caller.allows("read", name)]
-        operable = [name for name in self.entries if request.caller.allows("operate", name)]
-        return json_response(Models([info(entry) for entry in shown], operable))
+        scopes = {name: found for name in self.entries if (found := request.caller.scopes_for(name))}
+        return json_response(Models([info(entry) for entry in shown], scopes))  # type: ignore[arg-type]
 
     async def _alerts(self, request: HttpRequest) -> Response:
         request.caller.require("read", None)
