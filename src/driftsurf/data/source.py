@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from driftsurf import registry
@@ -21,6 +22,7 @@ __all__ = [
     "Cells",
     "Locating",
     "Misfit",
+    "Planning",
     "Position",
     "Remarking",
     "Source",
@@ -81,7 +83,8 @@ class BadRow:
 
     file: str
     line: int
-    """Number of its first line, from 1; in a file without lines, number of the row, from 1."""
+    """Number of its first line, from 1; in a file without lines, number of the row, from 1; 0 for a message, whose
+    place is part of ``file``."""
     reason: str
     """Why it cannot be read; a :class:`Misfit` if a cell does not fit its column."""
     raw: str
@@ -92,7 +95,7 @@ class BadRow:
     @property
     def message_parts(self) -> tuple[str, ...]:
         """Parts of a message that names the file, the line and the reason."""
-        return f"{self.file}, line {self.line}: ", self.reason
+        return f"{self.file}, line {self.line}: " if self.line else f"{self.file}: ", self.reason
 
     def __str__(self) -> str:
         return "".join(self.message_parts)
@@ -165,6 +168,26 @@ class Locating(Protocol):
 
     def place_of(self, position: Position, row: int) -> str:
         """Return the place of a row, counted from 0 after a position, for messages."""
+        ...
+
+
+@runtime_checkable
+class Planning(Protocol):
+    """A source whose batches depend on when its rows arrive, so that it logs which rows a batch has before it reads."""
+
+    def keep_plans(self, folder: Path, *, keep: int, resumed: bool, name: str) -> None:
+        """Log plans in a file of a checkpoint folder, of which ``keep`` checkpoints are kept.
+
+        A resumed run first repeats the plans that it finds there.
+        """
+        ...
+
+    def committed(self, position: Position) -> None:
+        """Note that a checkpoint at this position is on disk."""
+        ...
+
+    def lag(self) -> int | None:
+        """Return how many rows have not been read yet; None if that is not known."""
         ...
 
 

@@ -58,6 +58,7 @@ def run(
     on_schema_change: OnSchemaChange = "fail",
     on_bad_row: OnBadRow = "fail",
     max_row_bytes: int = 4194304,
+    batch_wait: float = 1.0,
     sample_rows: int = 1000,
     n_features: int | None = None,
     zero_based: bool = False,

@@ -52,7 +52,6 @@ from driftsurf.runs.watching import watching
 __all__ = ["Execution"]
 
 MEGABYTE = 2**20
-CHECKPOINTS_KEPT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,7 @@ class Execution:
         """Run with checkpoints: files grow beside them, and are copied to the run folder at the end."""
         overwrite = self.output.overwrite
         _check_not_foreign(checkpoint)
-        with CheckpointFolder(checkpoint, keep=self.output.keep or CHECKPOINTS_KEPT) as checkpoints:
+        with CheckpointFolder(checkpoint, keep=self.output.checkpoints_kept) as checkpoints:
             out = self.output.out_path or checkpoint / RESULT
             last = checkpoints.load()
             if not self.output.resume:

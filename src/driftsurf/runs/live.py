@@ -373,6 +373,7 @@ class LiveRun:
             waiting = orders.waiting(self.checkpoints.path, self._orders_done)
             outputs = {file.part_name: file.part for file in self._files.values()}
             self.checkpoints.save(self.state(), outputs, spare=[order.to for order in waiting if order.to is not None])
+            self.plan.source.committed(self.position)
             self._rotate()
 
     def _rotate(self) -> None:

@@ -230,6 +230,11 @@ class OutputOptions:
         return None if self.checkpoint is None else Path(self.checkpoint)
 
     @property
+    def checkpoints_kept(self) -> int:
+        """How many checkpoints are kept."""
+        return self.keep or CHECKPOINTS_KEPT
+
+    @property
     def out_path(self) -> Path | None:
         """The run folder."""
         return None if self.out is None else Path(self.out)
@@ -275,7 +280,9 @@ GROUPS: Final = (
     OptionGroup("watch", "Monitoring", WatchOptions),
 )
 """All options of a run, in the order of documentation."""
-WAITING: Final = ("follow", "follow_for")
+CHECKPOINTS_KEPT: Final = 2
+"""Checkpoints that are kept, unless an option says otherwise."""
+WAITING: Final = ("follow", "follow_for", "batch_wait")
 """Options that say how long to wait for rows. They decide nothing about what is learned, so a resumed run may have
 others than the run that it resumes."""
 STREAM_ONLY: Final = ("stream_seed",)

@@ -24,8 +24,6 @@ UNTRACED: Final = ("healthz", "readyz", "v2/health/live", "v2/health/ready", "v2
 """Endpoints without traces: probes and scrapes, which come every few seconds and say nothing."""
 SEND_SECONDS = 5
 """How long one attempt to send may take; the end of the service waits for the last one."""
-FRESH_SECONDS = 1.0
-"""How long a reading of the metrics is used: all of them are collected one by one, at the same moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +127,8 @@ class Telemetry:
         )
         self._metrics = MeterProvider([reader], resource=about, shutdown_on_exit=False)
         self._read = families
-        self._known: tuple[float, dict[str, Family]] = (0.0, {})
+        self._known: dict[str, Family] = {}
+        """The metrics of one transmission, by name."""
         self._mirror()
 
     def close(self) -> None:
@@ -172,24 +171,18 @@ class Telemetry:
         self._duration = meter.create_histogram(
             "http.server.request.duration", "s", "Time of requests.", explicit_bucket_boundaries_advisory=BOUNDS
         )
-        for one in self._families().values():
+        for number, one in enumerate(self._read()):
             make = meter.create_observable_counter if one.kind == "counter" else meter.create_observable_gauge
-            make(f"driftsurf_{one.name}", [self._observer(one.name)], description=one.what)
+            make(f"driftsurf_{one.name}", [self._observer(one.name, reads=number == 0)], description=one.what)
 
-    def _families(self) -> dict[str, Family]:
-        """Return the metrics by name, read at most once a second."""
-        at, known = self._known
-        now = time.monotonic()
-        if not known or now - at > FRESH_SECONDS:
-            known = {one.name: one for one in self._read()}
-            self._known = now, known
-        return known
-
-    def _observer(self, name: str) -> Callable[[Any], Iterable[Any]]:
+    def _observer(self, name: str, *, reads: bool) -> Callable[[Any], Iterable[Any]]:
+        """Return what gives the values of a metric; the first one that is asked reads all of them."""
         from opentelemetry.metrics import Observation
 
         def observe(options: object) -> Iterable[Any]:
-            found = self._families().get(name)
+            if reads:
+                self._known = {one.name: one for one in self._read()}
+            found = self._known.get(name)
             return [] if found is None else [Observation(value, dict(labels)) for labels, value in found.values]
 
         return observe
