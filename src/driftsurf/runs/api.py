@@ -106,6 +106,8 @@ def run(
     # Output and checkpoints
     predictions: StrPath | None = None,
     all_classes: bool = False,
+    journal_to: StrPath | None = None,
+    trace_to: StrPath | None = None,
     out: StrPath | None = None,
     overwrite: bool = False,
     checkpoint: StrPath | None = None,
