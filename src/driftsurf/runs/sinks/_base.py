@@ -38,10 +38,14 @@ class SinkContext:
     """Whether earlier predictions in the same place are replaced."""
     option: str = "predictions"
     """The option that names the destination, for messages."""
+    other_columns: dict[str, LabelType] | None = None
+    """Names and types of the columns of something else than predictions, such as a copy of the journal."""
 
     @property
     def columns(self) -> dict[str, LabelType]:
         """Names and types of the columns, in order; every record of a batch has them."""
+        if self.other_columns is not None:
+            return self.other_columns
         return prediction_columns(
             self.label_type,
             has_ids=self.has_ids,
