@@ -123,9 +123,9 @@ def open_sink(destination: str, context: SinkContext) -> Sink:
 
     Examples
     --------
-    >>> open_sink("predictions.txt", SinkContext("text"))
+    >>> open_sink("predictions.txt", SinkContext("text"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: predictions must be '-', or end in .csv, .jsonl, .parquet; got 'predictions.txt'
+    driftsurf.errors.OptionError: predictions must be '-', ...or end in .csv, .jsonl, .parquet...; got 'predictions.txt'
     """
     found = _SCHEME.match(destination)
     scheme = found[1].lower() if found else ""
