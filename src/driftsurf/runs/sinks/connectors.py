@@ -11,7 +11,7 @@ from driftsurf.registry import register
 from driftsurf.runs.predictions import PredictionBatch
 from driftsurf.runs.sinks._base import SinkContext
 
-__all__ = ["ConnectorSink", "KafkaSink", "RedisSink"]
+__all__ = ["ConnectorSink", "KafkaSink", "PostgresSink", "RedisSink"]
 
 
 class ConnectorSink:
@@ -84,3 +84,16 @@ class KafkaSink(ConnectorSink):
     """A topic of Kafka."""
 
     writer: ClassVar[str] = "driftsurf.data.connectors.kafka_writer:KafkaWriter"
+
+
+@register(
+    "sink",
+    "postgresql",
+    schemes=("postgresql", "postgres"),
+    requires=("psycopg",),
+    install="pip install 'driftsurf[postgresql]'",
+)
+class PostgresSink(ConnectorSink):
+    """A table of PostgreSQL."""
+
+    writer: ClassVar[str] = "driftsurf.data.connectors.postgresql:PostgresWriter"
