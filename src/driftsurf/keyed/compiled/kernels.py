@@ -44,7 +44,6 @@ from driftsurf.strategies.compiled.layout import (
     CONDITION,
     ENTERED,
     LEARNED,
-    ORIGINS,
     RULE,
     TRAINING,
     TRANSITION,
@@ -86,8 +85,8 @@ def _undo(blocks: Any, k: Any, cell: Any, scratch: Any) -> None:
     _copy_into(stepped_of(blocks, k), scratch.saved)
     whole, base, K = scratch.step.whole, cell.counts[0]["base"], blocks.places.outputs
     for side in range(2):
-        table, start = cell.tables[side], whole[ORIGINS + side] - base
-        for j in range(whole[GRADIENTS + side]):
+        table, start = cell.tables[side], whole[GRADIENTS + 2 * side + 1] - base
+        for j in range(whole[GRADIENTS + 2 * side]):
             place = (start + scratch.step.orders[side, j]) * K
             for output in range(K):
                 table[place + output] = scratch.step.overwritten[side, j * K + output]
@@ -132,7 +131,7 @@ def _step(
     _copy_into(scratch.y, labels_of(blocks, k))
     _copy_into(scratch.saved, stepped_of(blocks, k))
     scratch.step.whole[GRADIENTS] = 0
-    scratch.step.whole[GRADIENTS + 1] = 0
+    scratch.step.whole[GRADIENTS + 2] = 0
     result = learn_at(kernels.learn, blocks.values)(
         cell, steps.batch_size, _n_steps(counts["next"], steps), False, rule, training, scratch.step, kernels.step
     )
