@@ -135,7 +135,10 @@ class JsonRows:
                 return make_column("date", [None if value is None else self._read_date(value) for value in values])
             except ValueError:
                 raise _Misfit from None
-        words = [None if value is None else word_of(value) for value in values]
+        try:
+            words = [None if value is None else word_of(value) for value in values]
+        except OverflowError:  # a whole number beyond 1.8e308
+            raise _Misfit from None
         if any(word is not None and "\0" in word for word in words):
             raise _Misfit
         return make_column("text", words)
