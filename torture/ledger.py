@@ -48,7 +48,7 @@ GOAL: dict[str, tuple[int, float]] = {
     "soak": (1, 4.32),
     "determinism": (1, 1.0),
     "spark": (1, 1.0),
-    "service-kills": (1, 1.0),
+    "service-kills": (10, 0.1),
     "service-power": (10, 0.1),
     "service-faults": (1, 1.0),
     "service-fuzz": (1, 1.0),
