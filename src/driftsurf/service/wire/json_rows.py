@@ -131,7 +131,10 @@ class JsonRows:
                 return make_column("date", [None if value is None else self._read_date(value) for value in values])
             except ValueError:
                 raise _Misfit from None
-        words = [None if value is None else word_of(value) for value in values]
+        try:
+            words = [None if value is None else word_of(value) for value in values]
+        except OverflowError:
+            raise _Misfit from None
         if any(word is not None and "\0" in word for word in words):
             raise _Misfit
         return make_column("text", words)
@@ -222,7 +225,9 @@ class JsonRows:
     def _free(self, rows: Sequence[Mapping[str, Scalar]], most: int) -> RowsRead:
         """Return rows whose columns are not known yet; their values decide the kinds."""
         check_count(len(rows), most)
-        names = list(dict.fromkeys(name for row in rows for name in row))
+        names = [
+            name for name in dict.fromkeys(name for row in rows for name in row) if name not in self.format.ignored
+        ]
         ids = self._special(rows, names, self.format.id, id_fault)
         labels = self._special(rows, names, self.format.label, label_fault)
         columns = {name: column_of(name, [row.get(name) for row in rows], self.format.reading) for name in names}
