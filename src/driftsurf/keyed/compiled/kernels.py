@@ -33,10 +33,11 @@ from driftsurf.keyed.compiled.block import (
     stepped_of,
     weight_of,
 )
+from driftsurf.keyed.compiled.guarding import admit_step, keep_guard
 from driftsurf.keyed.compiled.layout import Batch, Blocks, GappyBatch, OtherBlocks, Shape
-from driftsurf.keyed.compiled.predictions import complete_model, decided, missed, predict, predict_single
+from driftsurf.keyed.compiled.predictions import complete_model, decided, missed, predict_rows, predict_single
 from driftsurf.keyed.compiled.taking import single_row, store_rows
-from driftsurf.keyed.compiled.types import GROUPS, LOG, STEPS, U1, WORKING, batch_type, blocks_type
+from driftsurf.keyed.compiled.types import GROUPS, LOG, STEPS, U1, batch_type, blocks_type, working_type
 from driftsurf.strategies.compiled import layout as cells
 from driftsurf.strategies.compiled.layout import (
     COMPARED,
@@ -133,12 +134,17 @@ def _step(
     _copy_into(scratch.saved, stepped_of(blocks, k))
     scratch.step.whole[GRADIENTS] = 0
     scratch.step.whole[GRADIENTS + 1] = 0
+    kept = 0
+    if blocks.places.guarded:
+        kept = admit_step(blocks, k, cell, steps.batch_size, training, scratch, kernels)
     result = learn_at(kernels.learn, blocks.values)(
         cell, steps.batch_size, _n_steps(counts["next"], steps), False, rule, training, scratch.step, kernels.step
     )
     if result != LEARNED:
         _undo(blocks, k, cell, scratch)
         return False
+    if blocks.places.guarded:
+        keep_guard(blocks, k, kept, training, scratch)
     _log(log, k, key, step, scratch)
     key["pending"] = 0
     key["errors"] += key["waiting"]
@@ -222,7 +228,7 @@ def _serve(
             store_rows(blocks, k, batch, order, i, rows[at : at + n], labels[at : at + n])
             if blocks.places.weighted:
                 _copy_weight(batch.weight, order, i, weight_of(blocks, k)[at : at + n])
-            predict(blocks, k, rows[at : at + n], training, scratch, kernels)
+            predict_rows(blocks, k, rows[at : at + n], training, scratch, kernels)
             errors = key["waiting"]  # added one by one, so that rounding does not depend on calls
             for j in range(n):
                 r = order[i + j]
@@ -269,7 +275,7 @@ def _complete(blocks: Any, stop: Any, training: Any, scratch: Any, kernels: Any)
             complete_model(cell, side, blocks, training, scratch, kernels)
         key, counts, labels = key_of(blocks, k), cell.counts[0], labels_of(blocks, k)
         a, n = counts["next"] - counts["base"], key["pending"]
-        predict(blocks, k, cell.X[a : a + n], training, scratch, kernels)
+        predict_rows(blocks, k, cell.X[a : a + n], training, scratch, kernels)
         errors = 0.0
         for j in range(n):
             errors += missed(decided(blocks, scratch.margins[j]), labels[a + j])
@@ -298,7 +304,7 @@ def _loops(suffix: str, labels: Any, form: Any) -> tuple[Loops, Loops]:
 
     def made(function: Any, suffix: str, arguments: Callable[[Any], tuple[Any, ...]]) -> Any:
         def signature(f: Any) -> tuple[Any, ...]:
-            return blocks_type(f, labels, form), *arguments(f), TRAINING, WORKING, fleet_kernels_type()
+            return blocks_type(f, labels, form), *arguments(f), TRAINING, working_type(f), fleet_kernels_type()
 
         return kernel(signature, exact=True)(renamed(function, function.__name__.removeprefix("_") + suffix))
 

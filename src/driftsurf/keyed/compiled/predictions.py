@@ -18,13 +18,14 @@ from numba.extending import overload
 from driftsurf.kernels.compile import UNWRAPPED, merged
 from driftsurf.kernels.losses import SOFTMAX
 from driftsurf.keyed.compiled.block import cell_of, counts_of, key_of, predicting, predictor_of
+from driftsurf.keyed.compiled.guarding import limit_numbers, limit_rows
 from driftsurf.keyed.compiled.layout import OtherBlocks
 from driftsurf.strategies.compiled.addresses import margins_at, uncentre_at
 from driftsurf.strategies.compiled.layout import LOGISTIC
 from driftsurf.strategies.compiled.model import score
 from driftsurf.strategies.compiled.parts import finish_outputs_at
 
-__all__ = ["complete_model", "decided", "missed", "predict", "predict_single"]
+__all__ = ["complete_model", "decided", "missed", "predict", "predict_rows", "predict_single"]
 
 MERGED: dict[str, Any] = {"forceinline": True, **UNWRAPPED}
 
@@ -88,6 +89,19 @@ def _compiled_missed(predicted: Any, true: Any) -> Any:
 
 
 @merged
+def predict_rows(blocks: Any, k: Any, rows: Any, training: Any, scratch: Any, kernels: Any) -> None:
+    """Write a number for each row to ``scratch.margins``, as ``predict`` does, of rows within the limits of the key."""
+    if blocks.places.guarded:
+        shown, n = scratch.guard.rows, rows.shape[0]
+        limit_rows(blocks, k, rows, shown)
+        predict(blocks, k, shown[:n], training, scratch, kernels)
+        if training.regression:
+            limit_numbers(blocks, k, scratch.margins[:n])
+    else:
+        predict(blocks, k, rows, training, scratch, kernels)
+
+
+@merged
 def predict_single(blocks: Any, k: Any, row: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Return what is predicted for one row that is not learned, and may have any values.
 
@@ -98,7 +112,7 @@ def predict_single(blocks: Any, k: Any, row: Any, training: Any, scratch: Any, k
             return math.nan if training.regression else 0.0
     if counts_of(blocks, k)["next"] + key_of(blocks, k)["pending"] == 0:
         return 0.0
-    predict(blocks, k, row, training, scratch, kernels)
+    predict_rows(blocks, k, row, training, scratch, kernels)
     return 1.0 * decided(blocks, scratch.margins[0])
 
 
