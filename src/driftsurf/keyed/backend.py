@@ -20,7 +20,7 @@ __all__ = ["MEANS", "REASONS", "Codes", "FleetBackend"]
 
 Codes = npt.NDArray[np.uint8]
 """Classes by code, or reasons for quarantine by code."""
-REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged"
+REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged", "continuous_label"
 """Reasons for quarantine by their codes, which the compiled loops know too."""
 
 

@@ -39,7 +39,7 @@ from driftsurf.keyed.keys import Slots, by_slot
 from driftsurf.keyed.quarantine import Reason
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.layout import LOGISTIC, RANGES, UNITS
+from driftsurf.strategies.compiled.layout import LOGISTIC, RANGES, STABLE, UNITS
 from driftsurf.strategies.compiled.outcome import KINDS
 
 __all__ = ["REASON_CODES", "CompiledBackend", "compiled_models", "fleet_shape"]
@@ -65,12 +65,13 @@ class CompiledBackend:
         *,
         fills: bool = False,
         guard: float | None = None,
+        growing: bool = False,
     ) -> None:
         self._strategy, self._n_classes, self._guard = strategy.fresh(0), n_classes, guard
         learner: Any = strategy.learner
         per_batch = -1 if learner.steps_per_batch is None else int(learner.steps_per_batch)
         self._steps = Steps(batch_size, float(learner.steps_per_row), per_batch)
-        how = {"fills": fills, "guarded": guard is not None}
+        how = {"fills": fills, "guarded": guard is not None, "growing": growing}
         self._shape = fleet_shape(strategy, n_features, n_classes, batch_size, **how)
         self._threads = threads
         self._set_up()
@@ -132,14 +133,17 @@ class CompiledBackend:
     def add(self, seeds: npt.NDArray[np.uint64]) -> None:
         """Make the first models of new keys, in the next slots."""
         start, stop = self._n_keys, self._n_keys + len(seeds)
-        if start == stop:
-            return
+        if start < stop:
+            self._begin(start, stop, seeds)
+            self._n_keys = stop
+
+    def _begin(self, start: int, stop: int, seeds: npt.NDArray[np.uint64]) -> None:
+        """Make the first models of some slots."""
         self._store.begin(start, stop)
         self._store.counts["seed"][start:stop] = seeds
         self._store.judged[start:stop] = self._blank[: self._shape.judged]
-        self._norms.counts[start:stop] = 0
+        self._norms.counts[start:stop] = 0  # none without a guard
         self._loops.begin(self._blocks, start, stop, self._training, self._scratch, self._kernels)
-        self._n_keys = stop
 
     def truncate(self, n_keys: int) -> None:
         """Remove every key from this slot on, from any point of ``add``."""
@@ -147,7 +151,7 @@ class CompiledBackend:
 
     def prepare(
         self, rows: DenseRows, codes: npt.NDArray[Any], bad: Codes, slots: Slots, weight: FloatArray | None = None
-    ) -> PreparedWork:
+    ) -> Any:
         """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
 
         All memory is allocated here, before any thread starts, so that none can fail when others have learned.
@@ -200,14 +204,14 @@ class CompiledBackend:
         """Working memory for calls with a single share."""
         return make_scratch(self._shape, self._steps)
 
-    def learn(self, work: PreparedWork) -> None:
+    def learn(self, work: Any) -> None:
         """Carry out prepared work."""
         work.carry_out(self._threads)
         self._record.add(work.transitions)
 
-    def complete(self, work: PreparedWork) -> bool:
+    def complete(self, work: Any) -> bool:
         """Complete work that an exception broke off; return False, and change nothing, if no row was learned yet."""
-        begun = work.finish()
+        begun: bool = work.finish()
         if begun:
             self._record.add(work.transitions)
         return begun
@@ -240,12 +244,15 @@ class CompiledBackend:
         """Return the columns of the table of keys, by slot."""
         keys, counts = self._store.keys[: self._n_keys], self._store.counts[: self._n_keys]
         rows = counts["next"] + keys["pending"]
+        rival = self._store.models["born"][np.arange(len(keys)), 1 - counts["predictive"]]
+        # A stable model that was made for the next step counts from that step on, as in the decisions of a session.
+        unused = (counts["rival"] == STABLE) & (rival == counts["step"])
         return {
             "rows": rows,
             "steps": counts["step"].copy(),
             "state": np.where(counts["reactive_step"] > 0, "reactive", "stable"),
             "error": np.divide(keys["errors"] + keys["waiting"], rows, out=np.full(len(keys), np.nan), where=rows > 0),
-            "models": counts["made"].copy(),
+            "models": counts["made"] - unused,
             "transitions": keys["transitions"].copy(),
             "last_transition": np.array(["", *KINDS])[keys["last_kind"]],
             "last_step": np.where(keys["transitions"] > 0, keys["last_step"], -1),
@@ -292,7 +299,7 @@ class CompiledBackend:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is copied and pickled: the blocks in use as bytes, and no address of a kernel of this process."""
-        used = self._n_keys * self.bytes_per_key
+        used = self._n_keys * self._store.shape.bytes_per_key
         made = "_models", "_rule", "_training", "_blank", "_kernels", "_loops", "_scratch"
         own = {name: value for name, value in vars(self).items() if name not in made}
         blocks = self._store.shape, self._store.bytes[:used].copy()
@@ -322,6 +329,7 @@ def fleet_shape(
     *,
     fills: bool = False,
     guarded: bool = False,
+    growing: bool = False,
 ) -> Shape:
     """Return the sizes of a key; ``max_rows`` of the strategy has to be a number. With ``fills``, gaps are filled."""
     assert strategy.max_rows is not None
@@ -341,6 +349,7 @@ def fleet_shape(
         filled=fills,
         guarded=guarded,
         weighted=guarded,
+        growing=growing,
     )
 
 

@@ -34,6 +34,7 @@ from driftsurf.keyed.compiled.block import (
     weight_of,
 )
 from driftsurf.keyed.compiled.guarding import admit_step, keep_guard
+from driftsurf.keyed.compiled.label_sets import ALL_CLASSES, KNOWN_CLASSES, LEARNED_CLASSES
 from driftsurf.keyed.compiled.layout import Batch, Blocks, GappyBatch, OtherBlocks, Shape
 from driftsurf.keyed.compiled.predictions import complete_model, decided, missed, predict_rows, predict_single
 from driftsurf.keyed.compiled.taking import single_row, store_rows
@@ -173,6 +174,34 @@ def _copy_weight(weight: Any, order: Any, start: Any, target: Any) -> None:
 
 
 @merged
+def _known_after(blocks: Any, k: Any, codes: Any, order: Any) -> Any:
+    """Return how many classes a key knows with these rows; 0 if the classes are named."""
+    known: Any = 0
+    if blocks.places.growing:
+        known = np.int64(blocks.classes[k, KNOWN_CLASSES])
+        for j in range(order.shape[0]):
+            known = max(known, np.int64(codes[order[j]]) + 1)
+    return known
+
+
+@merged
+def _note_classes(blocks: Any, k: Any, known: Any, learned: Any) -> None:
+    """Note the classes that a key knows; all of them are ``learned`` with a time step."""
+    if blocks.places.growing:
+        blocks.classes[k, KNOWN_CLASSES] = known
+        if learned:
+            blocks.classes[k, LEARNED_CLASSES] = known
+
+
+@merged
+def _predict_without_step(blocks: Any, k: Any, predicted: Any, order: Any) -> None:
+    """Predict the rows of a first time step that failed again: classes that only they have are not known any more."""
+    if blocks.places.growing and blocks.classes[k, LEARNED_CLASSES] == 0 and blocks.classes[k, KNOWN_CLASSES] < 2:
+        for j in range(order.shape[0]):
+            predicted[order[j]] = 0
+
+
+@merged
 def _refuse_step(key: Any, batch_size: Any) -> None:
     """Quarantine a key whose time step failed; the rows of the step count as refused, no longer as predicted."""
     key["pending"] = 0
@@ -228,12 +257,14 @@ def _serve(
             store_rows(blocks, k, batch, order, i, rows[at : at + n], labels[at : at + n])
             if blocks.places.weighted:
                 _copy_weight(batch.weight, order, i, weight_of(blocks, k)[at : at + n])
-            predict_rows(blocks, k, rows[at : at + n], training, scratch, kernels)
+            total = np.int64(blocks.classes[k, ALL_CLASSES]) if blocks.places.growing else 0
+            predict_rows(blocks, k, rows[at : at + n], total, training, scratch, kernels)
             errors = key["waiting"]  # added one by one, so that rounding does not depend on calls
             for j in range(n):
                 r = order[i + j]
                 predicted[r] = decided(blocks, scratch.margins[j])
                 errors += missed(predicted[r], codes[r])
+            known = _known_after(blocks, k, codes, order[i : i + n])
             key["pending"] += n
             key["waiting"] = errors
             i += n
@@ -242,6 +273,9 @@ def _serve(
             ):
                 _refuse_step(key, batch_size)
                 groups.diverged[g] = True
+                _predict_without_step(blocks, k, predicted, order[i - n : i])
+            else:
+                _note_classes(blocks, k, known, key["pending"] == 0)
     log.length[1] = 1
 
 
@@ -275,13 +309,13 @@ def _complete(blocks: Any, stop: Any, training: Any, scratch: Any, kernels: Any)
             complete_model(cell, side, blocks, training, scratch, kernels)
         key, counts, labels = key_of(blocks, k), cell.counts[0], labels_of(blocks, k)
         a, n = counts["next"] - counts["base"], key["pending"]
-        predict_rows(blocks, k, cell.X[a : a + n], training, scratch, kernels)
-        errors = 0.0
-        for j in range(n):
-            errors += missed(decided(blocks, scratch.margins[j]), labels[a + j])
-        key["waiting"] = errors
+        if not blocks.places.growing:  # otherwise it depends on the classes that were known, and is saved
+            predict_rows(blocks, k, cell.X[a : a + n], 0, training, scratch, kernels)
+            key["waiting"] = 0.0
+            for j in range(n):
+                key["waiting"] += missed(decided(blocks, scratch.margins[j]), labels[a + j])
         if not training.regression:  # saved as one count
-            key["errors"] -= errors
+            key["errors"] -= key["waiting"]
 
 
 # ---------------------------------------------------------------------------- variants

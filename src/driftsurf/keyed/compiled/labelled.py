@@ -35,7 +35,7 @@ _NONE_BAD = np.zeros(0, np.uint8)
 def is_compiled(template: Session) -> bool:
     """Return whether the compiled backend serves keys that start with this session, whatever columns there are."""
     targets, strategy = template.targets, template.strategy
-    if isinstance(targets, ClassTargets) and not (targets.closed and 2 <= len(targets.labels) <= MOST_CLASSES):
+    if isinstance(targets, ClassTargets) and targets.closed and not 2 <= len(targets.labels) <= MOST_CLASSES:
         return False
     return (
         type(strategy) is DriftSurf

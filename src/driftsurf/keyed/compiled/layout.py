@@ -48,6 +48,8 @@ __all__ = [
 
 LINE = 64
 """Bytes of a cache line."""
+_NO_CLASSES = np.zeros((0, 4), np.uint8)
+"""Counts of classes that are named."""
 _NO_NORMS = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
 """Norms, starts and counts without a guard."""
 
@@ -116,6 +118,8 @@ class Shape:
     """Whether missing values are filled with the means of the columns so far, which a key then keeps."""
     guarded: bool = False
     """Whether a range guard limits values and reduces weights; rows then have weights."""
+    growing: bool = False
+    """Whether each key learns its classes, at most two, as they appear."""
 
     @property
     def label_type(self) -> np.dtype[Any]:
@@ -260,16 +264,17 @@ class Store:
             weighted=shape.weighted,
             filled=shape.filled,
             guarded=shape.guarded,
+            growing=shape.growing,
             X=offsets["X"] // np.dtype(shape.row_type).itemsize,
             y=offsets["y"] // shape.label_type.itemsize,
-            **{name: offsets[name] // 8 for name in Places._fields[9:]},
+            **{name: offsets[name] // 8 for name in Places._fields[10:]},
         )
         values, labels, whole, real = (
             flat.view(kind) for kind in (shape.row_type, shape.label_type, np.int64, np.float64)
         )
         form = Blocks if shape.plain else OtherBlocks
         records = flat.view(KEY), flat.view(COUNTS), flat.view(MODEL)
-        return form(values, labels, flat, whole, real, *records, *_NO_NORMS, Guarding(0.0, False), places)
+        return form(values, labels, flat, whole, real, *records, _NO_CLASSES, *_NO_NORMS, Guarding(0.0, False), places)
 
 
 # ---------------------------------------------------------------------------- arguments of the compiled loops
@@ -287,6 +292,7 @@ class Places(NamedTuple):
     weighted: bool
     filled: bool
     guarded: bool
+    growing: bool
     X: int
     y: int
     bounds: int
@@ -318,6 +324,8 @@ class Blocks(NamedTuple):
     keys: Records
     counts: Records
     models: Records
+    classes: Bytes
+    """Counts of the classes of each key (``label_sets.py``); empty if the classes are named."""
     norms: FloatArray
     """Norms of the last rows of all keys, for the range guard; empty without one."""
     norm_starts: IntArray

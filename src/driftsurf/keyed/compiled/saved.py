@@ -13,7 +13,7 @@ from driftsurf.core.fields import Array, Entry, Fields, Text, misfit
 from driftsurf.core.state import nest
 from driftsurf.core.targets import LARGEST_VALUE
 from driftsurf.kernels.guard import EXCESS, MASS, MEMORY, TOTAL
-from driftsurf.keyed.backend import MEANS
+from driftsurf.keyed.backend import MEANS, REASONS
 from driftsurf.keyed.compiled.guard_memory import Norms
 from driftsurf.keyed.compiled.layout import KEY, Shape, Store
 from driftsurf.learners._learner import NEVER
@@ -66,6 +66,8 @@ def store_state(store: Store, n: int, *, scaled: bool) -> State:
     state: State = nest("key", {name: _key_field(store, name)[:n].copy() for name in _key_fields(shape)})
     if not shape.valued:
         state["key.errors"] = (store.keys["errors"][:n] + store.keys["waiting"][:n]).astype(np.int64)
+    if shape.growing:
+        state["key.waiting"] = store.keys["waiting"][:n].astype(np.int64)
     state |= nest("model", {name: store.models[name][:n].copy() for name in _model_fields(shape)})
     rows = int(_rows(store, n).sum())
     X, y = np.empty((rows, shape.n_features), shape.row_type), np.empty(rows, shape.label_type)
@@ -169,7 +171,7 @@ def _restored_guards(state: Mapping[str, Any], known: Mapping[str, Any], store: 
 
 def _key_fields(shape: Shape) -> tuple[str, ...]:
     """Return the names of the saved counts of keys."""
-    return KEY_FIELDS + JUDGED_FIELDS * (shape.judged > 0)
+    return KEY_FIELDS + JUDGED_FIELDS * (shape.judged > 0) + ("waiting",) * shape.growing
 
 
 def _model_fields(shape: Shape) -> tuple[str, ...]:
@@ -235,6 +237,7 @@ def _checks(store: Store) -> Iterator[tuple[str, Any]]:
     shape, keys, counts, models = store.shape, store.keys, store.counts, store.models
     for name, most in _most(shape).items():
         yield f"key.{name}", (_key_field(store, name) <= most).all()
+    yield "key.waiting", (keys["waiting"] <= keys["errors"]).all()
     n = np.arange(len(keys))
     step, made = counts["step"], counts["made"]
     old, new = models[n, counts["predictive"]], models[n, 1 - counts["predictive"]]
@@ -287,7 +290,7 @@ def _most(shape: Shape) -> dict[str, int]:
         "reactive_step": shape.reactive_length - 1,
         "predictive": 1,
         "challenged": 1,
-        "quarantine": 3,
+        "quarantine": len(REASONS) - 1,
         "last_kind": 4,
     }
     return most | ({"chosen": 1, "units": WINDOW} if shape.judged else {})
@@ -337,6 +340,8 @@ def _fields(shape: Shape, n_classes: int, *, scaled: bool) -> Fields:
         entries |= {f"key.{name}": _COUNT for name in JUDGED_FIELDS}
     if shape.filled:
         entries["means"] = MEANS
+    if shape.growing:
+        entries["key.waiting"] = _COUNT
     if shape.guarded:
         entries |= _GUARDS | ({"range": Array(np.float64, ("n_keys", 2), missing=True)} if shape.valued else {})
     if shape.valued:

@@ -11,6 +11,7 @@ from numba import from_dtype, types
 
 from driftsurf.kernels.compile import F8, I8, _in, _out
 from driftsurf.keyed.compiled import layout
+from driftsurf.keyed.compiled.guard_memory import Guarding
 from driftsurf.keyed.compiled.guarding import guard_scratch_type
 from driftsurf.strategies.compiled.layout import COUNTS, MODEL, SCRATCH, named_type
 
@@ -30,13 +31,17 @@ def blocks_type(f: Any, labels: Any = U1, form: Any = layout.Blocks) -> Any:
         keys=_out(from_dtype(layout.KEY)),
         counts=_out(from_dtype(COUNTS)),
         models=_out(from_dtype(MODEL)),
+        classes=_out(U1, 2),
         norms=_out(F8),
         norm_starts=_out(I8),
         norm_counts=_out(I8),
-        guarding=named_type(layout.Guarding, squared=F8, quadratic=FLAG),
+        guarding=named_type(Guarding, squared=F8, quadratic=FLAG),
         places=named_type(
             layout.Places,
-            **(dict.fromkeys(layout.Places._fields, I8) | dict.fromkeys(("weighted", "filled", "guarded"), FLAG)),
+            **(
+                dict.fromkeys(layout.Places._fields, I8)
+                | dict.fromkeys(("weighted", "filled", "guarded", "growing"), FLAG)
+            ),
         ),
     )
 
