@@ -32,8 +32,9 @@ class FleetBackend(Protocol):
     """The models of all keys of a fleet. A key is known by its slot: 0, 1, 2 ... in order of appearance.
 
     :class:`~driftsurf.keyed.Fleet` reads rows and finds slots; a backend reads labels, predicts and learns. There are
-    two: :class:`~driftsurf.keyed.compiled.labelled.LabelledBackend` serves DriftSurf around a linear learner in
-    compiled loops, and :class:`~driftsurf.keyed.sessions.backend.SessionsBackend` any model.
+    three: :class:`~driftsurf.keyed.compiled.labelled.LabelledBackend` serves DriftSurf around a linear learner in
+    compiled loops, :class:`~driftsurf.keyed.compiled.growing.GrowingBackend` the same with classes that are not named,
+    and :class:`~driftsurf.keyed.sessions.backend.SessionsBackend` any model.
     """
 
     @property

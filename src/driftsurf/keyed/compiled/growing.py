@@ -55,18 +55,14 @@ class GrowingWork:
         compiled: PreparedWork | None,
         sessions: SessionsWork | None,
         rows: tuple[IntArray, IntArray],
-        touched: IntArray,
-        sets: IntArray,
         slots: Slots,
-        sets_of_rows: IntArray,
+        sets: IntArray,
     ) -> None:
         self.compiled, self.sessions = compiled, sessions
         self.rows = rows
         """The rows of either."""
-        self.touched, self.sets = touched, sets
-        """Slots in compiled loops, and the sets of their classes at the end of the call."""
-        self.slots, self.sets_of_rows = slots, sets_of_rows
-        """The slot of each row in compiled loops, and the set in which its prediction is a code."""
+        self.slots, self.sets = slots, sets
+        """The slot of each row in compiled loops, and the set of the classes of its key at the end of the call."""
         self.transitions: npt.NDArray[Any] | None = None
 
 
@@ -101,6 +97,11 @@ class GrowingBackend(CompiledBackend):
     @property
     def _blocks(self) -> Blocks:
         return super()._blocks._replace(classes=self._classes)
+
+    @property
+    def bytes_per_key(self) -> int:
+        """Mean of the bytes that a key takes."""
+        return super().bytes_per_key + self._others.nbytes // max(1, self._n_keys)
 
     @property
     def nbytes(self) -> int:
@@ -143,29 +144,25 @@ class GrowingBackend(CompiledBackend):
         (own,) = np.nonzero(self._place[slots] == _IN_LOOPS)
         (rest,) = np.nonzero(self._place[slots] != _IN_LOOPS)
         compiled = others = None
-        touched, ends = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if len(own) or not len(rest):
-            touched, first = np.unique(slots[own], return_index=True)
-            ends = sets[own][first]
             against = np.array([self._sets.is_against_names(number) for number in range(len(sizes))])
-            self._classes[touched, ALL_CLASSES], self._classes[touched, AGAINST_NAMES] = sizes[ends], against[ends]
+            self._classes[slots[own], ALL_CLASSES] = sizes[sets[own]]
+            self._classes[slots[own], AGAINST_NAMES] = against[sets[own]]
             compiled = super().prepare(*_some(own, rows, codes, bad, slots, weight))
         if len(rest):
             others = self._others.prepare(*_some(rest, rows, labels, bad, self._place[slots].astype(np.int32), weight))
-        return GrowingWork(compiled, others, (own, rest), touched, ends, slots[own], sets[own])
+        return GrowingWork(compiled, others, (own, rest), slots[own], sets[own])
 
     def learn(self, work: Any) -> None:
         """Carry out prepared work; doing it again changes nothing."""
         if work.compiled is not None:
             work.compiled.carry_out(self._threads)
-            known = self._classes[work.touched, KNOWN_CLASSES]
-            changed = known < self._classes[work.touched, ALL_CLASSES]  # a time step failed
-            sets = work.sets.copy()
-            for place in np.flatnonzero(changed).tolist():
-                sets[place] = self._sets.shortened(int(sets[place]), int(known[place]))
-            self._set_of[work.touched] = sets
-            # A key whose first rows failed knows no class, and so predicts none.
-            work.sets_of_rows = np.where(self._set_of[work.slots] == 0, 0, work.sets_of_rows)
+            self._set_of[work.slots] = work.sets
+            failed = work.compiled.diverged
+            for slot, known in zip(failed.tolist(), self._classes[failed, KNOWN_CLASSES].tolist(), strict=True):
+                self._set_of[slot] = self._sets.shortened(int(self._set_of[slot]), known)
+            if len(failed):  # a key whose first rows failed knows no class, and so predicts none
+                work.sets = np.where(self._set_of[work.slots] == 0, 0, work.sets)
         if work.sessions is not None:
             work.sessions.finish()
         if work.transitions is None:
@@ -241,7 +238,8 @@ class GrowingBackend(CompiledBackend):
     def _of_one_kind(self, coded: Coded, sets: IntArray) -> bool:
         """Return whether labels and known classes are all text or all numbers."""
         text = {isinstance(value, str) for value in coded.values}
-        return len(text | {self._sets.is_text(number) for number in np.unique(sets).tolist()} - {None}) <= 1
+        used = np.flatnonzero(np.bincount(sets)).tolist()
+        return len(text | {self._sets.is_text(number) for number in used} - {None}) <= 1
 
     def _grown(self, slots: Slots, sets: IntArray, new: npt.NDArray[np.bool_], coded: Coded) -> IntArray:
         """Return the set of each row's key, with the labels that are new to it."""
@@ -320,7 +318,7 @@ class GrowingBackend(CompiledBackend):
         """Return the predicted label of each row."""
         parts, places = list[npt.NDArray[Any]](), list[IntArray]()
         if work.compiled is not None:
-            labels = self._decoded(work.sets_of_rows, work.compiled.predicted)
+            labels = self._decoded(work.sets, work.compiled.predicted)
             parts, places = [*parts, *labels], [*places, work.rows[0]]
         if work.sessions is not None:
             parts, places = [*parts, self._others.predicted(work.sessions)], [*places, work.rows[1]]
@@ -328,11 +326,12 @@ class GrowingBackend(CompiledBackend):
 
     def _decoded(self, sets: IntArray, codes: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         """Return the label of each code in its set, None in a set without classes, as arrays of few kinds."""
-        used, place = np.unique(sets, return_inverse=True)
+        used = np.flatnonzero(np.bincount(sets))
         arrays = [self._sets.targets[number].array for number in used.tolist()]
         arrays = [array if len(array) else np.full(1, None) for array in arrays]
-        starts = np.cumsum([0, *map(len, arrays)])[place.reshape(-1)]
-        return [joined(arrays, np.arange(sum(map(len, arrays)), dtype=np.int32))[starts + codes.astype(np.int64)]]
+        starts, lengths = np.zeros(len(self._sets.targets), np.int64), [len(array) for array in arrays]
+        starts[used] = np.cumsum([0, *lengths[:-1]]) if lengths else 0
+        return [joined(arrays, np.arange(sum(lengths), dtype=np.int32))[starts[sets] + codes]] if arrays else []
 
     def predict(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
         """Return the label that the model of each row's key predicts."""
