@@ -182,6 +182,26 @@ def test_sets_of_classes_are_shared_and_tell_equal_labels_of_other_types_apart()
     assert (sets.targets[truth].labels[0], sets.targets[one].labels[0]) == (True, 1)
     assert truth != one
     assert sets.columns_of(np.array([0.5])) is None
+    assert sets.columns_of(np.arange(1_000)) is None  # more than the table has columns
+    assert sets.columns_of(np.arange(40)) is not None
+    many = sets.number_of(ClassTargets((2_000, 3)))
+    assert sets.codes[many].max() == 1
+    assert (sets.sizes[many], sets.against[many]) == (2, 1)
+
+
+@pytest.mark.usefixtures("backend")
+def test_keys_may_have_any_number_of_different_labels() -> None:
+    fleet = Fleet(MODELS["default"], batch_size=5)
+    keys, X = np.repeat(np.arange(200), 6), np.linspace(-1, 1, 2_400).reshape(1_200, 2)
+    y = 2 * keys + np.arange(1_200) % 2
+    for _ in range(2):
+        predicted = fleet.observe(keys, X, y)
+    np.testing.assert_array_equal(predicted // 2, keys)
+    for key in (0, 199):
+        one = separate(MODELS["default"], key, 0, 5)
+        for _ in range(2):
+            expected = one.test_then_train(X[keys == key], y[keys == key])
+        np.testing.assert_array_equal(predicted[keys == key], expected)
 
 
 def growing_state() -> dict[str, Any]:

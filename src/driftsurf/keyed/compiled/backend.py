@@ -242,9 +242,13 @@ class CompiledBackend:
 
     def summary(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns of the table of keys, by slot."""
-        keys, counts = self._store.keys[: self._n_keys], self._store.counts[: self._n_keys]
+        return self._summary(slice(0, self._n_keys))
+
+    def _summary(self, part: slice) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns of the table of some keys."""
+        keys, counts = self._store.keys[part], self._store.counts[part]
         rows = counts["next"] + keys["pending"]
-        rival = self._store.models["born"][np.arange(len(keys)), 1 - counts["predictive"]]
+        rival = self._store.models["born"][part][np.arange(len(keys)), 1 - counts["predictive"]]
         # A stable model that was made for the next step counts from that step on, as in the decisions of a session.
         unused = (counts["rival"] == STABLE) & (rival == counts["step"])
         return {

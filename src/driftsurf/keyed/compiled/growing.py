@@ -137,17 +137,15 @@ class GrowingBackend(CompiledBackend):
         InputError for a label that its key cannot learn, unless that puts the key in quarantine.
         """
         sets, codes, bad = self._read(labels, bad, slots)
-        sizes = np.array([len(targets.labels) for targets in self._sets.targets])
-        outgrown = np.unique(slots[(sizes[sets] > TWO) & (self._place[slots] == _IN_LOOPS)])
+        outgrown = np.unique(slots[(self._sets.sizes[sets] > TWO) & (self._place[slots] == _IN_LOOPS)])
         for slot in outgrown.tolist():
             self._move(slot)
         (own,) = np.nonzero(self._place[slots] == _IN_LOOPS)
         (rest,) = np.nonzero(self._place[slots] != _IN_LOOPS)
         compiled = others = None
         if len(own) or not len(rest):
-            against = np.array([self._sets.is_against_names(number) for number in range(len(sizes))])
-            self._classes[slots[own], ALL_CLASSES] = sizes[sets[own]]
-            self._classes[slots[own], AGAINST_NAMES] = against[sets[own]]
+            self._classes[slots[own], ALL_CLASSES] = self._sets.sizes[sets[own]]
+            self._classes[slots[own], AGAINST_NAMES] = self._sets.against[sets[own]]
             compiled = super().prepare(*_some(own, rows, codes, bad, slots, weight))
         if len(rest):
             others = self._others.prepare(*_some(rest, rows, labels, bad, self._place[slots].astype(np.int32), weight))
@@ -218,10 +216,8 @@ class GrowingBackend(CompiledBackend):
         if new.any():
             sets, columns = self._grown(slots, sets, new, coded), coded.columns[coded.place]
             limit = self._sets.targets[0].limit
-            if limit is not None:
-                sizes = np.array([len(targets.labels) for targets in self._sets.targets])
-                if (sizes[sets] > limit).any():
-                    return self._read_one_by_one(labels, bad, slots, usable)
+            if limit is not None and (self._sets.sizes[sets] > limit).any():
+                return self._read_one_by_one(labels, bad, slots, usable)
         codes = self._sets.codes[sets, columns]
         return sets, np.where(codes < 0, 0, codes).astype(np.uint8), bad
 
@@ -287,7 +283,7 @@ class GrowingBackend(CompiledBackend):
         others.add(seed)
         if self._store.counts["next"][slot] + key["pending"] or self._classes[slot, KNOWN_CLASSES]:
             others._sessions[-1].restore(self._state_of(slot))
-        summary = {name: column[slot].item() for name, column in CompiledBackend.summary(self).items()}
+        summary = {name: column.item() for name, column in self._summary(slice(slot, slot + 1)).items()}
         others._tallies[-1] = Tally(
             errors=float(key["errors"]),
             waiting_errors=float(key["waiting"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,8 @@ KNOWN_CLASSES, LEARNED_CLASSES, ALL_CLASSES, AGAINST_NAMES = range(4)
 """Numbers of a key whose classes are not named: classes that are known, those that were known at the last time step,
 those that are known at the end of the call, and 1 if the second of two comes before the first by name."""
 UNKNOWN = -1
+MOST_COLUMNS = 256
+"""Most different labels of a fleet whose codes are looked up in a table; the memory of that grows with their number."""
 MOST_SPREAD = 1024
 """Largest difference of integer labels that are counted, which is faster than sorting them."""
 
@@ -51,34 +52,49 @@ class LabelSets:
         self.targets: list[ClassTargets] = [empty]
         self.codes: npt.NDArray[np.int16] = np.full((16, 16), UNKNOWN, np.int16)
         """The code of each label in each set; -1 if it is not in the set."""
+        self.sizes: IntArray = np.zeros(16, np.int64)
+        """The number of classes of each set."""
+        self.against: npt.NDArray[np.uint8] = np.zeros(16, np.uint8)
+        """Whether the second of two classes comes before the first by name, for each set."""
         self._columns: dict[Any, int] = {}
         self._numbers: dict[tuple[Any, ...], int] = {(): 0}
 
     def columns_of(self, labels: npt.NDArray[Any]) -> Coded | None:
-        """Return where the labels of a call are; None if they are not all of one kind, or any of them is no label."""
+        """Return where the labels of a call are; None if that is not known.
+
+        They have to be of one kind, and labels, and a fleet must not have too many different ones.
+        """
         try:
             array = label_array(labels)
         except InputError:
             return None
         distinct, place = _distinct(array)
         values = distinct.tolist()
-        columns = np.array([self._columns.setdefault(value, len(self._columns)) for value in values], np.int64)
-        if len(self._columns) > self.codes.shape[1]:
-            self._widen()
-        return Coded(values, columns, place)
+        columns = [self._column_of(value) for value in values]
+        return None if None in columns else Coded(values, np.array(columns, np.int64), place)
+
+    def _column_of(self, label: Any) -> int | None:
+        """Return the column of a label; None if there are too many labels."""
+        column = self._columns.get(label)
+        if column is None and len(self._columns) < MOST_COLUMNS:
+            column = self._columns[label] = len(self._columns)
+            if column == self.codes.shape[1]:
+                wider = np.full_like(self.codes, UNKNOWN)
+                self.codes = np.hstack([self.codes, wider])
+        return column
 
     def number_of(self, targets: ClassTargets) -> int:
         """Return the number of a set of classes."""
         named = tuple((type(label), label) for label in targets.labels)  # 1, 1.0 and True are equal
         if named not in self._numbers:
-            for label in targets.labels:
-                self._columns.setdefault(label, len(self._columns))
-            while len(self._columns) > self.codes.shape[1] or len(self.targets) >= len(self.codes):
-                self._widen()
-            row = len(self.targets)
-            self.codes[row] = UNKNOWN
-            for code, label in enumerate(targets.labels):
-                self.codes[row, self._columns[label]] = code
+            columns, row = [self._column_of(label) for label in targets.labels], len(self.targets)
+            if row == len(self.codes):
+                self.codes = np.vstack([self.codes, np.full_like(self.codes, UNKNOWN)])
+                self.sizes, self.against = np.tile(self.sizes, 2), np.tile(self.against, 2)
+            for code, column in enumerate(columns):
+                if column is not None:
+                    self.codes[row, column] = code
+            self.sizes[row], self.against[row] = len(targets.labels), targets._against_names
             self.targets.append(targets)
             self._numbers[named] = row
         return self._numbers[named]
@@ -95,24 +111,10 @@ class LabelSets:
             return number
         return self.number_of(ClassTargets(known.labels[:count], limit=known.limit))
 
-    def is_against_names(self, number: int) -> bool:
-        """Return whether the second of two classes comes before the first by name."""
-        return self.targets[number]._against_names
-
     def is_text(self, number: int) -> bool | None:
         """Return whether the classes are text; None if there are none."""
         labels = self.targets[number].labels
         return isinstance(labels[0], str) if labels else None
-
-    def _widen(self) -> None:
-        rows, columns = self.codes.shape
-        larger = np.full((2 * rows, max(2 * columns, len(self._columns))), UNKNOWN, np.int16)
-        larger[:rows, :columns] = self.codes
-        self.codes = larger
-
-    def to_text(self) -> str:
-        """Return all sets as text."""
-        return json.dumps([targets.labels for targets in self.targets])
 
 
 def _distinct(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IntArray]:
