@@ -43,7 +43,7 @@ MODELS: dict[str, tuple[Any, Labels]] = {
     "compiled growing": (DriftSurfClassifier(max_rows=40, threshold=0.1), two),
     "compiled growing, svm": (SVM, two),
     "compiled growing, third class": (DriftSurfClassifier(max_rows=40, threshold=0.1), words),
-    "linear": (recommended("linear", max_rows=40), words),
+    "compiled growing, recommended": (recommended("linear", max_rows=40), words),
     "portfolio": (recommended("light", max_rows=40), words),
     "window": (SlidingWindowRegressor(window=30), numbers),
     "aue": (AUEClassifier(experts=3, max_rows=40), two),
