@@ -81,6 +81,10 @@ test-engines: ## Run the tests on Spark, Kafka and Dask (needs Java 17; fifteen 
 	@if command -v java >/dev/null; then $(MAKE) --no-print-directory run-engine-tests; else \
 		echo "Skipped: Spark needs Java 17. Install it (Debian: apt-get install openjdk-17-jre-headless) and run make test-engines again."; fi
 
+.PHONY: test-services
+test-services: $(VENV)/dev ## Run the tests with brokers and databases that run on this machine (others are skipped)
+	timeout 600 $(BIN)/python -m pytest -q -rs -p no:cacheprovider tests_services
+
 .PHONY: run-engine-tests
 run-engine-tests: $(ENGINES_VENV)/ready
 	timeout 900 $(ENGINES_VENV)/bin/python -m pytest -q -p no:cacheprovider tests_engines
@@ -140,7 +144,7 @@ lock: ## Update the lock files (needs uv)
 	$(LOCK) pyproject.toml --group build --group dev --constraint requirements/core.txt --output-file requirements/dev.txt
 	$(LOCK) pyproject.toml --extra spark --extra kafka --extra dask --group build --group engines \
 		--constraint requirements/core.txt --output-file requirements/engines.txt
-	$(LOCK) pyproject.toml --extra service --extra lightgbm --group build \
+	$(LOCK) pyproject.toml --extra service --extra telemetry --extra lightgbm --group build \
 		--constraint requirements/core.txt --output-file requirements/service.txt
 	$(LOCK) benchmarks/peers.in --output-file benchmarks/peers.txt
 

@@ -95,6 +95,29 @@ def kubernetes() -> Iterator[str]:
         yield "the container has another port, or may run as root"
 
 
+def scraping() -> Iterator[str]:
+    """Yield the faults of what lets Prometheus read the metrics, which needs a key: in the cluster and in compose."""
+    manifests = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+    service: dict[str, Any] = next(one for one in manifests if one["kind"] == "Service")
+    pods: dict[str, Any] = next(one for one in manifests if one["kind"] == "StatefulSet")["spec"]["template"][
+        "metadata"
+    ]
+    if any(name.startswith("prometheus.io/") for name in pods.get("annotations", ())):
+        yield "an annotation has Prometheus scrape the pods without a key, which is refused"
+    monitor = yaml.safe_load((DEPLOY / "kubernetes-metrics.yaml").read_text())["spec"]
+    if not monitor["selector"]["matchLabels"].items() <= service["metadata"].get("labels", {}).items():
+        yield "the ServiceMonitor does not select the service"
+    for endpoint in monitor["endpoints"]:
+        if endpoint["port"] not in [one["name"] for one in service["spec"]["ports"]]:
+            yield f"the ServiceMonitor names the port {endpoint['port']}, which the service has not"
+        credentials = endpoint.get("authorization", {}).get("credentials", {})
+        if endpoint.get("path") != "/metrics" or not {"name", "key"} <= credentials.keys():
+            yield "the ServiceMonitor does not read /metrics with a key from a secret"
+    for job in yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]:
+        if "credentials_file" not in job.get("authorization", {}):
+            yield f"the job {job['job_name']} scrapes without a key"
+
+
 def metric_names() -> set[str]:
     """Return the names of all metrics that the dashboard and the alert rules use."""
     texts = [panel["expr"] for panel in _targets()]
@@ -167,6 +190,7 @@ CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     dockerfile,
     compose,
     kubernetes,
+    scraping,
     dashboard,
     systemd,
     nginx,

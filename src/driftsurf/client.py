@@ -5,6 +5,7 @@ It needs the extra ``client`` (httpx); for Arrow also pyarrow.
 
 from __future__ import annotations
 
+import datetime
 import json
 import time
 import uuid
@@ -13,18 +14,20 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import quote
 
-from driftsurf.errors import DriftsurfError, MissingExtraError
+import numpy as np
+
+from driftsurf.errors import DriftsurfError, InputError, MissingExtraError, Option, OptionError
 
 try:
     import httpx
 except ImportError as _missing:
     raise MissingExtraError(f"the client needs httpx ({_missing}): pip install 'driftsurf[client]'") from _missing
 
-__all__ = ["Client", "ModelClient", "Predictions", "ServedEvent", "ServiceRefusal"]
+__all__ = ["Client", "ModelClient", "Predictions", "ServedEvent", "ServiceRefusal", "UnreachableError"]
 
 ARROW = "application/vnd.apache.arrow.stream"
-LATER = 408, 409, 429, 502, 503, 504
-"""Statuses after which the same request may succeed."""
+LATER = 408, 429, 502, 503, 504
+"""Statuses after which the same request may succeed; so it may after 409 if the first one is still under way."""
 LONGEST_PAUSE = 10.0
 
 
@@ -40,6 +43,15 @@ class ServiceRefusal(DriftsurfError):
     def kind(self) -> str:
         """Kind of the problem, such as "bad-row"."""
         return str(self.problem.get("type", "")).rpartition(":")[2]
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in LATER or self.kind == "under-way"
+
+
+class UnreachableError(DriftsurfError, ConnectionError):
+    """The service did not answer, however often it was asked; a request that changes something may have been taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +87,17 @@ class ServedEvent:
 class Client:
     """Talks to a service; each request is repeated after a failure of the network, and carried out once all the same.
 
+    A service that restarts is waited for.
+
     Parameters
     ----------
     address
         Where the service is, such as "http://localhost:8470".
     key
         Key of the client, where the service needs one.
-    retries
-        How often a request is repeated.
+    patience
+        Seconds for which a request is repeated that the network has lost, or that the service may take later; then
+        UnreachableError or ServiceRefusal. 0 repeats nothing.
     timeout
         Seconds to wait for an answer.
     transport
@@ -101,15 +116,16 @@ class Client:
         address: str = "http://localhost:8470",
         key: str | None = None,
         *,
-        retries: int = 5,
+        patience: float = 60.0,
         timeout: float = 60.0,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        headers = {} if key is None else {"authorization": f"Bearer {key}"}
-        self.retries = retries
+        headers = {} if key is None else {"authorization": f"Bearer {_in_header('key', key.strip())}"}
+        self.address: str = _checked_address(address)
+        self.patience = patience
         self._sleep = sleep
-        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, transport=transport)
+        self._http = httpx.Client(base_url=self.address, headers=headers, timeout=timeout, transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -126,9 +142,23 @@ class Client:
         return ModelClient(self, name)
 
     def models(self) -> list[dict[str, Any]]:
-        """Return the state of all models."""
-        found: list[dict[str, Any]] = self.request("GET", "/v1/models").json()["models"]
+        """Return the state of all models that the key may read; :meth:`scopes` has the others, too."""
+        found: list[dict[str, Any]] = self.ask("GET", "/v1/models")["models"]
         return found
+
+    def scopes(self) -> dict[str, list[str]]:
+        """Return what the key may do with each model, such as ``{"sales": ["predict", "learn"]}``."""
+        found: dict[str, list[str]] = self.ask("GET", "/v1/models")["scopes"]
+        return found
+
+    def ask(self, method: str, path: str, **options: Any) -> Any:
+        """Send a request, as :meth:`request` does, and return its answer as plain values."""
+        answer = self.request(method, path, **options)
+        try:
+            return answer.json()
+        except ValueError:
+            text = f"what is at {self.address} answers {answer.text[:100]!r}, which is no JSON; is it driftsurf serve?"
+            raise ServiceRefusal(answer.status_code, {"detail": text}) from None
 
     def request(
         self,
@@ -141,48 +171,68 @@ class Client:
         accept: str = "application/json",
         key: str | None = None,
     ) -> httpx.Response:
-        """Send a request until it is answered; ServiceRefusal if the answer is a problem.
+        """Send a request until it is answered; ServiceRefusal if the answer is a problem, UnreachableError without one.
 
         A request that changes something has an idempotency key, so that a repetition is not carried out twice.
         """
         headers = {"accept": accept}
         if content is not None:
-            headers |= {"content-type": media, "idempotency-key": key or uuid.uuid4().hex}
-        attempt = 0
+            headers |= {"content-type": media, "idempotency-key": _in_header("key", key or uuid.uuid4().hex)}
+        pauses = _Pauses(self)
         while True:
             try:
                 answer = self._http.request(method, path, content=content, params=params, headers=headers)
-            except httpx.TransportError:
-                if attempt >= self.retries:
-                    raise
-                pause = 0.0
-            else:
-                if answer.is_success:
-                    return answer
-                if answer.status_code not in LATER or attempt >= self.retries:
-                    raise _refusal(answer)
-                pause = _seconds(answer.headers.get("retry-after"))
-            attempt += 1
-            self._sleep(min(LONGEST_PAUSE, max(pause, 0.1 * 2**attempt)))
+            except httpx.TransportError as error:
+                pauses.pause(error)
+                continue
+            if answer.is_success:
+                return answer
+            pauses.pause(_refusal(answer), _seconds(answer.headers.get("retry-after")))
 
     def stream(self, path: str, since: int | None) -> Iterator[ServedEvent]:
         """Yield events, over as many connections as it takes; nothing is lost or repeated between them."""
-        failures = 0
+        pauses = _Pauses(self)
         while True:
             headers = {"accept": "text/event-stream"} | ({} if since is None else {"last-event-id": str(since)})
             try:
                 with self._http.stream("GET", path, headers=headers, timeout=httpx.Timeout(30.0)) as answer:
-                    if not answer.is_success:
+                    if answer.is_success:
+                        for event in _events(answer.iter_lines()):
+                            since, pauses = event.line, _Pauses(self)
+                            yield event
+                        failure: Exception = httpx.ReadError("the event stream ended")
+                    else:
                         answer.read()
-                        raise _refusal(answer)
-                    for event in _events(answer.iter_lines()):
-                        since, failures = event.line, 0
-                        yield event
-            except httpx.TransportError:
-                failures += 1
-                if failures > self.retries:
-                    raise
-            self._sleep(min(LONGEST_PAUSE, 0.1 * 2**failures))
+                        failure = _refusal(answer)
+            except httpx.TransportError as error:
+                failure = error
+            pauses.pause(failure)
+
+
+class _Pauses:
+    """Pauses between the attempts of one request, which become longer, until the patience of the client is over."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._waited = 0.0
+        self._number = 0
+
+    def pause(self, failure: Exception, least: float = 0.0) -> None:
+        """Wait before the next attempt; raise the failure if there is to be none."""
+        client, left = self._client, self._client.patience - self._waited
+        if isinstance(failure, ServiceRefusal):
+            if left <= 0 or not failure.may_pass:
+                raise failure
+        elif left <= 0:
+            raise UnreachableError(
+                f"the service at {client.address} does not answer, also after {client.patience:g} seconds of waiting "
+                f"({type(failure).__name__}: {failure}); start it, correct the address, or raise ",
+                Option("patience"),
+            ) from failure
+        self._number += 1
+        seconds = min(LONGEST_PAUSE, left, max(least, 0.1 * 2**self._number))
+        self._waited += seconds
+        client._sleep(seconds)
 
 
 class ModelClient:
@@ -202,9 +252,7 @@ class ModelClient:
         """
         content, media = _body(rows)
         params = {"on_bad_row": on_bad_row, "probabilities": "all" if all_classes else "best"}
-        answer = self.client.request(
-            "POST", f"{self._path}/predict", content=content, media=media, params=params, key=key
-        ).json()
+        answer = self.client.ask("POST", f"{self._path}/predict", content=content, media=media, params=params, key=key)
         return Predictions(
             answer["predictions"],
             answer["version"],
@@ -221,35 +269,35 @@ class ModelClient:
 
     def label(self, labels: Mapping[str, Any], *, on_bad_row: str = "fail", key: str | None = None) -> dict[str, Any]:
         """Give labels of predicted rows by their ids; returns when they are on the storage device."""
-        content = json.dumps({"labels": dict(labels)}, allow_nan=False).encode()
+        content = _json({"labels": dict(labels)})
         return self._post("label", content, "application/json", on_bad_row, key)
 
     def _post(self, what: str, content: bytes, media: str, on_bad_row: str, key: str | None) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.request(
+        found: dict[str, Any] = self.client.ask(
             "POST", f"{self._path}/{what}", content=content, media=media, params={"on_bad_row": on_bad_row}, key=key
-        ).json()
+        )
         return found
 
     def order(self, kind: str, **details: Any) -> dict[str, Any]:
         """Give an order, such as ``order("rollback", to=1200)``; ServiceRefusal if the model refuses it."""
-        content = json.dumps({"kind": kind, **details}).encode()
-        found: dict[str, Any] = self.client.request("POST", f"{self._path}/orders", content=content).json()
+        content = _json({"kind": kind, **details})
+        found: dict[str, Any] = self.client.ask("POST", f"{self._path}/orders", content=content)
         return found
 
     def status(self) -> dict[str, Any]:
         """Return the state of the model."""
-        found: dict[str, Any] = self.client.request("GET", self._path).json()
+        found: dict[str, Any] = self.client.ask("GET", self._path)
         return found
 
     def explain(self, step: int | None = None) -> str:
         """Return a decision in words: that of a step, or the last change of the model."""
         params = {} if step is None else {"step": step}
-        return str(self.client.request("GET", f"{self._path}/explain", params=params).json()["text"])
+        return str(self.client.ask("GET", f"{self._path}/explain", params=params)["text"])
 
     def journal(self, since: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the lines of the journal after a line, each with its number and its record."""
         while True:
-            page = self.client.request("GET", f"{self._path}/journal", params={"since": since}).json()
+            page = self.client.ask("GET", f"{self._path}/journal", params={"since": since})
             if not page["events"]:
                 return
             yield from page["events"]
@@ -276,16 +324,60 @@ class ModelClient:
 def _body(rows: Any) -> tuple[bytes, str]:
     """Return rows as a body and its media type; lists of dictionaries go as JSON, anything else as Arrow."""
     if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
-        return json.dumps({"rows": [dict(row) for row in rows]}, allow_nan=False).encode(), "application/json"
+        return _json({"rows": [dict(row) for row in rows]}), "application/json"
     try:
         import pyarrow as pa
     except ImportError as error:
         raise MissingExtraError("tables go as Arrow, which needs pyarrow: pip install 'driftsurf[sources]'") from error
-    table = rows if isinstance(rows, pa.Table) else pa.table(rows)
+    try:
+        table = rows if isinstance(rows, pa.Table) else pa.table(rows)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"rows of type {type(rows).__name__} cannot be sent ({error}); pass a list of dictionaries, or a table of "
+            "pyarrow, pandas or polars"
+        ) from error
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table, max_chunksize=50_000)
     return sink.getvalue().to_pybytes(), ARROW
+
+
+def _json(value: Any) -> bytes:
+    """Return a value as JSON; InputError if it holds something that JSON has not."""
+    try:
+        return json.dumps(value, allow_nan=False, default=_plain).encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the request cannot be written as JSON ({error}); pass text, numbers, booleans and dates, and None for a "
+            "value that is not known"
+        ) from error
+
+
+def _plain(value: object) -> object:
+    """Return a number of numpy, or a date, as JSON has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is no value of a row")
+
+
+def _checked_address(address: str) -> str:
+    """Return the address of a service; OptionError if it is none."""
+    try:
+        url = httpx.URL(address)
+    except (httpx.InvalidURL, TypeError) as error:
+        raise OptionError(Option("address"), f" is {address!r}, which is no address: {error}") from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise OptionError(Option("address"), f" is {address!r}; pass one such as 'http://localhost:8470'")
+    return address
+
+
+def _in_header(name: str, value: str) -> str:
+    """Return a text for a header; OptionError, which does not repeat it, if it cannot stand there."""
+    if not value or not (value.isascii() and value.isprintable()):
+        raise OptionError(Option(name), " must be printable ASCII characters, at least one")
+    return value
 
 
 def _refusal(answer: httpx.Response) -> ServiceRefusal:
@@ -310,6 +402,6 @@ def _events(lines: Iterable[str]) -> Iterator[ServedEvent]:
         if line:
             name, _, value = line.partition(": ")
             fields[name] = value
-        elif fields:
+        elif "data" in fields:
             yield ServedEvent(int(fields.get("id", 0)), fields.get("event", "message"), json.loads(fields["data"]))
             fields = {}

@@ -15,6 +15,7 @@ caught. Each message names the value, the choices and the remedy.
      |    +-- SchemaError
      |    +-- BadRowError
      |    +-- IdempotencyError
+     |         +-- AnswerGoneError
      +-- CapabilityError (ValueError)
      +-- CheckError (AssertionError)
      +-- DivergenceError (ArithmeticError)
@@ -58,6 +59,7 @@ from typing import Any, Self
 from driftsurf.visible import visible
 
 __all__ = [
+    "AnswerGoneError",
     "BadRowError",
     "CapabilityError",
     "CheckError",
@@ -240,6 +242,10 @@ class BadRowError(InputError):
 
 class IdempotencyError(InputError):
     """An idempotency key was used before with another body."""
+
+
+class AnswerGoneError(IdempotencyError):
+    """A request was carried out before under its idempotency key, and its answer is no longer kept."""
 
 
 class CapabilityError(DriftsurfError, ValueError):

@@ -61,7 +61,7 @@ HOMES: Mapping[Kind, tuple[str, ...]] = {
     "detector": ("driftsurf.detectors",),
     "stream": ("driftsurf.streams", "driftsurf.data.datasets"),
     "format": ("driftsurf.data.formats",),
-    "source": ("driftsurf.data.sources", "driftsurf.service.log_source"),
+    "source": ("driftsurf.data.sources", "driftsurf.data.connectors", "driftsurf.service.log_source"),
     "sink": ("driftsurf.runs.sinks",),
     "engine": ("driftsurf.keyed.engines",),
     "page": (

@@ -13,8 +13,9 @@ from driftsurf import DriftSurfClassifier, PortfolioClassifier, explain, prequen
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.core.journal import json_lines, read_lines
 from driftsurf.explanation.belief import beliefs, experts_of
-from driftsurf.learners import NaiveBayes, SoftmaxRegression
+from driftsurf.learners import LogisticRegression, NaiveBayes, SoftmaxRegression
 from driftsurf.report.run_page import render
+from driftsurf.strategies import DriftSurf
 from driftsurf.streams import SEA, Mixed
 
 
@@ -38,14 +39,26 @@ def test_the_expert_with_the_largest_share_is_believed_once_it_stays() -> None:
     assert found[1].describe().endswith("it knows what the others do not")
 
 
-def test_a_transition_is_told_with_the_expert_that_made_it() -> None:
-    same = [Transition("entered", 3, 1, left=0.6, right=0.4, margin=0.1, old=k, new=2 + k) for k in (0, 1)]
+def test_transitions_of_a_portfolio_name_the_expert_that_made_them_everywhere() -> None:
+    X = np.random.default_rng(0).normal(size=(4_000, 3))
+    y = np.where(np.arange(4_000) < 2_000, X[:, 0] > 0, X[:, 0] < 0).astype(int)
+    experts = [NaiveBayes(), DriftSurf(LogisticRegression())]
+    model = PortfolioClassifier(experts=experts, random_state=0)
+    for start in range(0, 4_000, 100):
+        model.test_then_train(X[start : start + 100], y[start : start + 100])
+    made = [one for decision in model.journal_ for one in decision.transitions]
+    names = {one.expert for one in made}
+    assert len(names) == 1
+    assert names < set(list(model.journal_)[-1].experts)
+    assert all(one.describe().endswith(f" ({one.expert})") for one in made)
+    records = [record for decision in model.journal_ for record in decision.transition_dicts()]
+    assert all(record["expert"] in record["text"] for record in records)
+
+
+def test_the_transition_of_a_whole_model_names_no_expert() -> None:
     reset = Transition("reset", 3, old=0, new=4, why="an order")
-    decision = replace(decided(3, [0.5, 0.5], [0.6, 0.6]), transitions=(*same, reset))
-    line = "step 3: risk 0.60 > best 0.40 + 0.10: entered the reactive state"
-    assert decision.told() == [f"{line} (expert a)", f"{line} (expert b)", reset.describe()]
-    alone = replace(decision, models=tuple(replace(model, name="") for model in decision.models))
-    assert alone.told() == [line, line, reset.describe()]
+    assert reset.describe() == "step 3: an order: started a fresh model"
+    assert "expert" not in next(replace(decided(3, [0.5], [0.6]), transitions=(reset,)).transition_dicts())
 
 
 def test_an_expert_can_be_believed_though_it_is_not_better() -> None:

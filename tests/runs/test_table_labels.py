@@ -78,12 +78,25 @@ def test_text_after_numbers_names_the_option_that_reads_the_column_as_text(endin
         path.write_text(head + path.read_text().partition("\n")[2])
     with pytest.raises(BadRowError) as caught:
         driftsurf.run(path, label="label", model="recommended-linear", out=tmp_path / "a")
-    assert Option("kinds", {"label": "text"}) in caught.value.args[0].parts
+    assert Option("kinds", {"label": "text"}) in options_in(caught.value.args[0])
     output = invoke("run", path, "--label", "label").output
     assert "--kind label=text" in " ".join(output.split())
     driftsurf.run(
         path, label="label", kinds={"label": "text"}, model="recommended-linear", out=tmp_path / "b", progress=False
     )
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_text_among_the_numbers_of_a_regression_is_not_to_be_read_as_text(tmp_path: Path, late: bool) -> None:
+    labels: list[object] = [*(i % 10 + 0.5 for i in range(2000)), "dear"]
+    path, options = numbers(tmp_path / "sales.csv", labels), dict[str, Any]()
+    if late:
+        given = tmp_path / "labels.csv"
+        given.write_text("key,label\n" + "".join(f"{key},{label}\n" for key, label in enumerate(labels)))
+        path, options = numbers(tmp_path / "rows.csv", range(2001), "x,key"), {"labels": given, "key": "key"}
+    with pytest.raises(BadRowError, match="'dear'") as caught:
+        driftsurf.run(path, label="label", task="regression", model="recommended-linear", out=tmp_path / "a", **options)
+    assert [one.name for one in options_in(caught.value.args[0])] == ["on_bad_row"]
 
 
 # -------------------------------------------------------------------- labels that may be meant otherwise

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,13 @@ from driftsurf import load
 from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Table
 from driftsurf.errors import CapabilityError
-from driftsurf.service.contract import Order
+from driftsurf.learners import LogisticRegression
+from driftsurf.service.contract import Answer, Order
 from driftsurf.service.model import ServedModel, open_model
 from driftsurf.service.settings import AskedTask, Keeping, ModelSettings
+from driftsurf.service.versions import Version
+from driftsurf.session.session import Session
+from driftsurf.strategies import DriftSurf
 
 KEEPING = Keeping(least_free_bytes=0, checkpoint_seconds=1000.0)
 TREE = "sklearn.tree:DecisionTreeClassifier"
@@ -83,6 +90,77 @@ def test_model_is_the_same_after_any_end(tmp_path: Path, model: str, learner: st
     if learner != TREE:  # whose class is not loaded from bytes alone
         found = load(path).predict({"price": table["price"].values, "city": table.labels("city")})
         np.testing.assert_array_equal(found, answer.labels)
+
+
+@pytest.mark.parametrize(
+    ("model", "learner", "slow"),
+    [
+        ("portfolio", None, True),
+        ("driftsurf", "lightgbm", True),
+        ("driftsurf", TREE, True),
+        ("driftsurf", None, False),
+        ("aue", "naive-bayes", False),
+    ],
+)
+def test_slow_models_predict_beside_the_event_loop(
+    tmp_path: Path, model: str, learner: str | None, slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    httpx = pytest.importorskip("httpx")
+    pytest.importorskip("lightgbm")
+    from driftsurf.service.http.app import App
+    from driftsurf.service.http.formats import ModelFormats
+
+    asked = ModelSettings(label="sold", task="binary", model=model, learner=learner, batch_size=40)
+    paths, threads = ("/v1/models/m/predict", "/v2/models/m/infer"), list[str]()
+    bodies = (
+        {"rows": [{"price": 1.0, "city": "Rome"}]},
+        {"inputs": [
+            {"name": "price", "shape": [1], "datatype": "FP64", "data": [1.0]},
+            {"name": "city", "shape": [1], "datatype": "BYTES", "data": ["Rome"]},
+        ]},
+    )  # fmt: skip
+    began, end, answer = threading.Event(), threading.Event(), Version.answer
+
+    def held(version: Version, table: Table) -> Answer:
+        threads.append(threading.current_thread().name)
+        began.set()
+        assert not slow or end.wait(60)
+        return answer(version, table)
+
+    async def ask(app: App, path: str, body: Any) -> tuple[int, int]:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            predicting = asyncio.create_task(client.post(path, json=body))
+            await asyncio.to_thread(began.wait, 60)
+            health = await client.get("/healthz")
+            assert predicting.done() is not slow
+            end.set()
+            return health.status_code, (await predicting).status_code
+
+    with closing(open_model(tmp_path / "m", asked, KEEPING)) as served:
+        assert served.wait_ready(60)
+        served.learn(*rows(40, 0, "binary")).result(60)
+        served.order(Order("unpin")).result(120)
+        assert served.snapshot.slow is slow
+        app = App([(served, ModelFormats(label="sold"))])
+        monkeypatch.setattr(Version, "answer", held)
+        for path, body in zip(paths, bodies, strict=True):
+            began.clear()
+            end.clear()
+            assert asyncio.run(ask(app, path, body)) == (200, 200)
+        app.readers.shutdown()
+    assert [name.startswith("reader") for name in threads] == [slow, slow]
+
+
+class OwnRegression(LogisticRegression):
+    """A learner of another package, which may do anything in its scores."""
+
+
+def test_a_learner_of_another_package_may_be_slow() -> None:
+    own, known = (Session(DriftSurf(learner)) for learner in (OwnRegression(), LogisticRegression()))
+    now = replace(known.now, scorer=known.strategy.scores)
+    assert Version(session=own, now=now).slow
+    assert not Version(session=known, now=now).slow
 
 
 @pytest.mark.parametrize("task", ["auto", "binary"])

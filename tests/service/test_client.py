@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import re
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from served_models import MemoryModel
+
+from driftsurf.errors import InputError, OptionError
 
 httpx = pytest.importorskip("httpx")
 pa = pytest.importorskip("pyarrow")
 
-from driftsurf.client import Client, ServiceRefusal  # noqa: E402
+from driftsurf.client import Client, ServiceRefusal, UnreachableError  # noqa: E402
 from driftsurf.service.http.app import App  # noqa: E402
 from driftsurf.service.http.formats import ModelFormats  # noqa: E402
 
@@ -88,9 +97,107 @@ def test_a_request_that_is_lost_is_repeated_and_carried_out_once(what: str) -> N
     assert receipt.get("repeated", False) == (what == "answer")
 
 
-def test_a_network_that_stays_away_is_an_error() -> None:
-    with client_of(MemoryModel(), lambda number: "request") as client, pytest.raises(httpx.ConnectError):
-        client.models()
+def test_a_network_that_stays_away_is_an_error_that_names_the_address() -> None:
+    pauses: list[float] = []
+    with client_of(MemoryModel(), lambda number: "request") as client:
+        client._sleep = pauses.append
+        with pytest.raises(UnreachableError, match=r"http://localhost .*60 seconds.*ConnectError: lost.*patience"):
+            client.models()
+        assert sum(pauses) == client.patience == 60.0
+        assert max(pauses) <= 10.0
+        with pytest.raises(UnreachableError, match="http://localhost"):
+            next(client.model("sales").events())
+        client.patience, pauses[:] = 0.0, []
+        with pytest.raises(UnreachableError):
+            client.models()
+        assert pauses == []
+
+
+def test_a_service_that_restarts_is_waited_for(tmp_path: Path) -> None:
+    """A real process is killed, and started again at the same port while the client waits for it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "driftsurf", "serve", "--model", "sales", "--label", "sold", "--task", "binary"]
+    command += ["--column", "price=number", "--port", str(port)]
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        running.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"serving")
+        return process
+
+    def sleep(seconds: float) -> None:
+        if len(running) == 1:
+            start()  # returns when the port is open
+
+    try:
+        first = start()
+        with Client(f"http://127.0.0.1:{port}", sleep=sleep) as client:
+            assert client.model("sales").learn([{"price": 1, "sold": "yes"}])["count"] == 1
+            first.kill()
+            first.wait(60)
+            assert client.model("sales").learn([{"price": 2, "sold": "no"}])["count"] == 1
+            assert client.scopes() == {"sales": ["predict", "learn", "read", "operate", "admin"]}
+            assert client.model("sales").status()["logged"] == 2
+    finally:
+        for process in running:
+            process.kill()
+            process.wait(60)
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+@pytest.mark.parametrize("address", ["localhost:8470", "ftp://localhost", "http://", "http://[::1"])
+def test_an_address_that_is_none_is_refused_at_once(address: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(repr(address))):
+        Client(address)
+
+
+def test_a_key_from_a_file_may_end_with_a_line_break_and_is_never_shown() -> None:
+    with Client("http://localhost", "ds_secret\n") as client:
+        assert client._http.headers["authorization"] == "Bearer ds_secret"
+    for key in ("ds_secret\nx: y", "ds_s\u00e9cret", " "):
+        with pytest.raises(OptionError) as caught:
+            Client("http://localhost", key)
+        assert "ds_" not in str(caught.value)
+
+
+def test_values_of_numpy_and_dates_are_sent_and_others_are_refused() -> None:
+    model = MemoryModel()
+    with client_of(model) as client:
+        sales = client.model("sales")
+        row = {"price": np.float64(1.5), "city": "Rome", "new": np.bool_(True), "day": datetime.date(2026, 5, 1)}
+        assert sales.learn([row | {"sold": "yes"}])["count"] == 1
+        for bad in ([row | {"price": float("nan")}], [row | {"price": object()}], [1, 2], "rows"):
+            with pytest.raises(InputError):
+                sales.predict(bad)
+        with pytest.raises(InputError):
+            sales.label({"a": float("inf")})
+    assert len(model.tables) == 1
+
+
+def test_a_refusal_that_stays_is_not_repeated_and_one_that_passes_is() -> None:
+    pauses: list[float] = []
+
+    def client(*answers: Any) -> Client:
+        left = iter(answers)
+        return Client("http://localhost", transport=httpx.MockTransport(lambda _: next(left)), sleep=pauses.append)
+
+    refused = httpx.Response(409, json={"done": False, "text": "there is no restore point"})
+    not_yet = httpx.Response(409, json={"type": "urn:driftsurf:problem:not-yet", "detail": "nothing learned"})
+    with pytest.raises(ServiceRefusal):
+        client(refused).model("sales").order("rollback", to=1)
+    with pytest.raises(ServiceRefusal, match="nothing learned"):
+        client(not_yet).model("sales").explain()
+    assert pauses == []
+    under_way = httpx.Response(409, json={"type": "urn:driftsurf:problem:under-way"})
+    assert client(under_way, httpx.Response(200, json={"count": 1})).model("sales").label({"a": "yes"}) == {"count": 1}
+    assert len(pauses) == 1
+    with pytest.raises(ServiceRefusal, match=r"http://localhost answers '<html>'"):
+        client(httpx.Response(200, text="<html>")).models()
 
 
 def test_refusals_have_their_problem() -> None:

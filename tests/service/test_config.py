@@ -17,7 +17,7 @@ pytest.importorskip("msgspec")
 
 from driftsurf.service.config import read_config
 from driftsurf.service.extra import require_service
-from driftsurf.service.http.security import digest_of
+from driftsurf.service.http.security import SCOPES, digest_of
 
 GUIDE = Path(__file__).parent.parent.parent / "docs/serve.md"
 MODEL = '[models.sales]\nlabel = "sold"\n'
@@ -139,7 +139,19 @@ def test_a_key_is_made_and_only_its_digest_is_for_the_configuration(tmp_path: Pa
     lines = "\n".join(line.strip() for line in result.output.splitlines()[-4:])
     key = read(tmp_path, MODEL + lines).keys[0]
     assert (key.name, key.sha256) == ("shop", digest_of(secret))
+    assert key.scopes == ("predict", "learn")
     assert secret not in lines
+
+
+def test_a_key_is_made_with_the_scopes_that_are_asked_for(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["serve", "--make-key", 'a "shop"', "--scopes", "read,operate"])
+    key = read(tmp_path, MODEL + "\n".join(line.strip() for line in result.output.splitlines()[-4:])).keys[0]
+    assert (key.name, key.scopes) == ('a "shop"', ("read", "operate"))
+    assert all(f"    {scope} " in result.output for scope in SCOPES)
+    wrong = CliRunner().invoke(main, ["serve", "--make-key", "shop", "--scopes", "read,write"])
+    assert wrong.exit_code == 2
+    assert "'write'" in wrong.output
+    assert "ds_" not in wrong.output
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from driftsurf import __version__, load
 from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Table
 from driftsurf.errors import (
+    AnswerGoneError,
     IdempotencyError,
     InputError,
     LabelError,
@@ -29,6 +30,7 @@ from driftsurf.errors import (
 from driftsurf.runs.api import run
 from driftsurf.runs.rolled import Rotation
 from driftsurf.service.contract import Order, Request
+from driftsurf.service.http.problems import problem_of
 from driftsurf.service.journal import JournalFeed, JournalFile
 from driftsurf.service.model import ServedModel, open_model
 from driftsurf.service.settings import Keeping, ModelSettings
@@ -139,6 +141,27 @@ def test_repeated_request_is_answered_and_not_applied_again(tmp_path: Path) -> N
         assert (again.position, again.repeated, again.count) == (first.position, True, 40)
         same = model.predict(table, [f"i{k}" for k in range(40)], Request("k-2", hashlib.sha256(b"x").digest()))
         assert (same.position, same.version, same.repeated) == (given.position, given.version, True)
+
+
+def test_an_answer_that_the_log_has_dropped_is_told_from_a_failure(tmp_path: Path) -> None:
+    keeping = Keeping(least_free_bytes=0, checkpoint_rows=1, segment_bytes=2000, retain_bytes=0, restore_points=2)
+    table, asked = rows(20)[0], Request("k-1", hashlib.sha256(b"x").digest())
+    ids = [f"i{k}" for k in range(20)]
+    with closing(open_model(tmp_path / "m", SETTINGS, keeping)) as model:
+        assert model.wait_ready(60)
+        given = model.predict(table, ids, asked)
+        assert given.position is not None
+        for seed in range(50):
+            model.learn(*rows(20, seed)).result(60)
+            settled(model)
+            if model._log.first > given.position:
+                break
+        logged = model.status().logged
+        with pytest.raises(AnswerGoneError, match=r"k-1.*without ids, or with a new key") as caught:
+            model.predict(table, ids, asked)
+        assert problem_of(caught.value)[0].status == 410
+        assert model.status().logged == logged
+        assert model.predict(table, ids, Request("k-2", asked.digest)).labels is not None
 
 
 @pytest.mark.parametrize(
@@ -298,17 +321,12 @@ def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> Non
     with pytest.raises(UnavailableError):
         model.report()
     table, labels = rows(200)
-    seen: list[int] = []
-    subscription = model.subscribe()
-    subscription.on_more(lambda: seen.append(1))
     model.learn(table, labels).result(60)
     settled(model)
-    events = subscription.take()
+    events = model.journal()
     assert [event.line for event in events] == list(range(1, len(events) + 1))
     assert sum(event.record["type"] == "step" for event in events) == 10
     assert events[-1].record["type"] == "order"
-    assert seen
-    subscription.close()
     path = tmp_path / "model.state"
     path.write_bytes(model.state())
     found = load(path).predict({"price": table["price"].values, "city": table.labels("city")})
@@ -338,6 +356,43 @@ def test_model_of_a_run_goes_live(tmp_path: Path) -> None:
     with closing(open_model(tmp_path / "live", keeping=KEEPING)) as model:
         assert model.wait_ready(60)
         assert model.status().version == 120
+
+
+@pytest.mark.parametrize("learner", ["logistic", "softmax"])
+def test_a_third_class_is_refused_by_the_model_of_a_run_of_two(tmp_path: Path, learner: str) -> None:
+    table, labels = rows(200)
+    cells = zip(table["price"].values, table.labels("city"), labels, strict=True)
+    lines = [f"{price},{city},{label}" for price, city, label in cells]
+    (tmp_path / "sales.csv").write_text("price,city,sold\n" + "\n".join(lines) + "\n")
+    run(tmp_path / "sales.csv", label="sold", model="driftsurf", learner=learner, batch_size=50, out=tmp_path / "run")
+    asked = ModelSettings(start_from=str(tmp_path / "run"), batch_size=20)
+    given = ["yes", "no", "perhaps"]
+    for settings in (asked, None):  # also after it was opened again
+        with closing(open_model(tmp_path / "live", settings, KEEPING)) as model:
+            assert model.wait_ready(60)
+            logged = model.status().logged
+            with pytest.raises(LabelError, match=r"'perhaps'.*'no', 'yes'.*task='multiclass'") as caught:
+                model.learn(table.rows(0, 3), given)
+            assert (caught.value.row, caught.value.value) == (2, "perhaps")
+            with pytest.raises(LabelError, match="'perhaps'"):
+                model.label({"a": "yes", "b": "perhaps"})
+            assert model.status().logged == logged
+            model.learn(*rows(20)).result(60)
+            settled(model)
+
+
+@pytest.mark.parametrize(("task", "bad"), [("regression", "dear"), ("multiclass", 3), ("multiclass", "c")])
+def test_a_bad_label_is_named_with_its_row(tmp_path: Path, task: Any, bad: Any) -> None:
+    regression = task == "regression"
+    good = [1.0, 2.0] if regression else ["a", "b"]
+    asked = ModelSettings(task=task, model="driftsurf", batch_size=30, classes=() if regression else ("a", "b"))
+    with closing(open_model(tmp_path / "m", asked, KEEPING)) as model:
+        assert model.wait_ready(60)
+        with pytest.raises(LabelError) as caught:
+            model.label({"x": good[0], "y": bad, "z": good[1]})
+        assert (caught.value.row, caught.value.value) == (1, bad)
+        assert "kinds=" not in str(caught.value)
+        assert model.status().logged == 0
 
 
 @pytest.mark.parametrize(("task", "classes"), [("multiclass", 3), ("regression", 0)])

@@ -201,9 +201,6 @@ class MemoryModel:
     def state(self) -> bytes:
         return bytes(self.model.to_bytes())
 
-    def subscribe(self, since: int | None = None) -> Any:
-        raise NotImplementedError
-
     def close(self) -> None:
         self.phase = "closed"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from driftsurf.cli.options import GroupedCommand, collect, option_group
 from driftsurf.cli.wording import say
 from driftsurf.cli.work import started
 from driftsurf.core.option_fields import option_fields, options_given
+from driftsurf.core.options import choice
 from driftsurf.errors import Option, OptionError
 from driftsurf.service.http.limits import Limits
 from driftsurf.service.options import ServedOptions, ServeOptions, ServiceOptions
@@ -45,7 +47,7 @@ def serve(config: Path | None, **options: Any) -> None:
 
     asked = ServeOptions(**collect(ServeOptions, options))
     if asked.make_key is not None:
-        _make_key(asked.make_key)
+        _make_key(asked.make_key, asked.scopes)
         return
     require_service()
     with _folder(demo=asked.demo) as demo_folder:
@@ -111,17 +113,23 @@ def _config(path: Path | None, asked: ServeOptions, options: dict[str, Any], dem
     return config
 
 
-def _make_key(name: str) -> None:
+def _make_key(name: str, scopes: tuple[str, ...]) -> None:
     """Print a new key, and the lines of the configuration that know it."""
     from driftsurf.service.extra import require_service
 
     require_service()
-    from driftsurf.service.http.security import new_key
+    from driftsurf.service.http.security import ALLOWED, SCOPES, new_key
 
-    key, secret = new_key(name, ("predict", "learn"))
+    for scope in scopes:
+        choice("scopes", scope, SCOPES)
+    key, secret = new_key(name, scopes)  # type: ignore[arg-type]  # checked above
     key.check()
     say("The key, which is shown only now; a client sends it as Authorization: Bearer KEY")
     say(f"    {secret}")
-    say("Lines for serve.toml, with the scopes that the client needs (predict, learn, read, operate, admin):")
-    for line in ("[[keys]]", f'name = "{key.name}"', f'sha256 = "{key.sha256}"', 'scopes = ["predict", "learn"]'):
+    say("What its scopes may be; choose as few as the client needs, here or with --scopes:")
+    for scope, what in ALLOWED.items():
+        say(f"    {scope:8} {what}")
+    say("Lines for serve.toml:")
+    listed = ", ".join(f'"{scope}"' for scope in key.scopes)
+    for line in ("[[keys]]", f"name = {json.dumps(key.name)}", f'sha256 = "{key.sha256}"', f"scopes = [{listed}]"):
         say(f"    {line}")

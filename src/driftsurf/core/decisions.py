@@ -101,6 +101,8 @@ class Transition:
     """Reason of a "reset", "replaced" or "recalled"; for "kept", the class that the new model has not seen."""
     absent: int = -1
     """For "kept", the code of the class that the new model has not seen, if it was better; else -1."""
+    expert: str = ""
+    """Name of the expert of a portfolio that made it; empty for a transition of the whole model."""
 
     @property
     def phrase(self) -> str:
@@ -143,12 +145,20 @@ class Transition:
         'step 25: risk 0.61 > best 0.38 + 0.10: entered the reactive state'
         >>> Transition("entered", 25, 1, left=48_363_182_405.4, right=5_641_231_694.6, margin=3e9).describe()
         'step 25: risk 4.836e10 > best 5.641e9 + 3e9: entered the reactive state'
+        >>> Transition("switched", 28, left=0.41, right=0.52, over=4, expert="linear model").describe()
+        'step 28: new model 0.41 < old 0.52 over 4 steps: switched to the new model (linear model)'
         """
-        return visible(f"step {self.step}: {self.reason}: {self.phrase}")
+        # Several experts may do the same at one step: without their names their lines could not be told apart.
+        expert = f" ({self.expert})" if self.expert else ""
+        return visible(f"step {self.step}: {self.reason}: {self.phrase}{expert}")
 
     def named(self, labels: Sequence[Any]) -> Transition:
         """Return the transition with the name of a class that it is about, given the labels by code."""
         return self if self.absent < 0 else replace(self, why=repr(labels[self.absent]))
+
+    def by_expert(self, name: str, old: int, new: int) -> Transition:
+        """Return the transition as one of a portfolio, given its expert and the identities that models have there."""
+        return replace(self, expert=name, old=old, new=new)
 
     def _shown(self) -> list[str]:
         """Return left, right and margin as text, with as many digits as it takes for the comparison to read true.
@@ -241,17 +251,6 @@ class Decision:
         names = [model.name for model in self.models]
         return names if all(names) else []
 
-    def told(self) -> list[str]:
-        """Return each transition in one line; in a portfolio with the name of the expert that made it.
-
-        Several experts may do the same at a step, so that without their names the lines could not be told apart.
-        """
-        names = self.experts
-        return [
-            one.describe() + (f" ({names[one.new % len(names)]})" if names and one.kind not in TOLD else "")
-            for one in self.transitions
-        ]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain values for JSON, without its transitions; NaN becomes None."""
         record = {"type": "step", **_fields_of(self), "rows_seen": self.rows_seen}
@@ -271,6 +270,8 @@ class Decision:
             record = {"type": "transition", **_fields_of(transition), "text": transition.describe()}
             if transition.absent < 0:
                 del record["absent"]
+            if not transition.expert:
+                del record["expert"]
             yield record
 
 

@@ -57,7 +57,13 @@ def label_array(y: Any) -> npt.NDArray[Any]:
                 if label is None or (isinstance(label, float) and math.isnan(label)):
                     raise _missing_label(row, label)
             names = listed(sorted(kind.__name__ for kind in kinds))
-            raise LabelError(f"Unknown label type: y contains {names}; labels must be integers, booleans or text.")
+            labels = array.tolist()
+            other = next((k for k, one in enumerate(labels) if isinstance(one, str) != isinstance(labels[0], str)), 0)
+            raise LabelError(
+                f"Unknown label type: y contains {names}; labels must be integers, booleans or text.",
+                row=other,
+                value=labels[other],
+            )
     if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
         raise LabelError(f"the label {array.max()} is too large; class labels must be integers below 2**63.")
     if array.dtype.kind == "f":

@@ -169,7 +169,9 @@ class ClassTargets:
         if (array.dtype.kind == "U") != (known.dtype.kind == "U"):
             raise LabelError(
                 f"y contains {'text' if array.dtype.kind == 'U' else 'numbers'} ({array[:1].tolist()[0]!r}), but the "
-                f"classes of this model are {listed(self.labels)}. All labels must be of one kind."
+                f"classes of this model are {listed(self.labels)}. All labels must be of one kind.",
+                row=0,
+                value=array[:1].tolist()[0],
             )
         return array
 

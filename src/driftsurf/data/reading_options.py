@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, get_args
 
 from driftsurf.core.option_fields import option
-from driftsurf.core.options import choice, whole
+from driftsurf.core.options import choice, number, whole
 from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.errors import Option, OptionError
 
@@ -91,6 +91,9 @@ class ReadingOptions:
         What to do with a row that cannot be read: "fail", "skip", or a number to fail after that many skipped rows.
     max_row_bytes
         Largest number of bytes of a row of text. A longer one cannot be read: see ``on_bad_row``.
+    batch_wait
+        Seconds after which a batch of messages of a broker or database is taken that is not full yet, if the source is
+        followed.
     sample_rows
         Number of rows at the start of the first file from which the kinds of columns are inferred; of a growing file
         that is followed at most 100, so that it need not be waited for longer.
@@ -167,6 +170,12 @@ class ReadingOptions:
         parse=_parse_on_bad_row,
     )
     max_row_bytes: int = option(ROW_BYTES, "Bytes of a row of text at most.", at_least=1)
+    batch_wait: float = option(
+        1.0,
+        "Seconds after which a batch of messages is taken that is not full yet, with --follow.",
+        metavar="SECONDS",
+        at_least=0.0,
+    )
     sample_rows: int = option(1000, "Rows from which the kinds of columns are inferred.", flag=None)
     n_features: int | None = option(None, "Number of columns of a LIBSVM file.", flag=None)
     zero_based: bool = option(False, "Whether the indices of a LIBSVM file start at 0.", flag=None)
@@ -214,6 +223,7 @@ class ReadingOptions:
         if self.rows is not None:
             whole("rows", self.rows, at_least=1, otherwise=", or None")
         whole("max_row_bytes", self.max_row_bytes, at_least=1)
+        number("batch_wait", self.batch_wait, at_least=0.0)
         whole("sample_rows", self.sample_rows, at_least=1)
         whole("block_bytes", self.block_bytes, at_least=1)
         if self.n_features is not None:

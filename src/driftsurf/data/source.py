@@ -6,20 +6,23 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from driftsurf import registry
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.data.tables import Table
-from driftsurf.errors import Message, OptionError
+from driftsurf.errors import Message, Option, OptionError
 
 __all__ = [
     "STANDARD_INPUT",
+    "AsText",
     "BadRow",
     "Cells",
     "Locating",
     "Misfit",
+    "Planning",
     "Position",
     "Remarking",
     "Source",
@@ -57,13 +60,31 @@ class Misfit(Message):
         return message
 
 
+class AsText(Message):
+    """Advises to read a column as text, which ``column`` names: another message leaves it out where text is no remedy.
+
+    >>> AsText.of("sold")
+    ", or read the column as text with kinds={'sold': 'text'}"
+    """
+
+    column: str
+
+    @classmethod
+    def of(cls, column: str) -> Self:
+        """Return the advice for a column."""
+        message = cls(", or read the column as text with ", Option("kinds", {column: "text"}))
+        message.column = column
+        return message
+
+
 @dataclass(frozen=True, slots=True)
 class BadRow:
     """A row that was left out because it cannot be read."""
 
     file: str
     line: int
-    """Number of its first line, from 1; in a file without lines, number of the row, from 1."""
+    """Number of its first line, from 1; in a file without lines, number of the row, from 1; 0 for a message, whose
+    place is part of ``file``."""
     reason: str
     """Why it cannot be read; a :class:`Misfit` if a cell does not fit its column."""
     raw: str
@@ -74,7 +95,7 @@ class BadRow:
     @property
     def message_parts(self) -> tuple[str, ...]:
         """Parts of a message that names the file, the line and the reason."""
-        return f"{self.file}, line {self.line}: ", self.reason
+        return f"{self.file}, line {self.line}: " if self.line else f"{self.file}: ", self.reason
 
     def __str__(self) -> str:
         return "".join(self.message_parts)
@@ -150,6 +171,26 @@ class Locating(Protocol):
         ...
 
 
+@runtime_checkable
+class Planning(Protocol):
+    """A source whose batches depend on when its rows arrive, so that it logs which rows a batch has before it reads."""
+
+    def keep_plans(self, folder: Path, *, keep: int, resumed: bool, name: str) -> None:
+        """Log plans in a file of a checkpoint folder, of which ``keep`` checkpoints are kept.
+
+        A resumed run first repeats the plans that it finds there.
+        """
+        ...
+
+    def committed(self, position: Position) -> None:
+        """Note that a checkpoint at this position is on disk."""
+        ...
+
+    def lag(self) -> int | None:
+        """Return how many rows have not been read yet; None if that is not known."""
+        ...
+
+
 def remarks_of(source: object) -> list[Message]:
     """Return what a source has to say about how its first rows were read."""
     return list(source.remarks) if isinstance(source, Remarking) else []
@@ -191,7 +232,7 @@ def open_source(
     [3.]
     >>> open_source("carrier-pigeon://home")
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, file://, http://, https://
+    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, ...file://, ...http://, https://...
     """
     entry = _entry(os.fspath(location))
     source: Source = entry.make(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from driftsurf.data.source import STANDARD_INPUT, BadRow, Locating, Position, Source
+from driftsurf.data.source import STANDARD_INPUT, AsText, BadRow, Locating, Planning, Position, Source
 from driftsurf.data.tables import Table
 from driftsurf.errors import BadRowError, DriftsurfError, Option, SourceError, StateError
 
@@ -46,6 +46,8 @@ class SourceReader:
         self.hidden = hidden
         self.skipped: int = 0
         """Number of rows that were left out so far."""
+        self.numbers: str = ""
+        """Column that cannot be read as text: the target of a regression; "" if there is none."""
         self._bad: list[str] = []
         self._peeked: tuple[ReadTable, Iterator[ReadTable]] | None = None
 
@@ -68,10 +70,26 @@ class SourceReader:
 
     def _read(self, position: Position) -> Iterator[ReadTable]:
         start, rows = _split_position(position)
-        for table, place in self.source.tables(start, on_skip=self._record):
+        for table, place in self._tables(start):
             visible = table.without(*self.hidden) if self.hidden else table
             first_row, rows = rows, rows + len(table)
             yield ReadTable(visible, {"source": place, "rows": rows}, first_row, self.source.describe(place))
+
+    def _tables(self, start: Position) -> Iterator[tuple[Table, Position]]:
+        """Yield the tables of the source; an error about a number advises no text where there must be one."""
+        try:
+            yield from self.source.tables(start, on_skip=self._record)
+        except BadRowError as error:
+            message = error.args[0]
+            kept = [part for part in message.parts if not (isinstance(part, AsText) and part.column == self.numbers)]
+            if len(kept) == len(message.parts):
+                raise
+            raise BadRowError(*kept) from None
+
+    def committed(self, position: Position) -> None:
+        """Note that a checkpoint at this position is on disk."""
+        if isinstance(self.source, Planning):
+            self.source.committed(_split_position(position)[0])
 
     def place_of(self, position: Position, row: int) -> str:
         """Return where a row, counted from 0 after a position, stands: its line and file, or its number."""
@@ -85,7 +103,8 @@ class SourceReader:
     # -------------------------------------------------------------------- bad rows
 
     def _record(self, bad: BadRow) -> None:
-        self.skip({"file": bad.file, "line": bad.line, "reason": bad.reason}, bad.raw)
+        place = {"line": bad.line} if bad.line else {}
+        self.skip({"file": bad.file, **place, "reason": bad.reason}, bad.raw)
 
     def skip(self, record: dict[str, Any], raw: str | None = None) -> None:
         """Record that a row was left out; raise BadRowError if that is one more than allowed."""
@@ -93,11 +112,11 @@ class SourceReader:
         self._bad.append(json.dumps(record | ({"raw": raw} if self.raw else {}), ensure_ascii=False) + "\n")
         allowed = self.source.reading.on_bad_row
         if allowed not in ("fail", "skip") and self.skipped > int(allowed):
-            place = f"line {record['line']}" if "line" in record else f"row {record['row']}"
+            place = next((f", {name} {record[name]}" for name in ("line", "row") if name in record), "")
             raise BadRowError(
                 f"{self.skipped} rows could not be used, more than ",
                 Option("on_bad_row", allowed),
-                f"; the last one: {record['file']}, {place}: ",
+                f"; the last one: {record['file']}{place}: ",
                 record["reason"],
             )
 

@@ -198,12 +198,12 @@ def _model(number: int, trained_from: int) -> str:
 def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
     """Yield the risks that a transition compared, and by how much they differed."""
     left, right = transition.left, transition.right
+    if transition.expert:
+        yield _entry("expert", transition.expert)
     if transition.kind in TOLD:
         yield _entry("why", transition.why)
         return
     old, new = _pair(decision, transition)
-    if names := experts_of([decision]):
-        yield _entry("expert", names[transition.new % len(names)])
     if transition.kind == "entered":
         stable = None if transition.condition == 1 else _id(decision, "stable")
         usual = decision.significance is not None

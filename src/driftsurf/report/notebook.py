@@ -48,9 +48,12 @@ def result_html(result: RunResult) -> str:
     parts = [trace_html(result.trace)]
     listed = result.transitions
     if listed:
-        last = [(one.step, one.phrase, one.reason) for one in listed[-SHOWN:]]
+        shown = listed[-SHOWN:]
+        named = any(one.expert for one in shown)
+        last = [(one.step, one.phrase, one.reason, *[one.expert] * named) for one in shown]
+        head = "step", "what happened", "reason", *["expert"] * named
         more = "" if len(listed) <= SHOWN else f"; the last {SHOWN} of {len(listed):,}"
-        parts += [f"<p>What the model did{more}:</p>", _table(("step", "what happened", "reason"), last)]
+        parts += [f"<p>What the model did{more}:</p>", _table(head, last)]
     return f"<div>{''.join(parts)}<p>page: {folder}/report.html</p></div>"
 
 

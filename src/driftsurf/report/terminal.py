@@ -154,8 +154,8 @@ class Progress:
             self._error, self._scored = self._error + self._rows * error, self._scored + self._rows
         state = decisions[-1].state if decisions else "stable"
         for decision in decisions:
-            for transition, line in zip(decision.transitions, decision.told(), strict=True):
-                self._console.print(line, style=_STYLES.get(transition.kind, ""))
+            for transition in decision.transitions:
+                self._console.print(transition.describe(), style=_STYLES.get(transition.kind, ""))
         done = step + 1
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, error=self._error_text(error), state=state)

@@ -24,8 +24,8 @@ class TransitionLog:
         """Log one step of one model."""
         log.debug("%s: step %d, error %.4f", model, step, error)
         for decision in decisions:
-            for line in decision.told():
-                log.info("%s: %s", model, line)
+            for transition in decision.transitions:
+                log.info("%s: %s", model, transition.describe())
 
 
 class TransitionCommand:

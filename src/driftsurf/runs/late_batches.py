@@ -168,6 +168,12 @@ class LateBatches:
         lines, self._bad_rows = self._bad_rows, ""
         return lines
 
+    def committed(self, position: Position) -> None:
+        """Note that a checkpoint at this position is on disk."""
+        if isinstance(position, Mapping):
+            self.rows_reader.committed(position["rows"])
+            self.labels_reader.committed(position["labels"])
+
     def state(self) -> State:
         """Return the state of the encoder, the target, and the numbers of bad rows."""
         return self.encoder.state() | {"skipped_rows": self._taken.rows, "skipped_labels": self._taken.labels}

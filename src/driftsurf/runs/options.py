@@ -204,11 +204,17 @@ class OutputOptions:
 
     predictions: StrPath | None = option(
         None,
-        "Write every prediction to a .csv, .jsonl or .parquet file, with --checkpoint one for each checkpoint, or to "
-        "standard output (-).",
-        metavar="FILE",
+        "Write every prediction to a .csv, .jsonl or .parquet file, with --checkpoint one for each checkpoint, to a "
+        "broker or database, or to standard output (-).",
+        metavar="DESTINATION",
     )
     all_classes: bool = option(False, ALL_CLASSES)
+    journal_to: StrPath | None = option(
+        None, "Also write the journal to this broker, database or file.", metavar="DESTINATION"
+    )
+    trace_to: StrPath | None = option(
+        None, "Also write the trace, the errors of every step, to this broker, database or file.", metavar="DESTINATION"
+    )
     out: StrPath | None = option(None, "The run folder.  [default: a new one below runs/]", metavar="PATH")
     overwrite: bool = option(False, "Replace an existing run folder.")
     checkpoint: StrPath | None = option(
@@ -228,6 +234,11 @@ class OutputOptions:
     def checkpoint_path(self) -> Path | None:
         """The folder of checkpoints."""
         return None if self.checkpoint is None else Path(self.checkpoint)
+
+    @property
+    def checkpoints_kept(self) -> int:
+        """How many checkpoints are kept."""
+        return self.keep or CHECKPOINTS_KEPT
 
     @property
     def out_path(self) -> Path | None:
@@ -275,7 +286,9 @@ GROUPS: Final = (
     OptionGroup("watch", "Monitoring", WatchOptions),
 )
 """All options of a run, in the order of documentation."""
-WAITING: Final = ("follow", "follow_for")
+CHECKPOINTS_KEPT: Final = 2
+"""Checkpoints that are kept, unless an option says otherwise."""
+WAITING: Final = ("follow", "follow_for", "batch_wait")
 """Options that say how long to wait for rows. They decide nothing about what is learned, so a resumed run may have
 others than the run that it resumes."""
 STREAM_ONLY: Final = ("stream_seed",)

@@ -43,6 +43,10 @@ class BatchSource(Protocol):
         """Return the rows left out since the last call as lines of JSON; called once a batch has been taken."""
         ...
 
+    def committed(self, position: Position) -> None:
+        """Note that a checkpoint at this position is on disk."""
+        ...
+
     def state(self) -> State:
         """Return what the first rows decided, such as how columns are encoded, and what was counted since."""
         ...
@@ -88,6 +92,9 @@ class StreamBatches:
     def bad_rows(self) -> str:
         """Return "": a built-in stream has no bad rows."""
         return ""
+
+    def committed(self, position: Position) -> None:
+        """Do nothing: there is nobody to tell."""
 
     def state(self) -> State:
         """Return an empty state: a built-in stream is decided by its arguments."""
@@ -150,6 +157,10 @@ class TableBatches:
         self.skipped = self.reader.skipped
         return self.reader.bad_rows()
 
+    def committed(self, position: Position) -> None:
+        """Note that a checkpoint at this position is on disk."""
+        self.reader.committed(position)
+
     def state(self) -> State:
         """Return the encoder, the target and the number of bad rows."""
         return self.encoder.state() | {"skipped": self.skipped}
@@ -186,6 +197,9 @@ class PushedBatches:
     def bad_rows(self) -> str:
         """Return "": rows that are pushed were read by the caller, who knows the bad ones."""
         return ""
+
+    def committed(self, position: Position) -> None:
+        """Do nothing: there is nobody to tell."""
 
     def state(self) -> State:
         """Return an empty state."""

@@ -25,6 +25,7 @@ from driftsurf.data.kinds import Kind
 from driftsurf.data.label_hints import label_hints
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.row_time import check_time, find_time, time_hints
+from driftsurf.data.source import Planning
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, find_labelled, find_target, is_unread_number
@@ -49,6 +50,8 @@ from driftsurf.streams.base import Drift
 
 __all__ = ["plan_tables"]
 
+PLANS, LABEL_PLANS = "plans.jsonl", "plans-of-labels.jsonl"
+"""Files of a checkpoint folder in which sources of rows and of labels log their plans."""
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
 
@@ -82,14 +85,15 @@ def plan_tables(
     start
         The finished run with whose model the run starts; None for a model that has learned nothing.
     """
-    return _TablePlanner(source, options, start).plan(saved)
+    return _TablePlanner(source, options, start, resumed=saved is not None).plan(saved)
 
 
 class _TablePlanner:
     """Makes the parts of a run over tables."""
 
-    def __init__(self, source: str, options: RunOptions, start: FinishedRun | None) -> None:
+    def __init__(self, source: str, options: RunOptions, start: FinishedRun | None, *, resumed: bool) -> None:
         options.check_tables(source)
+        self.resumed = resumed
         self.start = start
         self.source = source
         self.options = options
@@ -109,6 +113,8 @@ class _TablePlanner:
         """Make the plan of a new run, or of one that resumes."""
         decided, columns = self._decide() if saved is None else _decided_before(saved["about"])
         target = Target.from_json(decided["target"])
+        if target.task == "regression":
+            self.rows.numbers = self.labels.numbers = target.column
         named, why_model = self._choose_model(saved)
         model = replace(self.options.model, model=named)
         options = self.options = replace(self.options, model=model)
@@ -193,7 +199,12 @@ class _TablePlanner:
         self.labels = self._reader(os.fspath(self.options.labels.labels or self.source)) if self.late else self.rows
 
     def _reader(self, path: str) -> SourceReader:
-        return SourceReader(self._open(path), raw=self.options.tables.raw)
+        source, output = self._open(path), self.options.output
+        if isinstance(source, Planning) and output.checkpoint_path is not None:
+            name = PLANS if path == self.source else LABEL_PLANS
+            kept = output.checkpoints_kept
+            source.keep_plans(output.checkpoint_path, keep=kept, resumed=self.resumed, name=name)
+        return SourceReader(source, raw=self.options.tables.raw)
 
     def _open(self, path: str) -> Source:
         """Open the source of rows or of labels, which have other columns than the rows."""

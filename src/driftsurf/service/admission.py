@@ -14,14 +14,23 @@ from driftsurf.core.input import listed
 from driftsurf.core.options import choice
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.log import Log
-from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, block_of, encode
+from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, block_of, decode, encode
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
-from driftsurf.errors import InputError, LabelError, Option, OptionError, ShapeError
+from driftsurf.errors import (
+    AnswerGoneError,
+    InputError,
+    LabelError,
+    LogError,
+    Option,
+    OptionError,
+    ShapeError,
+    ValueTypeError,
+)
 from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.columns import conform, find_columns
 from driftsurf.service.committer import Committer
-from driftsurf.service.contract import ORDERS, Order, Receipt, Request
+from driftsurf.service.contract import ORDERS, Answer, Order, Receipt, Request
 from driftsurf.service.request_keys import KnownRequest, RequestKeys
 
 __all__ = ["Admission", "Admitted"]
@@ -101,6 +110,21 @@ class Admission:
         with self.lock:  # the same request may have come twice at the same time
             known = self.keys.find(request, Kinds.ROWS)
             return self._append(record) if known is None else _repeated(known)
+
+    def answered_before(self, position: int, key: str) -> Answer:
+        """Return the answer that was logged with rows, without probabilities; AnswerGoneError if it was dropped."""
+        try:
+            ((_, payload),) = self.log.read(position, 1)[:1]
+        except LogError:
+            if position >= self.log.first:
+                raise
+            raise AnswerGoneError(
+                f"the rows were taken before under the idempotency key {key!r}, and the log no longer has the answer "
+                "(retain-bytes in [keeping]); to predict them again, send them without ids, or with a new key",
+                value=key,
+            ) from None
+        record = decode(payload, self.columns)
+        return Answer(record.version, record.labels, position=position, repeated=True)
 
     def learn(self, table: Table, labels: Any, request: Request) -> Admitted:
         """Log rows with their labels."""
@@ -192,16 +216,30 @@ class Admission:
         try:
             return targets.read(labels, count)
         except LabelError as error:
+            if error.row is None and error.value is not None:
+                error.row = next((row for row, one in enumerate(labels) if one == error.value), None)
             if error.reason != "too_many_classes":
                 raise
             known = listed(targets.labels) if targets.labels else "two others"
+            other = "serve a model" if self.blueprint.start is None else "serve from a new folder a run that was made"
             raise LabelError(
                 f"the label {error.value!r} would be a third class, after {known}, and this model tells two classes "
-                "apart. Correct the label, or serve a model with ",
+                f"apart. Correct the label, or {other} with ",
                 Option("task", "multiclass"),
-                " from a new folder",
+                " from a new folder" if self.blueprint.start is None else "",
+                row=error.row,
                 value=error.value,
                 reason=error.reason,
+            ) from None
+        except ValueTypeError:
+            row, value = next((row, one) for row, one in enumerate(labels) if isinstance(one, str))
+            raise LabelError(
+                f"the label {value!r} is no number, and this model predicts numbers; pass a number, or serve a model "
+                "of classes with ",
+                Option("task", "multiclass"),
+                " from a new folder",
+                row=row,
+                value=value,
             ) from None
 
     def _with_targets(self, record: Record, targets: Any) -> Admitted:

@@ -151,8 +151,9 @@ class Blueprint:
         known = self.settings.classes or None
         if self.start is not None and not can.regression:
             # The task of a run is "binary" where its first batch had two classes; others may have come later.
-            limit = None if "multiclass" in can.tasks else 2
-            return ClassTargets(tuple(self.start.classes), limit=limit)
+            classes = tuple(self.start.classes)
+            two = "multiclass" not in can.tasks or (task == "binary" and len(classes) <= 2)
+            return ClassTargets(classes, limit=2 if two else None)
         targets = targets_of(can, known)
         return replace(targets, limit=2) if isinstance(targets, ClassTargets) and task == "binary" else targets
 

@@ -14,6 +14,7 @@ Errors, all raised before anything is logged:
 ``InputError``, subclasses  a value, an id or a label cannot be used; ``row``, ``column``, ``value`` say which
 ``OptionError``             an order names no model, challenger or restore point that exists
 ``IdempotencyError``        the key was used before with another body
+``AnswerGoneError``         the request was carried out before, and the log no longer has its answer
 ``OverloadedError``         too many rows wait to be learned; ``retry_after`` says for how long to wait
 ``StorageFullError``        the disk is nearly full; predictions go on
 ``UnavailableError``        the model is read-only because its learner or its log failed, or it is closed
@@ -22,7 +23,7 @@ Errors, all raised before anything is logged:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +57,6 @@ __all__ = [
     "Served",
     "ServedColumn",
     "ServedSnapshot",
-    "Subscription",
 ]
 
 Durability: TypeAlias = Literal["process", "disk"]
@@ -383,28 +383,8 @@ class Served(Protocol):
         """Return the leading model as bytes that ``driftsurf.load`` reads; CapabilityError if it cannot be saved."""
         ...
 
-    def subscribe(self, since: int | None = None) -> Subscription:
-        """Return the lines of the journal after line ``since`` (None: only new ones), as they are written."""
-        ...
-
     def close(self) -> None:
         """Take nothing more, apply what is logged, save a checkpoint and end; a second call does nothing."""
-        ...
-
-
-class Subscription(Protocol):
-    """Lines of the journal for one reader. A reader that is far behind gets the lines from the file."""
-
-    def take(self, most: int = 100) -> list[Event]:
-        """Return the lines since the last call, oldest first, without waiting."""
-        ...
-
-    def on_more(self, wake: Callable[[], object]) -> None:
-        """Call ``wake``, from another thread, whenever there may be more lines (``loop.call_soon_threadsafe``)."""
-        ...
-
-    def close(self) -> None:
-        """End the subscription."""
         ...
 
 

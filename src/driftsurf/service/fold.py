@@ -103,6 +103,9 @@ class Fold:
         """Yield nothing."""
         return iter(())
 
+    def committed(self, position: Position) -> None:
+        """Do nothing: the log of the service is its own."""
+
     def bad_rows(self) -> str:
         """Return "": bad rows are refused before they are logged."""
         return ""

@@ -12,7 +12,7 @@ from driftsurf.core.json_text import parse_json
 from driftsurf.runs.rolled import RolledFile, Rotation
 from driftsurf.service.contract import Event
 
-__all__ = ["JournalFeed", "JournalFile", "JournalSubscription"]
+__all__ = ["JournalFeed", "JournalFile"]
 
 KEPT = 10_000
 """Lines that are kept in memory."""
@@ -33,7 +33,6 @@ class JournalFeed:
         self._last: deque[tuple[int, str]] = deque(maxlen=KEPT)
         self.lock: Any = threading.RLock()
         """Held while a line is written to the file and added, and while the files are read."""
-        self._wakers: dict[int, Callable[[], object]] = {}
         self.older: Callable[[], str] = str
         """Returns the text of the files of the journal, as far as they are kept."""
 
@@ -49,9 +48,6 @@ class JournalFeed:
             for line in text.splitlines():
                 self.lines += 1
                 self._last.append((self.lines, line))
-            wakers = list(self._wakers.values())
-        for wake in wakers:
-            wake()
 
     def since(self, line: int, most: int) -> list[Event]:
         """Return the lines after a number, the oldest first, at most ``most``."""
@@ -63,41 +59,6 @@ class JournalFeed:
                 known = list(enumerate(text, start=self.lines - len(text) + 1))
         found = [(number, one) for number, one in known if number > line]
         return [Event(number, parse_json(one)) for number, one in found[:most]]
-
-    def subscribe(self, since: int | None) -> JournalSubscription:
-        """Return a reader of the lines after a number; None for those that come from now on."""
-        return JournalSubscription(self, self.lines if since is None else since)
-
-    def wake_with(self, reader: object, wake: Callable[[], object] | None) -> None:
-        """Call ``wake`` after each new line, or no longer."""
-        with self.lock:
-            if wake is None:
-                self._wakers.pop(id(reader), None)
-            else:
-                self._wakers[id(reader)] = wake
-
-
-class JournalSubscription:
-    """Lines of the journal for one reader."""
-
-    def __init__(self, feed: JournalFeed, since: int) -> None:
-        self._feed = feed
-        self._since = since
-
-    def take(self, most: int = 100) -> list[Event]:
-        """Return the lines since the last call, oldest first, without waiting."""
-        found = self._feed.since(self._since, most)
-        if found:
-            self._since = found[-1].line
-        return found
-
-    def on_more(self, wake: Callable[[], object]) -> None:
-        """Call ``wake``, from another thread, whenever there may be more lines."""
-        self._feed.wake_with(self, wake)
-
-    def close(self) -> None:
-        """End the subscription."""
-        self._feed.wake_with(self, None)
 
 
 class JournalFile(RolledFile):

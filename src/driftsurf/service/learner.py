@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
-from driftsurf.errors import IdempotencyError, UnavailableError
+from driftsurf.errors import AnswerGoneError, UnavailableError
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.service.admission import Admitted
 from driftsurf.service.contract import Phase
@@ -128,11 +128,11 @@ class Learner:
         return future
 
     def _in_journal(self, position: int) -> tuple[OrderRecord, int]:
-        """Return the outcome of an order from the journal, with its line; IdempotencyError if it is not kept."""
+        """Return the outcome of an order from the journal, with its line; AnswerGoneError if it is not kept."""
         for event in reversed(self.follower.feed.since(0, 2**62)):
             if event.record["type"] == "order" and event.record["number"] == position:
                 return OrderRecord.from_dict(event.record), event.line
-        raise IdempotencyError(
+        raise AnswerGoneError(
             "the order was carried out under this idempotency key before, and the journal no longer has its outcome; "
             "use a new key for a new order"
         )

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from driftsurf.core import files
 from driftsurf.data.log.log import Log
-from driftsurf.data.log.records import Kinds, block_of, decode
+from driftsurf.data.log.records import Kinds, block_of
 from driftsurf.data.tables import Table
 from driftsurf.errors import CapabilityError, Option, OptionError, OverloadedError, StorageFullError, UnavailableError
 from driftsurf.estimators.saved import session_bytes
@@ -41,7 +41,7 @@ from driftsurf.service.contract import (
     ServedColumn,
 )
 from driftsurf.service.following import Follower
-from driftsurf.service.journal import JournalFeed, JournalSubscription
+from driftsurf.service.journal import JournalFeed
 from driftsurf.service.learner import Learner
 from driftsurf.service.request_keys import check_request
 from driftsurf.service.settings import CHECKPOINTS, SETTINGS_FILE, Keeping, ModelSettings
@@ -141,19 +141,13 @@ class ServedModel:
         table = admission.checked(table)
         known = admission.keys.find(asked, Kinds.ROWS) if asked.key else None
         if known is not None:
-            return self._answered_before(known.position)
+            return admission.answered_before(known.position, asked.key)
         answer = self.snapshot.answer(table)
         block = block_of(table, admission.columns)
         admitted = admission.rows_with_ids(block, ids, answer.version, answer.labels, asked)
         if admitted.repeated:
-            return self._answered_before(admitted.position)
+            return admission.answered_before(admitted.position, asked.key)
         return replace(answer, position=admitted.position)
-
-    def _answered_before(self, position: int) -> Answer:
-        """Return the answer that was given to a request before; its probabilities are not kept."""
-        ((_, payload),) = self._log.read(position, 1)[:1]
-        record = decode(payload, self._admission.columns)
-        return Answer(record.version, record.labels, position=position, repeated=True)
 
     def learn(
         self, table: Table, labels: npt.NDArray[Any] | Sequence[Any], request: Request | None = None
@@ -290,10 +284,6 @@ class ServedModel:
     def journal(self, since: int = 0, most: int = 1000) -> list[Event]:
         """Return lines of the journal after line ``since``, as far as they are kept."""
         return self._feed.since(since, most)
-
-    def subscribe(self, since: int | None = None) -> JournalSubscription:
-        """Return the lines of the journal after line ``since`` (None: only new ones), as they are written."""
-        return self._feed.subscribe(since)
 
     def _journal_text(self) -> str:
         run = self._follower.run

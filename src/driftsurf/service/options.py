@@ -27,6 +27,11 @@ class ServeOptions:
     model: str | None = option(None, "Name of the model to serve; its folder is FOLDER/NAME.", metavar="NAME")
     demo: bool = option(False, "Serve a model to which a built-in stream with drifts sends itself.")
     make_key: str | None = option(None, "Make a key with this name, print it, and stop.", metavar="NAME")
+    scopes: tuple[str, ...] = option(
+        ("predict", "learn"),
+        "Scopes of this key, separated by commas: predict, learn, read, operate, admin.",
+        commas=True,
+    )
     trust_config: bool = option(False, "Let the TOML file name classes of other packages to import.")
 
 

@@ -15,12 +15,15 @@ from driftsurf.service.alerts import AlertThread
 from driftsurf.service.alerts.readings import ModelReadings
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.contract import Served
+from driftsurf.service.extra import require_telemetry
 from driftsurf.service.http.app import App
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.server import HttpServer, check_address
 from driftsurf.service.model import open_model
 from driftsurf.service.page.pages import PAGES
+from driftsurf.service.progress import Progress
 from driftsurf.service.settings import SETTINGS_FILE, ModelSettings
+from driftsurf.service.telemetry import Telemetry
 
 __all__ = ["Service"]
 
@@ -41,7 +44,7 @@ class Service:
     reread
         Returns the configuration as it is now, for SIGHUP: keys, limits and alerts are taken from it.
     note
-        Called with what is being done while the service starts.
+        Called with what is being done while the service starts, from any thread.
     """
 
     def __init__(
@@ -52,6 +55,8 @@ class Service:
     ) -> None:
         config.check()
         check_address(config.service.host, has_keys=bool(config.keys))
+        if config.telemetry.endpoint is not None:
+            require_telemetry()
         self.config: ServiceConfig = config
         self.reread = reread
         self.note = note
@@ -63,13 +68,14 @@ class Service:
         with self._open:
             folder = Path(config.service.folder)
             files.make_folder(folder)
-            for name, one in config.models.items():
-                self.note(f"opening {name}")
-                settings = settings_of(one, folder / name)
-                served = open_model(folder / name, settings, config.keeping, challengers=one.challengers)
-                self._open.callback(served.close)
-                self.models[name] = served
-            self._warm()
+            with Progress(self.note) as progress:
+                for name, one in config.models.items():
+                    progress.begin(f"opening {name}")
+                    settings = settings_of(one, folder / name)
+                    served = open_model(folder / name, settings, config.keeping, challengers=one.challengers)
+                    self._open.callback(served.close)
+                    self.models[name] = served
+                self._warm(progress)
             self.app: App = App(
                 [(served, formats_of(served, config.models[name])) for name, served in self.models.items()],
                 config.keys,
@@ -80,6 +86,10 @@ class Service:
                 config.alerts, folder / ALERTS, ModelReadings(self.models, self._counts)
             )
             self.app.alerts = lambda: self.alerts.status
+            if config.telemetry.endpoint is not None:
+                telemetry = Telemetry(config.telemetry, lambda: self.app.families(self.app.entries.values()))
+                self._open.callback(telemetry.close)
+                self.app.record = telemetry.record
             self._open.enter_context(self.alerts)
             self._open.callback(self.app.readers.shutdown)
             self.server: HttpServer = HttpServer(self.app, config.service.host, config.service.port, self._reload)
@@ -109,13 +119,13 @@ class Service:
         counts = self.app.entries[name].counts
         return sum(counts.get(kind, 0) for kind in TAKEN), sum(counts.get(kind, 0) for kind in REFUSED)
 
-    def _warm(self) -> None:
+    def _warm(self, progress: Progress) -> None:
         """Compile or load what learning and predicting need, before anybody can connect."""
+        progress.begin("loading compiled code")
         if any(not served.snapshot.version for served in self.models.values()):
             from driftsurf.report.doctor import warm
 
-            self.note("loading compiled code")
-            warm(lambda what: None)
+            warm(progress.part)
         for served in self.models.values():
             warm_up(served)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.core.abilities import CategoryTold
 from driftsurf.core.contracts import FloatArray
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.log.records import ColumnKind
@@ -50,11 +51,19 @@ class Version:
 
     @cached_property
     def slow(self) -> bool:
-        """Whether predicting may take long or wait for learning."""
+        """Whether predicting may take long or wait for learning.
+
+        Only models that are plain arrays, which compiled code of this package scores, are surely fast: not trees, not
+        a portfolio, which has trees of its own, and no class of another package.
+        """
         if self.session is None:
             return False
-        can = self.session.strategy.learner.capabilities
-        return self.now is None or self.now.scorer is None or can.state_kind != "arrays"
+        strategy = self.session.strategy
+        learner = strategy.learner
+        foreign = any(not type(one).__module__.startswith("driftsurf.") for one in (strategy, learner))
+        waits = self.now is None or self.now.scorer is None
+        trees = learner.capabilities.state_kind != "arrays" or isinstance(strategy, CategoryTold)
+        return waits or trees or foreign
 
     @cached_property
     def _has_probabilities(self) -> bool:

@@ -13,10 +13,13 @@ from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.fields import Array, Entry, Fields, Rule, Whole, misfit
 from driftsurf.core.state import nest, pick
+from driftsurf.core.values import replace
 from driftsurf.strategies._base import NOTHING, PooledStrategy, Scorer, declared, make_decision
-from driftsurf.strategies._joint import JointScorer, joint_scorer
+from driftsurf.strategies._joint import JointScorer
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._votes import undecided, weighted_vote
+from driftsurf.strategies.compiled.slots import BankPool
+from driftsurf.strategies.compiled.suitable import is_supported
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class VotingStrategy(PooledStrategy[Ensemble]):
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was."""
+        self._choose_pool(batch)
         # The scores are known to be of this batch and these experts only by those that come back.
         if self._cast is not None and self._cast[0] is not tested:
             self._cast = None
@@ -86,6 +90,49 @@ class VotingStrategy(PooledStrategy[Ensemble]):
             return super().step(batch, tested)
         finally:
             self._cast = None
+
+    def _most_models(self) -> int | None:
+        """Return the largest number of experts, if models in a bank can do all that is asked of them; None if not."""
+        return None
+
+    @functools.cached_property
+    def _suits(self) -> bool:
+        """Whether options and learner allow models in a bank."""
+        return self._most_models() is not None and is_supported(self._template())
+
+    def _choose_pool(self, batch: Batch) -> None:
+        """Keep linear models in a bank, where one call trains all of them, as long as it takes the next batch.
+
+        The results are the same to the bit.
+        """
+        pool, live = self._pool, self._live
+        if isinstance(pool, BankPool):
+            if not pool.takes(batch):
+                self._move(*pool.generic(live.experts))
+        elif self._suits:
+            most = self._most_models()
+            assert most is not None
+            made = BankPool.of(pool, live.experts, most + 1, learning=bool(self._learning(live)))
+            if made is not None and made[0].takes(batch):
+                self._move(*made)
+
+    def _move(self, pool: Pool, experts: tuple[Member, ...]) -> None:
+        """Go on with the same rows and models in another pool."""
+        self._pool = pool
+        self._publish(replace(self._live, experts=experts))
+
+    def _publish(self, live: Ensemble) -> None:
+        super()._publish(live)
+        if isinstance(self._pool, BankPool):
+            self._pool.publish(live.experts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled or copied: always models of the generic path, which share no arrays with others."""
+        entries, pool = vars(self).copy(), vars(self).get("_pool")
+        if isinstance(pool, BankPool):
+            entries["_pool"], experts = pool.generic(self._live.experts)
+            entries["_live"] = replace(self._live, experts=experts)
+        return entries
 
     def _ballots_on(self, X: Rows) -> Sequence[FloatArray]:
         """Return the scores of each expert for the rows of this step, which ``test_scores`` may know already."""
@@ -101,7 +148,7 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         return Ensemble()
 
     def _scoring(self, live: Ensemble) -> Scorer:
-        self._ballots = joint_scorer([expert.learner for expert in live.experts])
+        self._ballots = self._pool.joint_scorer(live.experts)
         if not any(live.weights):
             return functools.partial(no_vote, self._pool.untrained().scorer())
         self._combine = self._combining(live)

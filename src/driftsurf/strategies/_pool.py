@@ -37,6 +37,7 @@ from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.kernels.losses import largest, weighted_sum
 from driftsurf.kernels.random import derive
+from driftsurf.strategies._joint import JointScorer, joint_scorer
 from driftsurf.strategies._rule import reference_risk
 from driftsurf.strategies._votes import errors
 
@@ -233,6 +234,10 @@ class Pool:
         """Return the scores of a model for stored rows."""
         known = self._known_scores(member, segment)
         return member.learner.scores(self.samples.view(segment).X) if known is None else known
+
+    def joint_scorer(self, members: Sequence[Member]) -> JointScorer:
+        """Return a function that scores rows with each model as it is now, in order."""
+        return joint_scorer([member.learner for member in members])
 
     def _known_scores(self, member: Member, *segments: Segment) -> FloatArray | None:
         tested = self._tested

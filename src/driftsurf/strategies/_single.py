@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Live
 from driftsurf.strategies.compiled.cell import CompiledModels
 from driftsurf.strategies.compiled.direct import DirectModels
-from driftsurf.strategies.compiled.layout import UNLIMITED, Rule
+from driftsurf.strategies.compiled.layout import Rule, never_reacting
 from driftsurf.strategies.compiled.renewal import learn_afresh, newest, next_step, renew_after_step
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
 
@@ -129,21 +128,7 @@ class SingleModel(CompiledStrategy[Single]):
     def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
         if any(getattr(type(self), name) is not getattr(SingleModel, name) for name in GENERIC_PARTS):
             return None
-        max_rows = self._stored_pool.max_rows
-        rule = Rule(
-            threshold=math.inf,
-            stable_threshold=math.inf,
-            reactive_length=1,
-            greedy=False,
-            divided=False,
-            max_rows=UNLIMITED if max_rows is None else max_rows,
-            prequential=False,
-            relative=False,
-            lead=0.0,
-            significance=0.0,
-            class_share=0.0,
-        )
-        return rule, {}
+        return never_reacting(self._stored_pool.max_rows), {}
 
     def _compiled_step(self, compiled: CompiledModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
         step, mark = next_step(compiled), compiled.mark()

@@ -398,7 +398,7 @@ class Portfolio(Parameterised):
             )
             for one in decision.transitions:
                 old, new = self._identity(place, one.old), self._identity(place, one.new)
-                transitions.append(_renumbered(one, old, new))
+                transitions.append(one.by_expert(self._names[place], old, new))
         before, best = self._heaviest(live), self._heaviest(after)
         return Decision(
             step=live.step,
@@ -411,11 +411,6 @@ class Portfolio(Parameterised):
             models=tuple(records),
             transitions=tuple(transitions),
         )
-
-
-def _renumbered(change: Transition, old: int, new: int) -> Transition:
-    known = {name: getattr(change, name) for name in Transition.__slots__}
-    return Transition(**(known | {"old": old, "new": new}))
 
 
 def _risk(scores: FloatArray, batch: Batch, n_classes: int) -> float:

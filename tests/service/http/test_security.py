@@ -69,7 +69,7 @@ def test_scopes_and_models_of_a_key() -> None:
     assert ask(app, "POST", "/v1/models/sales/learn", json={"rows": [ROW]}, headers=headers).status_code == 403
     assert ask(app, "POST", "/v1/models/sales/orders", json={"kind": "pin"}, headers=headers).status_code == 403
     assert ask(app, "GET", "/v1/models/sales", headers=headers).status_code == 403
-    assert ask(app, "GET", "/v1/models", headers=headers).json() == {"models": [], "operable": []}
+    assert ask(app, "GET", "/v1/models", headers=headers).json() == {"models": [], "scopes": {"sales": ["predict"]}}
     assert ask(app, "GET", "/v1/alerts", headers=headers).status_code == 403
     hidden = ask(app, "POST", "/v1/models/other/predict", json={"rows": [ROW]}, headers=headers)
     missing = ask(app, "POST", "/v1/models/third/predict", json={"rows": [ROW]}, headers=headers)

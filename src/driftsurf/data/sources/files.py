@@ -20,17 +20,16 @@ from driftsurf.data.formats._header import is_automatic
 from driftsurf.data.formats._reader import Mark, Reader, Shape
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import OnSchemaChange, ReadingOptions
-from driftsurf.data.source import STANDARD_INPUT, BadRow, Cells, Misfit, Position
+from driftsurf.data.source import STANDARD_INPUT, BadRow, Cells, Position
 from driftsurf.data.sources._batching import BatchCutter, BatchRule, Place
+from driftsurf.data.sources._columns import OnSkip, first_shape, skip_row
 from driftsurf.data.sources._position import FilePosition, read_position
 from driftsurf.data.sources._web import is_web_address, local_copy
-from driftsurf.data.tables import Table, which_columns
-from driftsurf.errors import BadRowError, Message, Option, OptionError, RunWarning, SchemaError, SourceError
+from driftsurf.data.tables import Table
+from driftsurf.errors import Message, Option, OptionError, RunWarning, SchemaError, SourceError
 from driftsurf.registry import register
 
 __all__ = ["FilePosition", "FileSource"]
-
-OnSkip = Callable[[BadRow], None]
 
 
 @dataclass(slots=True)
@@ -200,8 +199,11 @@ class FileSource:
             raise OptionError(f"{entry.name} cannot be followed or read from standard input; use csv or jsonl")
         if not entry.details.get("streamed", False) and os.path.exists(path) and not os.path.isfile(path):
             raise SourceError(f"{path} is a pipe or a device, from which {entry.name} cannot be read")
-        reader: Reader = entry.make(ByteFile(path, reading.block_bytes, self.follow), reading)
+        reader: Reader = entry.make(self._bytes_of(path, reading.block_bytes), reading)
         return reader
+
+    def _bytes_of(self, path: str, block_bytes: int) -> ByteFile:
+        return ByteFile(path, block_bytes, self.follow)
 
     def _copy_remarks(self) -> list[Message]:
         remark = self._local_copy[1] if is_web_address(self.name) else None
@@ -268,7 +270,7 @@ class FileSource:
                 self.remarks = [*self._copy_remarks(), *reader.remarks]
                 if found.empty and index + 1 < len(files):
                     continue  # a file without rows tells no kinds; the next one may
-                progress.fix_shape(self._first_shape(found))
+                progress.fix_shape(first_shape(self.name, found, self.reading, self.time))
             assert progress.shape is not None
             self._check_change(files[index], progress.shape, found, reader)
             for chunk in reader.chunks(progress.shape, mark if index == first else None, ignore_added=ignore_added):
@@ -293,7 +295,7 @@ class FileSource:
         """Report the bad rows before a place, then yield the table with its position."""
         for bad in bad_rows:
             progress.skipped += 1
-            self._skip(bad, progress.skipped, on_skip)
+            skip_row(bad, progress.skipped, self.reading, on_skip)
         if table is None:
             return
         progress.rows += len(table)
@@ -311,64 +313,7 @@ class FileSource:
         )
         yield table, position
 
-    def _skip(self, bad: BadRow, count: int, on_skip: OnSkip | None) -> None:
-        allowed = self.reading.on_bad_row
-        if allowed == "fail":
-            as_text: list[object] = []
-            if isinstance(bad.reason, Misfit):
-                as_text = [", or read the column as text with ", Option("kinds", {bad.reason.column: "text"})]
-            raise BadRowError(
-                *bad.message_parts,
-                ". Correct the row, or skip such rows with ",
-                Option("on_bad_row", "skip"),
-                *as_text,
-                f": {bad.raw[:200]!r}",
-            )
-        if on_skip is not None:
-            on_skip(bad)
-        if allowed != "skip" and count > int(allowed):
-            raise BadRowError(
-                f"{count} rows could not be read, more than ",
-                Option("on_bad_row", allowed),
-                "; the last one: ",
-                *bad.message_parts,
-            )
-
     # -------------------------------------------------------------------- columns
-
-    def _first_shape(self, found: Shape) -> Shape:
-        """Return the columns of the source, from those of its first file and the options."""
-        reading = self.reading
-        if not found.kinds and not found.n_features:
-            raise SourceError(f"{self.name} is empty: it has no row from which to infer the columns")
-        self._check_names(found)
-        kinds: dict[str, Kind | None] = {}
-        for name, kind in found.kinds.items():
-            if name in reading.drop:
-                continue
-            if kind is None:
-                raise SchemaError(
-                    f"the column {name!r} holds lists, objects or bytes, which a table cannot hold. Drop it with ",
-                    Option("drop", name),
-                )
-            kinds[name] = reading.kinds.get(name, kind)
-        if not kinds and not found.n_features:
-            raise SchemaError(Option("drop"), f" leaves no column of {self.name!r}; drop fewer columns")
-        return Shape(kinds, found.n_features, frozenset(reading.drop))
-
-    def _check_names(self, found: Shape) -> None:
-        """Raise SchemaError if an option names a column that does not exist."""
-        named = {} if self.reading.lenient else {"drop": self.reading.drop, "kinds": list(self.reading.kinds)}
-        if self.time is not None:
-            named["time"] = [self.time]
-        for option, names in named.items():
-            unknown = [name for name in names if name not in found.kinds]
-            if unknown:
-                hint = ". Name one column at a time" if any("," in name for name in unknown) else ""
-                raise SchemaError(
-                    Option(option),
-                    f" names {listed(unknown)}; {which_columns(unknown, found.kinds)}{hint}",
-                )
 
     def _check_change(self, file: str, shape: Shape, found: Shape, reader: Reader) -> None:
         """Raise SchemaError if the columns of a file differ from those of the source, and that is not allowed."""

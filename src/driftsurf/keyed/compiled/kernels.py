@@ -46,7 +46,6 @@ from driftsurf.strategies.compiled.layout import (
     CONDITION,
     ENTERED,
     LEARNED,
-    ORIGINS,
     RULE,
     TRAINING,
     TRANSITION,
@@ -88,8 +87,8 @@ def _undo(blocks: Any, k: Any, cell: Any, scratch: Any) -> None:
     _copy_into(stepped_of(blocks, k), scratch.saved)
     whole, base, K = scratch.step.whole, cell.counts[0]["base"], blocks.places.outputs
     for side in range(2):
-        table, start = cell.tables[side], whole[ORIGINS + side] - base
-        for j in range(whole[GRADIENTS + side]):
+        table, start = cell.tables[side], whole[GRADIENTS + 2 * side + 1] - base
+        for j in range(whole[GRADIENTS + 2 * side]):
             place = (start + scratch.step.orders[side, j]) * K
             for output in range(K):
                 table[place + output] = scratch.step.overwritten[side, j * K + output]
@@ -134,7 +133,7 @@ def _step(
     _copy_into(scratch.y, labels_of(blocks, k))
     _copy_into(scratch.saved, stepped_of(blocks, k))
     scratch.step.whole[GRADIENTS] = 0
-    scratch.step.whole[GRADIENTS + 1] = 0
+    scratch.step.whole[GRADIENTS + 2] = 0
     kept = 0
     if blocks.places.guarded:
         kept = admit_step(blocks, k, cell, steps.batch_size, training, scratch, kernels)

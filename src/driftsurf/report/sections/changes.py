@@ -33,6 +33,7 @@ def build(run: RunView) -> Iterator[str]:
         when = times[min(int(run.steps.of_decision(decision)), len(times) - 1)]
         return [f'<span class="when">{str(when.astype(unit)).replace("T", " ")}</span>']
 
+    named = any(transition.expert for _, transition in listed)
     rows = [
         (
             f'<button type="button" class="go" data-step="{run.steps.of_decision(decision):.10g}">'
@@ -40,11 +41,12 @@ def build(run: RunView) -> Iterator[str]:
             *when(decision),
             f'<span class="kind {transition.kind}"></span>{escape(transition.phrase)}',
             escape(transition.reason),
+            *[escape(transition.expert)] * named,
             f"{transition.old} &rarr; {transition.new}",
         )
         for decision, transition in listed[:MOST_LISTED]
     ]
-    heads = ("step", *["time"] * (times is not None), "change", "reason", "models")
+    heads = ("step", *["time"] * (times is not None), "change", "reason", *["expert"] * named, "models")
     yield html.wide_table(heads, rows, numbers=(0,))
     more = len(listed) - MOST_LISTED
     if more > 0:

@@ -106,11 +106,11 @@ class ModelInfo(msgspec.Struct, kw_only=True):
 
 
 class Models(msgspec.Struct):
-    """All models that the key may read."""
+    """The models: the state of those that the key may read, and the names of all with which it may do something."""
 
     models: list[ModelInfo]
-    operable: list[str] = []
-    """Names of those that the key may give orders to."""
+    scopes: dict[str, list[str]]
+    """What the key may do with each model, by name: predict, learn, read, operate, admin."""
 
 
 def bad_rows(faults: tuple[Fault, ...]) -> list[BadRow] | None:

@@ -80,6 +80,8 @@ class App:
         """Returns the number of open connections; the server replaces it."""
         self.alerts: Callable[[], dict[str, Any]] = lambda: {"active": [], "channels": {}, "dropped": 0}
         """Returns active alerts and the state of their channels; the service replaces it."""
+        self.record: Callable[[HttpRequest, str, int, float], None] | None = None
+        """Called with each request, its endpoint, the status of its answer and the seconds that it took."""
         self.closing: bool = False
         self._openapi: bytes | None = None
 
@@ -122,7 +124,10 @@ class App:
             status = await self._refuse(scope, send, problem_response(error))
         finally:
             request.release()
-            self.metrics.count(endpoint, status, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self.metrics.count(endpoint, status, seconds)
+            if self.record is not None:
+                self.record(request, endpoint, status, seconds)
 
     async def _refuse(self, scope: Scope, send: Send, response: Response) -> int:
         await send_response(scope, send, response)
@@ -165,12 +170,12 @@ class App:
         entry = self._entry(request, name, route)
         _require_method(request, route.method)
         label = f"{parts[1]}-{rest}" if parts[1] == "v2" else rest or "model"
+        request.entry = entry
         if rest == EVENTS:
             if request.method == "HEAD":  # an event stream has no end that a HEAD request could wait for
                 raise HttpProblem("no-method", "an event stream is read with GET", headers={"allow": "GET"})
             return label, self._events(entry, request)
         assert route.endpoint is not None
-        request.entry = entry
         return label, route.endpoint(entry, request)
 
     def _entry(self, request: HttpRequest, name: str, route: ModelRoute) -> Entry:
@@ -189,8 +194,8 @@ class App:
 
     async def _models(self, request: HttpRequest) -> Response:
         shown = [entry for name, entry in self.entries.items() if request.caller.allows("read", name)]
-        operable = [name for name in self.entries if request.caller.allows("operate", name)]
-        return json_response(Models([info(entry) for entry in shown], operable))
+        scopes = {name: found for name in self.entries if (found := request.caller.scopes_for(name))}
+        return json_response(Models([info(entry) for entry in shown], scopes))  # type: ignore[arg-type]
 
     async def _alerts(self, request: HttpRequest) -> Response:
         request.caller.require("read", None)
@@ -200,13 +205,17 @@ class App:
 
     async def _metrics(self, request: HttpRequest) -> Response:
         request.caller.require("read", None)
+        shown = [entry for name, entry in self.entries.items() if request.caller.allows("read", name)]
+        return text_response(self.metrics.text(self.families(shown)), metrics_text.CONTENT_TYPE)
+
+    def families(self, entries: Iterable[Entry]) -> Iterable[metrics_text.Family]:
+        """Return the metrics of some models and of the process."""
         gauges = {
             "connections": ("Open connections.", float(self.connections())),
             "event_clients": ("Readers of event streams.", float(self.events.readers)),
             "body_bytes_in_flight": ("Bytes of bodies in memory.", float(self.flight.bytes)),
         }
-        shown = [entry for name, entry in self.entries.items() if request.caller.allows("read", name)]
-        return text_response(self.metrics.text(shown, gauges), metrics_text.CONTENT_TYPE)
+        return self.metrics.families(entries, gauges)
 
     async def _describe(self, request: HttpRequest) -> Response:
         if self._openapi is None:

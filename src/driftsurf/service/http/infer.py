@@ -119,6 +119,7 @@ async def infer(entry: Entry, request: HttpRequest) -> Response:
 
     slow = len(body) > 2**18 or entry.served.snapshot.slow
     answer = await entry.in_thread(work) if slow else work()
+    request.rows = 0 if answer.labels is None else len(answer.labels)
     outputs = _outputs(answer, {one.name for one in asked.outputs})
     return json_response(InferResponse(entry.served.name, str(answer.version), outputs, asked.id))
 

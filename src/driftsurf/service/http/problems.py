@@ -9,6 +9,7 @@ import msgspec
 
 from driftsurf.core.options import shown
 from driftsurf.errors import (
+    AnswerGoneError,
     BadRowError,
     CapabilityError,
     DriftsurfError,
@@ -67,6 +68,7 @@ KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "timeout": (408, "The request came too slowly"),
     "under-way": (409, "A request with the same key is under way"),
     "not-yet": (409, "The model cannot do this yet"),
+    "answer-gone": (410, "The answer to a repeated request is no longer kept"),
     "no-length": (411, "The length of the body is missing"),
     "too-large": (413, "The request is too large"),
     "no-format": (415, "The format of the body is not known"),
@@ -88,6 +90,7 @@ KINDS: Final[Mapping[str, tuple[int, str]]] = {
 
 _KIND_OF: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (TooManyRowsError, "too-large"),
+    (AnswerGoneError, "answer-gone"),
     (IdempotencyError, "key-reused"),
     (BadRowError, "bad-row"),
     (LabelError, "bad-label"),

@@ -41,6 +41,8 @@ class HttpRequest:
         self.caller: Caller = Caller()
         self.entry: Entry | None = None
         """The model that was asked, once the request is known to be allowed."""
+        self.rows: int = 0
+        """Rows, or labels, of the body that were taken."""
         self.taken: int = 0
         """Bytes of the body that are counted as in flight."""
 

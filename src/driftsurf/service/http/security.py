@@ -18,10 +18,18 @@ from driftsurf.runs.metrics_server import names_this_machine
 from driftsurf.service.http.limits import TokenBucket
 from driftsurf.service.http.problems import HttpProblem
 
-__all__ = ["SCOPES", "ApiKey", "Caller", "Gate", "KeyScope", "new_key"]
+__all__ = ["ALLOWED", "SCOPES", "ApiKey", "Caller", "Gate", "KeyScope", "new_key"]
 
 KeyScope: TypeAlias = Literal["predict", "learn", "read", "operate", "admin"]
 SCOPES: Final[tuple[KeyScope, ...]] = get_args(KeyScope)
+ALLOWED: Final[Mapping[KeyScope, str]] = {
+    "predict": "predicts rows",
+    "learn": "gives rows with labels, and labels of predicted rows",
+    "read": "sees the state, journal, report, live page and metrics",
+    "operate": "gives orders, such as rollback",
+    "admin": "everything, for all models",
+}
+"""What each scope allows."""
 COOKIE = "driftsurf"
 SESSION_SECONDS = 12 * 3600
 MOST_SESSIONS = 1000
@@ -48,6 +56,10 @@ class ApiKey:
     burst: int = 100
     """Requests at once, where there is a rate."""
     expires: datetime.datetime | None = None
+
+    def scopes_for(self, model: str) -> list[KeyScope]:
+        """Return what the key allows with a model."""
+        return [scope for scope in SCOPES if self.allows(scope, model)]
 
     def check(self) -> None:
         """Raise OptionError if an entry has a value that cannot be used."""
@@ -101,9 +113,13 @@ class Caller:
         """Return whether the caller may do something."""
         return self.key is None or self.key.allows(scope, model)
 
+    def scopes_for(self, model: str) -> list[KeyScope]:
+        """Return what the caller may do with a model."""
+        return [*SCOPES] if self.key is None else self.key.scopes_for(model)
+
     def sees(self, model: str) -> bool:
         """Return whether the caller may know of a model, because its key allows something with it."""
-        return self.key is None or any(self.key.allows(scope, model) for scope in SCOPES)
+        return bool(self.scopes_for(model))
 
     def require(self, scope: KeyScope, model: str | None) -> None:
         """Raise HttpProblem unless the caller may do something."""

@@ -72,18 +72,20 @@ async def predict(entry: Entry, request: HttpRequest) -> Response:
     on_bad_row = _on_bad_row(request)
     body = await request.body()
 
-    def work() -> tuple[bytes, int]:
+    def work() -> tuple[bytes, int, int]:
         snapshot = entry.served.snapshot
         rows = _read(entry, request, "predict", format, body, on_bad_row, snapshot)
         found = _answer(entry.served, snapshot, rows, request, body)
-        entry.count("predicted", len(rows))
-        entry.count("skipped", rows.n_skipped)
-        return encode_answer(entry.served.name, found, rows, wanted, all_classes=all_classes), rows.n_skipped
+        answer = encode_answer(entry.served.name, found, rows, wanted, all_classes=all_classes)
+        return answer, len(rows), rows.n_skipped
 
     if len(body) < LARGE and not entry.served.snapshot.slow:
-        data, skipped = work()
+        data, taken, skipped = work()
     else:
-        data, skipped = await asyncio.get_running_loop().run_in_executor(entry.readers, work)
+        data, taken, skipped = await entry.in_thread(work)
+    request.rows = taken
+    entry.count("predicted", taken)
+    entry.count("skipped", skipped)
     return Response(data, MEDIA[wanted], 200, {"x-rows-skipped": str(skipped)} if skipped else {})
 
 
@@ -107,26 +109,34 @@ def _answer(served: Served, snapshot: ServedSnapshot, rows: RowsRead, request: H
 
 async def learn(entry: Entry, request: HttpRequest) -> Response:
     """Learn rows with their labels; a body that is too large for one record is learned in parts."""
-    format = body_format(request.headers.get("content-type", ""))
-    if is_streamed(request, format):
-        return await _in_parts(entry, request, "learn", format)
-    body = await request.body()
-    with entry.under_way(request):
-        rows, future = await entry.call(len(body), _take, entry, request, "learn", format, body, request.to_core(body))
-        receipt = None if future is None else await _ended(future)
-    return json_response(_taken(entry, rows, receipt))
+    return await _given(entry, request, "learn")
 
 
 async def label(entry: Entry, request: HttpRequest) -> Response:
     """Take labels of rows that were predicted, by their ids."""
+    return await _given(entry, request, "label")
+
+
+async def _given(entry: Entry, request: HttpRequest, purpose: Purpose) -> Response:
+    """Take rows with labels, or labels by id, as a whole or in parts."""
     format = body_format(request.headers.get("content-type", ""))
     if is_streamed(request, format):
-        return await _in_parts(entry, request, "label", format)
+        return await _in_parts(entry, request, purpose, format)
     body = await request.body()
     with entry.under_way(request):
-        rows, future = await entry.call(len(body), _take, entry, request, "label", format, body, request.to_core(body))
-        receipt = None if future is None else await _ended(future)
+        rows, receipt = await _kept(entry, request, purpose, format, body, request.to_core(body))
     return json_response(_taken(entry, rows, receipt))
+
+
+async def _kept(
+    entry: Entry, request: HttpRequest, purpose: Purpose, format: Format, body: bytes, core: Request
+) -> tuple[RowsRead, Receipt | None]:
+    """Give the rows or labels of a body to the model, and wait until they are on the storage device."""
+    rows, future = await entry.call(len(body), _take, entry, request, purpose, format, body, core)
+    entry.count("skipped", rows.n_skipped)
+    request.rows += len(rows)
+    entry.count("learned" if purpose == "learn" else "labelled", len(rows))
+    return rows, None if future is None else await _ended(future)
 
 
 def _take(
@@ -138,23 +148,18 @@ def _take(
         rows = read_labels(body, on_bad_row, request.limits.rows)
     else:
         rows = _read(entry, request, purpose, format, body, on_bad_row)
-    entry.count("skipped", rows.n_skipped)
     if not len(rows):
         return rows, None
     assert rows.labels is not None
     if purpose == "learn":
-        future = entry.served.learn(rows.table, rows.labels, core)
-        entry.count("learned", len(rows))
-        return rows, future
+        return rows, entry.served.learn(rows.table, rows.labels, core)
     assert rows.ids is not None
     given = dict(zip(rows.ids, rows.labels, strict=True))
     if len(given) < len(rows.ids):
         seen: set[str] = set()
         twice = next(one for one in rows.ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
         raise BadRowError(f"the id {twice!r} has two labels; send each id once", value=twice)
-    future = entry.served.label(given, core)
-    entry.count("labelled", len(rows))
-    return rows, future
+    return rows, entry.served.label(given, core)
 
 
 async def _ended(future: Future[Any]) -> Any:
@@ -178,8 +183,7 @@ async def _in_parts(entry: Entry, request: HttpRequest, purpose: Purpose, format
                 core = request.to_core(part)
                 if core.key:
                     core = Request(f"{core.key}/{number}", core.digest, core.by)
-                rows, future = await entry.call(len(part), _take, entry, request, purpose, format, part, core)
-                receipt = None if future is None else await _ended(future)
+                rows, receipt = await _kept(entry, request, purpose, format, part, core)
                 total.count += len(rows)
                 total.parts += 1
                 total.skipped += rows.n_skipped

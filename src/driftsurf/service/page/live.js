@@ -80,7 +80,7 @@ const start = async () => {
     }
     return;
   }
-  operable = found.operable;
+  operable = Object.keys(found.scopes).filter((name) => found.scopes[name].includes("operate"));
   const names = found.models.map((model) => model.name);
   const nav = one("nav");
   nav.replaceChildren();

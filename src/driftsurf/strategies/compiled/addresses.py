@@ -49,6 +49,7 @@ class Kernels(NamedTuple):
     schedule: Any
     saga: Any
     saga_both: Any
+    saga_anchored: Any
     discharge: Any
     fill: Any
     frame: Any
@@ -92,6 +93,9 @@ REMOTES: dict[str, Remote] = {
     ),
     "saga_both": Remote(  # for dense rows only: training on sparse rows is not paired
         saga_both_dense, lambda f: types.UniTuple(I8, 2)(*2 * (_labelled(f), _in(I8), MODEL, I8, F8, FRAME), F8)
+    ),
+    "saga_anchored": Remote(
+        saga_dense, lambda f: I8(_labelled(f), _in(I8), MODEL, I8, F8, F8, FRAME, _in(F8)), sparse=saga_csr
     ),
     "discharge": Remote(discharge_dense, lambda f: I8(_rows(f), _in(F8), _out(F8), FRAME), sparse=discharge_csr),
     "fill": Remote(fill_uniform, lambda f: I8(_out(F8), types.uint64, I8), values=F8),
@@ -139,6 +143,7 @@ squared_length_at: Any = REMOTES["squared_length"].at
 schedule_at: Any = REMOTES["schedule"].at
 saga_at: Any = REMOTES["saga"].at
 saga_both_at: Any = REMOTES["saga_both"].at
+saga_anchored_at: Any = REMOTES["saga_anchored"].at
 discharge_at: Any = REMOTES["discharge"].at
 fill_at: Any = REMOTES["fill"].at
 frame_at: Any = REMOTES["frame"].at

@@ -1,12 +1,8 @@
 """A usual time step in one call: rows are checked, stored, weighed by the range guard and learned by compiled code.
 
-A call from Python unpacks every array that it passes, and a cell with its scratch memory has two dozen of them, beside
-some sixty numbers: that takes as long as learning a small batch. So the kernel ``take`` is given a table with their
-addresses instead, from which it makes the arrays. The table is written again whenever an array is replaced.
-
-numba has no public way to make a pointer from a number, and none to call a kernel without looking at all elements of
-all arguments. Both are tested at first use, together with calls by address (``kernels/remote.py``); where they fail,
-a warning says so, and no step is compiled.
+The kernel ``take`` is given a table with the addresses of its arrays (``places.py``), and is called without a look at
+the elements of its arguments. numba has no public way to do that: it is tested at first use, together with calls by
+address (``kernels/remote.py``); where it fails, a warning says so, and no step is compiled.
 
 numba caches compiled code for as long as this file stays the same: remove the ``__pycache__`` folders (``make clean``)
 after changing a file that this one imports.
@@ -21,11 +17,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import carray, from_dtype
+from numba import from_dtype
 
 from driftsurf.core.abilities import Taken
 from driftsurf.core.contracts import FloatArray
-from driftsurf.kernels.compile import F8, I8, _in, kernel, merged, uncounted
+from driftsurf.kernels.compile import F8, I8, _in, kernel, uncounted
 from driftsurf.kernels.guard import (
     ADMITTED,
     CAP,
@@ -37,21 +33,11 @@ from driftsurf.kernels.guard import (
     admit_dense,
     admit_type,
 )
-from driftsurf.kernels.remote import Remote, entry_of, pointer
+from driftsurf.kernels.remote import Remote, entry_of
 from driftsurf.strategies.compiled.addresses import kernels_type
 from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.layout import (
-    COUNTS,
-    FLAG,
-    LEARNED,
-    LOGISTIC,
-    MODEL,
-    RULE,
-    TRAINING,
-    TRANSITIONS,
-    Cell,
-    Scratch,
-)
+from driftsurf.strategies.compiled.layout import FLAG, LEARNED, LOGISTIC, RULE, TRAINING, TRANSITIONS, Cell, Scratch
+from driftsurf.strategies.compiled.places import SIZE, addresses_of, cell_at, scratch_at
 from driftsurf.strategies.compiled.step import learn, learn_arguments
 from driftsurf.strategies.compiled.suitable import call_is_at_hand
 
@@ -67,53 +53,8 @@ ADMIT = Remote(admit_dense, admit_type, sparse=admit_csr)
 learn_at: Any = LEARN.at
 admit_at: Any = ADMIT.at
 
-# Places in the table: addresses of arrays in the order of their fields, numbers, and addresses of kernels.
-(X_, Y, WEIGHT, TABLES, COUNTS_, MODELS, BOUNDS, W, G, FACTOR, GAIN, CENTRE, CENTRED, RAW, JUDGED) = range(15)
-(ORDERS, OVERWRITTEN, SCORES, MARGINS, LOSSES, VALUES, COLUMNS, WHOLE, REAL) = range(15, 24)
-(N_PLACES, N_OUTPUTS, N_BOUNDS, N_JUDGED, N_STEPS, N_ROWS, N_VALUES, N_WHOLE, N_REAL) = range(24, 33)
-(LEARN_, ADMIT_, SIZE) = range(33, 36)
-
-
-@merged
-def _cell(table: Any, rows: Any) -> Any:
-    """Return the cell whose arrays are at these addresses; ``rows`` have the type of its rows."""
-    d, K, places = rows.shape[1], table[N_OUTPUTS], table[N_PLACES]
-    wide, width = (2, (d + 1) * K), (2, d + 1)
-    return Cell(
-        carray(pointer(table[X_]), (places, d), rows.dtype),
-        carray(pointer(table[Y]), (places,), np.float64),
-        carray(pointer(table[WEIGHT]), (places,), np.float64),
-        carray(pointer(table[TABLES]), (2, places * K), np.float64),
-        carray(pointer(table[COUNTS_]), (1,), COUNTS),
-        carray(pointer(table[MODELS]), (2,), MODEL),
-        carray(pointer(table[BOUNDS]), (table[N_BOUNDS],), np.int64),
-        carray(pointer(table[W]), wide, np.float64),
-        carray(pointer(table[G]), wide, np.float64),
-        carray(pointer(table[FACTOR]), width, np.float64),
-        carray(pointer(table[GAIN]), width, np.float64),
-        carray(pointer(table[CENTRE]), width, np.float64),
-        carray(pointer(table[CENTRED]), width, np.int64),
-        carray(pointer(table[RAW]), wide, np.float64),
-        carray(pointer(table[JUDGED]), (table[N_JUDGED],), np.float64),
-        carray(pointer(table[X_]), (0,), np.uint8),
-    )
-
-
-@merged
-def _scratch(table: Any, rows: Any) -> Any:
-    """Return the working memory whose arrays are at these addresses."""
-    K, steps, count = table[N_OUTPUTS], table[N_STEPS], table[N_ROWS]
-    return Scratch(
-        carray(pointer(table[ORDERS]), (2, steps), np.int64),
-        carray(pointer(table[OVERWRITTEN]), (2, steps * K), np.float64),
-        carray(pointer(table[SCORES]), (count * K,), np.float64),
-        carray(pointer(table[MARGINS]), (count * K,), np.float64),
-        carray(pointer(table[LOSSES]), (count,), np.float64),
-        carray(pointer(table[VALUES]), (table[N_VALUES],), np.float64),
-        carray(pointer(table[COLUMNS]), (8, (rows.shape[1] + 1) * K), np.float64),
-        carray(pointer(table[WHOLE]), (table[N_WHOLE],), np.int64),
-        carray(pointer(table[REAL]), (table[N_REAL],), np.float64),
-    )
+# Places in the table after those of ``places.py``.
+LEARN_, ADMIT_ = SIZE, SIZE + 1
 
 
 @uncounted
@@ -152,7 +93,7 @@ def take(
     way, and nothing was changed; LEARNED; or another result of ``learn``, after which the caller restores the cell.
     Then the number of norms in ``admission.later``, and that of transitions.
     """
-    cell, scratch = _cell(table, X), _scratch(table, X)
+    cell, scratch = cell_at(table, X), scratch_at(table, X)
     counts = cell.counts[0]
     count = codes.shape[0]
     a = counts["next"] - counts["base"]
@@ -185,8 +126,8 @@ def learn_stored(
     X: Any, table: Any, count: Any, steps: Any, tested: Any, rule: Any, training: Any, kernels: Any
 ) -> Any:
     """Learn rows that are in their places, as ``learn`` does; ``X`` are the rows of the cell."""
-    how = rule, training, _scratch(table, X), kernels
-    return learn_at(table[LEARN_], X)(_cell(table, X), count, steps, tested, *how)
+    how = rule, training, scratch_at(table, X), kernels
+    return learn_at(table[LEARN_], X)(cell_at(table, X), count, steps, tested, *how)
 
 
 class DirectModels(CompiledModels):
@@ -248,13 +189,8 @@ class DirectModels(CompiledModels):
         cell, scratch = self._cell, self._scratch
         if self._named is not None and self._named[0] is cell and self._named[1] is scratch:
             return self._places
-        arrays = *cell[:-1], *scratch
-        sizes = (
-            *(len(cell.y), self._training.outputs, len(cell.bounds), len(cell.judged)),
-            *(scratch.orders.shape[1], len(scratch.losses), len(scratch.values), len(scratch.whole), len(scratch.real)),
-        )
         f = from_dtype(cell.X.dtype)
-        addresses = [array.__array_interface__["data"][0] for array in arrays]
-        table = np.array([*addresses, *sizes, LEARN.address(f), ADMIT.address(f)], np.int64)
+        addresses = LEARN.address(f), ADMIT.address(f)
+        table = np.array([*addresses_of(cell, scratch, self._training.outputs), *addresses], np.int64)
         self._named, self._places = (cell, scratch), table
         return table

@@ -5,6 +5,8 @@ model w' during a reactive state, and the stable model w'' outside of one. (A st
 starts, so there are never three.) Rows are numbered in the order of arrival; row r is at place r - ``base`` of the
 arrays of rows, and its entry in the gradient table of a model is at the same place of the table.
 
+A *bank* of an ensemble is a cell with more sides, one for each model; it has no rival (``bank.py``).
+
 A model has K *outputs*, one for each class of softmax regression and a single one otherwise. Its weights are those of a
 matrix (columns + 1, K) row by row, its gradient table has K numbers for each row, and a row has K scores.
 """
@@ -74,13 +76,13 @@ class Cell(NamedTuple):
     y: FloatArray
     weight: FloatArray
     tables: FloatArray
-    """Gradient tables (2, places * K)."""
+    """Gradient tables (sides, places * K)."""
     counts: Records
     models: Records
     bounds: IntArray
     """First rows of the batches of T, and the row after them."""
     w: FloatArray
-    """Weights (2, (columns + 1) * K)."""
+    """Weights (sides, (columns + 1) * K)."""
     G: FloatArray
     """Gradient sums."""
     factor: FloatArray
@@ -100,7 +102,8 @@ class Cell(NamedTuple):
 
 # Places in ``Cell.judged``: the fields of ``Contest`` and of ``Credit``, the centre of ``RiskUnit``, and the evidence
 # of each model as in ``Linear``, whose weight is 0 without evidence. A regression also has the risks of ``RiskUnit``,
-# and then for each model and column the range (infinite if there is none yet) and the limits.
+# and then for each model and column the range (infinite if there is none yet) and the limits. UNITS and RANGES are
+# those of two models: what follows the evidence is four places further for each model more.
 CONTEST, CREDIT, CREDIT_GAIN, UNIT_CENTRE, EVIDENCE, UNITS = 0, 9, 10, 11, 12, 20
 RANGES = UNITS + WINDOW
 
@@ -125,6 +128,23 @@ class Rule(NamedTuple):
     """Standard errors by which the mean lead of w' must exceed 0; 0 if noise is not taken into account."""
     class_share: float
     """Share of the last rows of w from which on w' has to know a class; 0 if classes are not counted."""
+
+
+def never_reacting(max_rows: int | None) -> Rule:
+    """Return the rule of a DriftSurf that never reacts: that of a single model, or of models that vote."""
+    return Rule(
+        threshold=math.inf,
+        stable_threshold=math.inf,
+        reactive_length=1,
+        greedy=False,
+        divided=False,
+        max_rows=UNLIMITED if max_rows is None else max_rows,
+        prequential=False,
+        relative=False,
+        lead=0.0,
+        significance=0.0,
+        class_share=0.0,
+    )
 
 
 class Training(NamedTuple):
@@ -157,9 +177,9 @@ class Scratch(NamedTuple):
     """Working memory, and the numbers that a step leaves behind."""
 
     orders: IntArray
-    """Row of each gradient step, from the first row of the sample set on, for both sides (2, steps)."""
+    """Row of each gradient step, from the first row of the sample set on (sides, steps)."""
     overwritten: FloatArray
-    """Entries of the tables before the steps (2, steps * K)."""
+    """Entries of the tables before the steps (sides, steps * K)."""
     scores: FloatArray
     """Scores of the new rows by the model that predicted them, K for each row."""
     margins: FloatArray
@@ -173,15 +193,16 @@ class Scratch(NamedTuple):
     """Outcome of the step: see the constants below."""
 
 
-# Places in ``Scratch.whole``: counts, then a record for each model, then the transitions.
+# Places in ``Scratch.whole``: counts, a record for each model, the transitions, and two numbers of each side.
 CONDITION, REACTIVE_STEP, RECORDS, TRANSITIONS, PREDICTED_BY, TRAINED_FROM, PREDICTS_NEXT, ABSENT = range(8)
-STEPS, ORIGINS = 8, 10
-"""Number of gradient steps of each side, and the row from which their order counts."""
-RECORD, RECORD_SIZE = 12, 6
+RECORD, RECORD_SIZE = 8, 6
 """Role, id, born, first row, gradients, and which of the first three risks were measured, as bits 1, 2 and 4."""
 TRANSITION, TRANSITION_SIZE = RECORD + MOST_RECORDS * RECORD_SIZE, 5
 """Kind, number of batches, old and new model, and the class for lack of which w was kept, or -1."""
-WHOLE_SIZE = TRANSITION + MOST_TRANSITIONS * TRANSITION_SIZE
+STEPS = TRANSITION + MOST_TRANSITIONS * TRANSITION_SIZE
+"""For each side, the number of its gradient steps and the row from which their order counts."""
+WHOLE_SIZE = STEPS + 2 * 2
+"""Size for two sides."""
 # Places in ``Scratch.real``: four risks of each model (before, after, over T, best), three numbers of each transition,
 # the unit of the thresholds, the standard error of the lead of w', and the stack of ``pairwise_sum``.
 RISKS, COMPARED = 4, 3
@@ -247,20 +268,22 @@ SCRATCH = named_type(
 )
 
 
-def make_cell(X: Rows, y: FloatArray, weight: FloatArray, rule: Rule, training: Training) -> tuple[Cell, FloatArray]:
+def make_cell(
+    X: Rows, y: FloatArray, weight: FloatArray, rule: Rule, training: Training, sides: int = 2
+) -> tuple[Cell, FloatArray]:
     """Return a cell of zeros with these rows, and the array that holds all that a step changes but rows and tables."""
     n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
     width, outputs = n_features + 1, training.outputs
-    judged = RANGES + 8 * n_features if training.regression else UNITS
+    judged = 4 * (sides - 2) + (RANGES + 4 * sides * n_features if training.regression else UNITS)
     real = np.dtype(np.float64)
     parts: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
         "counts": (COUNTS, (1,)),
-        "models": (MODEL, (2,)),
+        "models": (MODEL, (sides,)),
         "bounds": (np.dtype(np.int64), (rule.reactive_length + 1,)),
-        "centred": (np.dtype(np.int64), (2, width)),
-        **dict.fromkeys(("w", "G"), (real, (2, width * outputs))),
-        **dict.fromkeys(("factor", "gain", "centre"), (real, (2, width))),
-        "raw": (real, (2, width * outputs)),
+        "centred": (np.dtype(np.int64), (sides, width)),
+        **dict.fromkeys(("w", "G"), (real, (sides, width * outputs))),
+        **dict.fromkeys(("factor", "gain", "centre"), (real, (sides, width))),
+        "raw": (real, (sides, width * outputs)),
         "judged": (real, (judged,)),
     }
     sizes = {name: kind.itemsize * math.prod(shape) // 8 for name, (kind, shape) in parts.items()}
@@ -268,20 +291,20 @@ def make_cell(X: Rows, y: FloatArray, weight: FloatArray, rule: Rule, training: 
     for name, (kind, shape) in parts.items():
         views[name] = small[start : start + sizes[name]].view(kind).reshape(shape)
         start += sizes[name]
-    tables = np.empty((2, len(y) * outputs))
+    tables = np.empty((sides, len(y) * outputs))
     return Cell(X, y, weight, tables, ahead=np.empty(0, np.uint8), **views), small
 
 
-def make_scratch(n_features: int, rows: int, places: int, steps: int, outputs: int = 1) -> Scratch:
+def make_scratch(n_features: int, rows: int, places: int, steps: int, outputs: int = 1, sides: int = 2) -> Scratch:
     """Return working memory for batches of ``rows`` rows and ``steps`` gradient steps."""
     return Scratch(
-        orders=np.empty((2, steps), np.int64),
-        overwritten=np.empty((2, steps * outputs)),
+        orders=np.empty((sides, steps), np.int64),
+        overwritten=np.empty((sides, steps * outputs)),
         scores=np.empty(rows * outputs),
         margins=np.empty(rows * outputs),
         losses=np.empty(rows),
         values=np.empty(max(places, 4 * rows)),
         columns=np.empty((8, (n_features + 1) * outputs)),
-        whole=np.zeros(WHOLE_SIZE, np.int64),
+        whole=np.zeros(STEPS + 2 * sides, np.int64),
         real=np.zeros(REAL_SIZE),
     )

@@ -18,6 +18,7 @@ from driftsurf.strategies.compiled.addresses import (
     largest_at,
     losses_at,
     margins_at,
+    saga_anchored_at,
     saga_at,
     saga_both_at,
     schedule_at,
@@ -25,7 +26,7 @@ from driftsurf.strategies.compiled.addresses import (
     uncentre_at,
     weighted_sum_at,
 )
-from driftsurf.strategies.compiled.layout import LOGISTIC, ORIGINS, STEPS
+from driftsurf.strategies.compiled.layout import LOGISTIC, STEPS
 from driftsurf.strategies.compiled.parts import (
     finish_outputs_at,
     forget_outputs_at,
@@ -115,8 +116,8 @@ def begin_update(cell: Any, side: Any, hi: Any, steps: Any, training: Any, scrat
         model["hi"] = start
     lo, admitted, base = model["lo"], model["admitted"], counts["base"]
     waiting = hi - admitted
-    scratch.whole[STEPS + side] = steps
-    scratch.whole[ORIGINS + side] = lo
+    scratch.whole[STEPS + 2 * side] = steps
+    scratch.whole[STEPS + 2 * side + 1] = lo
     K = training.outputs
     table = cell.tables[side][(lo - base) * K : (hi - base) * K]
     model["words"] = schedule_at(kernels.schedule, cell.X)(
@@ -188,22 +189,41 @@ def run_update(cell: Any, side: Any, steps: Any, training: Any, scratch: Any, ke
 
 
 @uncounted
-def run_both(cell: Any, steps: Any, training: Any, scratch: Any, kernels: Any) -> None:
-    """Take the gradient steps of both models, in turn."""
-    one, two = cell.models[0], cell.models[1]
+def run_anchored(cell: Any, side: Any, steps: Any, anchor: Any, training: Any, scratch: Any, kernels: Any) -> None:
+    """Take the gradient steps of a model of logistic regression whose weights are the difference from an anchor."""
+    model, base = cell.models[side], cell.counts[0]["base"]
+    rows, y, _ = parts_between(cell, model["lo"] - base, model["hi"] - base)
+    offset = scratch.values[: y.shape[0]]
+    margins_at(kernels.margins, rows)(rows, anchor, offset)
+    model["drawn"] = saga_anchored_at(kernels.saga_anchored, cell.X)(
+        labelled(cell, side),
+        scratch.orders[side][:steps],
+        _arrays(cell, side),
+        model["drawn"],
+        model["step_size"],
+        training.l2,
+        frame_of(cell, side),
+        offset,
+    )
+
+
+@uncounted
+def run_both(cell: Any, side: Any, other: Any, steps: Any, training: Any, scratch: Any, kernels: Any) -> None:
+    """Take the gradient steps of two models, in turn."""
+    one, two = cell.models[side], cell.models[other]
     one["drawn"], two["drawn"] = saga_both_at(kernels.saga_both, cell.X)(
-        labelled(cell, 0),
-        scratch.orders[0][:steps],
-        _arrays(cell, 0),
+        labelled(cell, side),
+        scratch.orders[side][:steps],
+        _arrays(cell, side),
         one["drawn"],
         one["step_size"],
-        frame_of(cell, 0),
-        labelled(cell, 1),
-        scratch.orders[1][:steps],
-        _arrays(cell, 1),
+        frame_of(cell, side),
+        labelled(cell, other),
+        scratch.orders[other][:steps],
+        _arrays(cell, other),
         two["drawn"],
         two["step_size"],
-        frame_of(cell, 1),
+        frame_of(cell, other),
         training.l2,
     )
 

@@ -61,7 +61,7 @@ from driftsurf.strategies.compiled.rows import by_output, is_sparse, labelled_be
 def ranges(cell: Any, side: Any) -> Any:
     """Return the lowest and the highest value of each column that a regression has learned, and its limits."""
     d = cell.factor.shape[1] - 1
-    a = RANGES + 4 * side * d
+    a = RANGES + 4 * (cell.models.shape[0] - 2) + 4 * side * d
     return cell.judged[a : a + d], cell.judged[a + d : a + 2 * d], cell.judged[a + 2 * d : a + 4 * d].reshape(2, d)
 
 

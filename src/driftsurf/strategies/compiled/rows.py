@@ -146,8 +146,8 @@ def outputs_of(cell: Cell) -> int:
 
 
 def entries_of(cell: Cell) -> FloatArray:
-    """Return the gradient tables of a cell (2, places, outputs), as a view."""
-    return cell.tables.reshape(2, len(cell.y), outputs_of(cell))
+    """Return the gradient tables of a cell (sides, places, outputs), as a view."""
+    return cell.tables.reshape(len(cell.tables), len(cell.y), outputs_of(cell))
 
 
 def with_room(cell: Cell, new: Rows) -> Cell:
@@ -170,7 +170,8 @@ def with_room(cell: Cell, new: Rows) -> Cell:
         length = max(LEAST_PLACES, 2 * needed)
         # Sparse rows have some more room, so that the next ones fit even if they are a little longer.
         larger = _empty_like(X, length, 2 * values + values // 16)
-        y, weight, tables = np.empty(length), np.empty(length), np.empty((2, length * outputs_of(cell)))
+        tables = np.empty((len(cell.tables), length * outputs_of(cell)))
+        y, weight = np.empty(length), np.empty(length)
         target = cell._replace(X=larger, y=y, weight=weight, tables=tables)
     pairs = [(target.y, cell.y), (target.weight, cell.weight), *zip(entries_of(target), entries_of(cell), strict=True)]
     if isinstance(X, CSR):

@@ -186,7 +186,7 @@ def _train(cell: Any, hi: Any, steps: Any, rule: Any, training: Any, scratch: An
         number = 0 if i == 0 else scratch.whole[RECORDS] - 1
         scratch.whole[RECORD + number * RECORD_SIZE + 4] = spent
     if training.paired and models == 2 and own == share:
-        run_both(cell, own, training, scratch, kernels)
+        run_both(cell, 0, 1, own, training, scratch, kernels)
     else:
         for i in range(models):
             run_update(cell, old if i == 0 else 1 - old, own if i == 0 else share, training, scratch, kernels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from driftsurf.core.contracts import Learner, Segment
@@ -38,11 +39,14 @@ COPIED = "drawn", "lo", "admitted", "hi", "seen", "words", "gradients", "rescale
 _generic_steps = 0
 
 
-def step_is_at_hand(rule: Rule, training: Training, *, sparse: bool) -> bool:
-    """Return whether the compiled step is in the cache, or there was enough work for it to be compiled."""
+def step_is_at_hand(rule: Rule, training: Training, *, sparse: bool, kernel: Any = None) -> bool:
+    """Return whether the compiled step is in the cache, or there was enough work for it to be compiled.
+
+    ``kernel`` is the loop of the step, if it is another one than ``learn``.
+    """
     global _generic_steps
     _generic_steps += 1
-    if _generic_steps <= LEAST_STEPS and not is_compiled(rule, training, sparse=sparse):
+    if _generic_steps <= LEAST_STEPS and not is_compiled(rule, training, sparse=sparse, kernel=kernel):
         return False
     return calls_by_address()
 
@@ -56,10 +60,10 @@ def call_is_at_hand(kernel: Any) -> bool:
     return _generic_steps > LEAST_STEPS
 
 
-def is_compiled(rule: Rule, training: Training, *, sparse: bool = False) -> bool:
+def is_compiled(rule: Rule, training: Training, *, sparse: bool = False, kernel: Any = None) -> bool:
     """Return whether the compiled step for these options is in the cache, with all its parts."""
-    kernel: Any = learn_sparse if sparse else learn
-    return kernel.is_at_hand() and parts_are_at_hand(rule, training, sparse=sparse)
+    loop = kernel or (learn_sparse if sparse else learn)
+    return loop.is_at_hand() and parts_are_at_hand(rule, training, sparse=sparse)
 
 
 def compile_at_first_use() -> None:
@@ -106,6 +110,24 @@ def outgrows_cell(pool: Pool, size: int, rows: int) -> bool:
     return size > GROWN_BYTES and (pool.max_rows is None or pool.max_rows * size > MOST_BYTES * rows)
 
 
+def fits_bank(pool: Pool, members: Sequence[Member], sides: int, *, learning: bool) -> bool:
+    """Return whether the rows are few enough for a bank, and the models such as steps leave them behind.
+
+    Models that are not ``learning`` vote, but will not be trained again.
+    """
+    further = 8 * len(pool.samples) * sides * max(pool.n_classes, 2)
+    if len(members) >= sides or not _has_few_rows(pool, further):
+        return False
+    return all(_fits(pool, member) if learning else _is_retired(pool, member) for member in members)
+
+
+def _has_few_rows(pool: Pool, further_bytes: int = 0) -> bool:
+    samples = pool.samples
+    rows = samples.view(Segment(samples.first_row, samples.next_row)).X
+    wide = samples.sparse and samples.n_features > WIDEST
+    return not (wide or outgrows_cell(pool, used_bytes(rows) + further_bytes, len(samples)))
+
+
 def fits_cell(pool: Pool, live: Live, *, prequential: bool) -> bool:
     """Return whether the rows are few enough, and models and counts such as steps leave them behind.
 
@@ -113,9 +135,7 @@ def fits_cell(pool: Pool, live: Live, *, prequential: bool) -> bool:
     bounds, so such models are left to the generic step.
     """
     samples = pool.samples
-    rows = samples.view(Segment(samples.first_row, samples.next_row)).X
-    wide = samples.sparse and samples.n_features > WIDEST
-    if wide or outgrows_cell(pool, used_bytes(rows), len(samples)):
+    if not _has_few_rows(pool):
         return False
     if live.reactive is not None and live.stable is not None:
         return False
@@ -146,5 +166,20 @@ def _fits(pool: Pool, member: Member) -> bool:
         return False
     if (len(fitted.evidence) and not fitted.evidence[0] > 0.0) or not samples.n_features:
         return False
+    return _is_counted(member)
+
+
+def _is_retired(pool: Pool, member: Member) -> bool:
+    """Return whether a model of a classifier has no rows any more."""
+    learner: Any = member.learner
+    fitted: Linear = learner._fitted
+    empty = 0 <= fitted.lo == fitted.admitted == fitted.hi <= pool.samples.next_row and not len(learner._table)
+    return empty and not len(fitted.low) + len(fitted.evidence) and _is_counted(member)
+
+
+def _is_counted(member: Member) -> bool:
+    """Return whether the counts of a model are far from overflow."""
+    learner: Any = member.learner
+    fitted: Linear = learner._fitted
     numbers: list[int] = [member.id, member.born, *(getattr(fitted, name) for name in COPIED[:-2])]
     return max(numbers) < MOST

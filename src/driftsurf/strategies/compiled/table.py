@@ -26,9 +26,10 @@ SOFTMAX_ONLY = {"log_softmax", "penalty_of_outputs"}
 """Kernels and parts that only some losses need."""
 
 
-def _needed(rule: Rule, training: Training) -> set[str]:
+def _needed(rule: Rule, training: Training, *, anchored: bool = False) -> set[str]:
     """Return the names of the kernels and parts that a step with these options calls."""
-    skipped = OTHERS_ONLY if training.kind == LOGISTIC else LOGISTIC_ONLY
+    skipped: set[str] = set() if anchored else {"saga_anchored"}
+    skipped |= OTHERS_ONLY if training.kind == LOGISTIC else LOGISTIC_ONLY
     if not training.paired:
         skipped = skipped | {"saga_both"}
     if not training.regression:
@@ -51,9 +52,12 @@ def parts_are_at_hand(rule: Rule, training: Training, *, sparse: bool = False) -
     return all(part.is_at_hand(sparse=sparse) for name, part in PARTS.items() if name in needed)
 
 
-def kernel_addresses(row_type: Any, rule: Rule, training: Training, *, sparse: bool = False) -> Kernels:
+def kernel_addresses(
+    row_type: Any, rule: Rule, training: Training, *, sparse: bool = False, anchored: bool = False
+) -> Kernels:
     """Return the address of each kernel for rows of this type; 0 for those that are not used with these options.
 
+    ``anchored`` says whether there are models whose penalty pulls towards a point other than the origin.
     If kernels cannot be called by address, they are placeholders.
     """
     f: Any = types.float32 if row_type == np.float32 else types.float64
@@ -63,5 +67,5 @@ def kernel_addresses(row_type: Any, rule: Rule, training: Training, *, sparse: b
         return Kernels(**{name: one.address(f) for name, one in known.items()})
     if not calls_by_address():
         return Kernels(*(np.uint8(0) for _ in known))
-    needed = _needed(rule, training)
+    needed = _needed(rule, training, anchored=anchored)
     return Kernels(**{name: one.address(f) if name in needed else 0 for name, one in known.items()})

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import urlsplit
 
+from driftsurf.core.secrets import Secret, read_secret
 from driftsurf.errors import DeliveryError, Option, OptionError, reason
 from driftsurf.service.alerts.notice import Notice
-from driftsurf.service.secrets import Secret, read_secret
 
 __all__ = ["Channel", "address", "post"]
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from driftsurf.core.secrets import Secret, read_secret
 from driftsurf.service.alerts.channels._base import Channel, address, post
 from driftsurf.service.alerts.notice import Notice
-from driftsurf.service.secrets import Secret, read_secret
 
 __all__ = ["AlertmanagerChannel"]
 

@@ -10,10 +10,10 @@ from email.utils import formatdate
 from typing import ClassVar
 
 from driftsurf.core.options import choice, shown
+from driftsurf.core.secrets import Secret, read_secret
 from driftsurf.errors import DeliveryError, Option, OptionError, reason
 from driftsurf.service.alerts.channels._base import TIMEOUT, Channel
 from driftsurf.service.alerts.notice import Notice
-from driftsurf.service.secrets import Secret, read_secret
 from driftsurf.visible import visible
 
 __all__ = ["MailChannel"]

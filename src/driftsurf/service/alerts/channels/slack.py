@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import ClassVar
 
+from driftsurf.core.secrets import Secret
 from driftsurf.service.alerts.channels._base import Channel, address, post
 from driftsurf.service.alerts.notice import Notice
-from driftsurf.service.secrets import Secret
 
 __all__ = ["SlackChannel"]
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import ClassVar
 
+from driftsurf.core.secrets import Secret, read_secret
 from driftsurf.service.alerts.channels._base import Channel, address, post
 from driftsurf.service.alerts.notice import Notice
-from driftsurf.service.secrets import Secret, read_secret
 from driftsurf.visible import visible
 
 __all__ = ["WebhookChannel", "signature"]

@@ -1,0 +1,172 @@
+"""Messages as tables: a JSON object or a line of CSV for each row, or rows in the streaming format of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from driftsurf import registry
+from driftsurf.data.arrow_columns import arrow_column
+from driftsurf.data.connectors.contract import Message
+from driftsurf.data.formats._bytes import ByteFile
+from driftsurf.data.formats._reader import RAW_LIMIT, Reader, Shape, extra
+from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.source import BadRow, Cells
+from driftsurf.data.sources._columns import first_shape
+from driftsurf.data.tables import Table, empty_column
+from driftsurf.errors import DriftsurfError, OptionError
+
+__all__ = ["MessageDecoder"]
+
+LINES = "jsonl", "csv"
+"""Formats in which every message is one line."""
+FORMATS = (*LINES, "arrow")
+
+
+@dataclass(frozen=True)
+class Lines(ByteFile):
+    """Messages as the lines of a file in memory."""
+
+    data: bytes = b""
+
+    def blocks(self, start: int = 0) -> Iterator[bytes]:  # type: ignore[override]
+        """Yield the bytes from ``start`` on."""
+        yield self.data[start:]
+
+
+@dataclass(slots=True)
+class MessageDecoder:
+    """Makes tables of messages. The columns and their kinds are those of the first messages, and never change.
+
+    Parameters
+    ----------
+    name
+        Name of the stream, for error messages.
+    reading
+        How cells are read. ``format`` is "jsonl" unless it says otherwise; CSV needs ``names``.
+    """
+
+    name: str
+    reading: ReadingOptions
+    shape: Shape | None = None
+    """Columns; None before the first message."""
+    _place: dict[int, Message] = field(default_factory=dict)
+
+    @property
+    def format(self) -> str:
+        """Name of the format."""
+        return self.reading.format or "jsonl"
+
+    @property
+    def cells(self) -> Cells:
+        """How values arrive."""
+        cells: Cells = registry.get("format", self.format).details.get("cells", "typed")
+        return cells
+
+    def check(self) -> None:
+        """Raise OptionError if the messages of a stream cannot be read in this way."""
+        self.reading.check()
+        if self.format not in FORMATS:
+            raise OptionError(f"messages must be in one of the formats {', '.join(FORMATS)}; got {self.format!r}")
+        if self.format == "csv" and self.reading.names is None:
+            raise OptionError("messages that are lines of CSV have no header; name their columns with --names")
+        if self.reading.header:
+            raise OptionError("messages that are lines of CSV have no header; leave header out")
+
+    def fix(self, columns: Sequence[tuple[str, Kind]]) -> None:
+        """Take over the columns of an earlier process."""
+        self.shape = Shape(dict(columns), 0, frozenset(self.reading.drop))
+
+    @property
+    def columns(self) -> list[tuple[str, Kind]]:
+        """Names and kinds of the columns, for a saved position."""
+        return [] if self.shape is None else [(name, kind) for name, kind in self.shape.kinds.items() if kind]
+
+    def table(self, messages: Sequence[Message]) -> tuple[Table, list[BadRow]]:
+        """Return the rows of the messages that can be read, and why others cannot."""
+        usable, bad = list[Message](), list[BadRow]()
+        for message in messages:
+            fault = self._fault(message.value)
+            if fault:
+                bad.append(self._bad(message, fault))
+            else:
+                usable.append(message)
+        read = self._read_arrow if self.format == "arrow" else self._read_lines
+        table, more = read(usable)
+        return table, bad + more
+
+    def _fault(self, value: bytes) -> str:
+        """Return why a message is no row whatever its columns are; "" if it may be one."""
+        if not value.strip():
+            return "the message is empty"
+        if len(value) > self.reading.max_row_bytes and self.format in LINES:
+            return f"the message is longer than {self.reading.max_row_bytes} bytes; allow more with --max-row-bytes"
+        if self.format == "csv" and b"\n" in value.strip():
+            return "the message has several lines; send one row in each message"
+        return ""
+
+    # -------------------------------------------------------------------- lines
+
+    def _read_lines(self, messages: list[Message]) -> tuple[Table, list[BadRow]]:
+        # A line end inside of JSON is white space between its parts, since text cannot hold one.
+        lines = [one.value.strip().replace(b"\r", b" ").replace(b"\n", b" ") for one in messages]
+        reading = replace(self.reading, header=False if self.format == "csv" else None, encoding="utf-8")
+        data = b"\n".join(lines) + b"\n" * bool(lines)
+        entry = registry.get("format", self.format)
+        reader: Reader = entry.make(Lines(self.name, self.reading.block_bytes, data=data), reading)
+        found = reader.shape()
+        if self.shape is None:
+            if found.empty:
+                return Table({}), []
+            self.shape = first_shape(self.name, found, self.reading)
+        parts, bad = list[Table](), list[BadRow]()
+        for chunk in reader.chunks(self.shape, None, ignore_added=self.reading.on_schema_change != "fail"):
+            parts.append(chunk.table)
+            bad += [self._bad(messages[one.line - 1], one.reason) for one in chunk.bad]
+            if chunk.error is not None:
+                raise chunk.error
+        return Table.concatenate(parts) if parts else self._empty(), bad
+
+    # -------------------------------------------------------------------- Arrow
+
+    def _read_arrow(self, messages: list[Message]) -> tuple[Table, list[BadRow]]:
+        parts, bad = list[Table](), list[BadRow]()
+        for message in messages:
+            try:
+                parts.append(self._arrow_rows(message.value))
+            except (DriftsurfError, OSError, ValueError) as error:  # pyarrow raises kinds of the last two
+                bad.append(self._bad(message, f"the message is no stream of Arrow with these columns: {error}"))
+        return Table.concatenate(parts) if parts else self._empty(), bad
+
+    def _arrow_rows(self, value: bytes) -> Table:
+        ipc: Any = extra("pyarrow.ipc")
+        found = ipc.open_stream(value).read_all()
+        columns = {name: arrow_column(name, found[name]) for name in found.column_names}
+        if self.shape is None:
+            self.shape = first_shape(self.name, Shape({name: one.kind for name, one in columns.items()}), self.reading)
+        rows, kept = found.num_rows, dict[str, Any]()
+        for name, kind in self.columns:
+            column = columns.get(name)
+            if column is None:
+                column = empty_column(kind, rows)
+            elif kind == "text":
+                column = column.as_text()
+            if column.kind != kind:
+                raise ValueError(f"the column {name!r} must be a {kind}; it is a {column.kind}")
+            if kind == "number" and np.isinf(column.values).any():
+                raise ValueError(f"the column {name!r} holds infinity")
+            kept[name] = column
+        return Table(kept)
+
+    # -------------------------------------------------------------------- both
+
+    def _empty(self) -> Table:
+        return Table({name: empty_column(kind, 0) for name, kind in self.columns})
+
+    def _bad(self, message: Message, reason: str) -> BadRow:
+        raw = message.value[:RAW_LIMIT].decode("utf-8", "backslashreplace")
+        return BadRow(f"{self.name}, {message.place}", 0, reason, raw)

@@ -1,0 +1,73 @@
+"""Patience with systems that are restarted or slow: calls are repeated for a while before they fail."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from driftsurf.errors import SourceError
+
+__all__ = ["Patience"]
+
+Result = TypeVar("Result")
+FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
+"""Seconds between two attempts: they double from the first to the longest."""
+
+log: logging.Logger = logging.getLogger("driftsurf.connectors")
+
+
+@dataclass(slots=True)
+class Patience:
+    """Repeats what fails because a system cannot be reached, and tells of it in the log.
+
+    Parameters
+    ----------
+    name
+        Name of the system, without secrets.
+    errors
+        Exceptions of its client that mean that it cannot be reached now.
+    seconds
+        How long to go on trying before a call fails with SourceError.
+    reconnect
+        Called before every further attempt.
+    """
+
+    name: str
+    errors: tuple[type[Exception], ...]
+    seconds: float = 60.0
+    reconnect: Callable[[], Any] | None = None
+    failures: int = 0
+    """Number of attempts that failed so far."""
+
+    def call(self, act: Callable[[], Result]) -> Result:
+        """Return what ``act`` returns, once it succeeds."""
+        began, wait = time.monotonic(), FIRST_WAIT
+        while True:
+            try:
+                return act()
+            except self.errors as error:
+                self.failures += 1
+                left = self.seconds - (time.monotonic() - began)
+                if left <= 0:
+                    raise SourceError(
+                        f"{self.name} cannot be reached for {self.seconds:g} s: {self._reason(error)}. Start it, or "
+                        "check host, port and credentials"
+                    ) from error
+                log.warning("%s cannot be reached, trying again: %s", self.name, self._reason(error))
+                time.sleep(min(wait, left))
+                wait = min(2 * wait, LONGEST_WAIT)
+                self._reconnect()
+
+    def _reconnect(self) -> None:
+        if self.reconnect is not None:
+            try:
+                self.reconnect()
+            except self.errors as error:
+                log.debug("%s: %s", self.name, self._reason(error))
+
+    @staticmethod
+    def _reason(error: Exception) -> str:
+        return str(error).strip() or type(error).__name__

@@ -1,0 +1,196 @@
+"""The messages of a broker or the rows of a database as a source of tables."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+from driftsurf.core.options import whole
+from driftsurf.data.connectors.contract import Plan, Seekable
+from driftsurf.data.connectors.decoding import MessageDecoder
+from driftsurf.data.connectors.plans import PlanLog
+from driftsurf.data.formats._bytes import _Polling
+from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.source import Cells, Position
+from driftsurf.data.sources._columns import OnSkip, skip_row
+from driftsurf.data.tables import Table
+from driftsurf.errors import Option, OptionError, StateError
+
+__all__ = ["MessagePosition", "MessageSource"]
+
+
+class MessagePosition(TypedDict):
+    """Position of a :class:`MessageSource`: plain values, ready for JSON."""
+
+    at: Position
+    """Position in the broker or database."""
+    rows: int
+    skipped: int
+    columns: list[tuple[str, Kind]]
+
+
+class MessageSource:
+    """Messages as tables, in the order of their system, the same batches whenever they are read again.
+
+    A subclass is registered as a source and provides the connector. A batch has ``batch_size`` messages, or fewer if no
+    more came within ``reading.batch_wait`` seconds. Without ``follow``, the source ends where the stream ended when
+    reading began.
+
+    Parameters
+    ----------
+    location
+        The address.
+    reading
+        How messages are read; "jsonl", "csv" and "arrow" are possible formats.
+    batch_size
+        Number of messages in a batch.
+    batch_seconds, time
+        Not possible here: batches are made by numbers of messages.
+    follow
+        Called when no message has come for a while: whether to wait on.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        reading: ReadingOptions | None = None,
+        *,
+        batch_size: int | None = 1000,
+        batch_seconds: float | None = None,
+        time: str | None = None,
+        follow: Callable[[], bool] | None = None,
+    ) -> None:
+        self.location = str(location)
+        self.reading: ReadingOptions = ReadingOptions() if reading is None else reading
+        self.batch_size = batch_size
+        self.batch_seconds = batch_seconds
+        self.follow = follow
+        self.plans: PlanLog | None = None
+        self.connector: Seekable = self.connect(self.location)
+
+    @abstractmethod
+    def connect(self, location: str) -> Seekable:
+        """Return the connector of an address, which is not connected yet; OptionError if the address is wrong."""
+
+    # -------------------------------------------------------------------- the contract of a source
+
+    @property
+    def name(self) -> str:
+        """The address without its parameters."""
+        return self.connector.name
+
+    @property
+    def cells(self) -> Cells:
+        """How values arrive: as JSON, as text or typed."""
+        return self._decoder().cells
+
+    @property
+    def seekable(self) -> bool:
+        """True: the system keeps its messages."""
+        return True
+
+    def check(self) -> None:
+        """Raise OptionError if an option has a value that cannot be used."""
+        if self.batch_seconds is not None:
+            raise OptionError(
+                Option("batch_seconds"),
+                f" cuts files by time, not the messages of {self.name}; use ",
+                Option("batch_size"),
+            )
+        whole("batch_size", self.batch_size, at_least=1)
+        self._decoder().check()
+
+    def describe(self, position: Position) -> str:
+        """Return the address."""
+        return self.name
+
+    def tables(
+        self, position: Position = None, *, on_skip: OnSkip | None = None
+    ) -> Iterator[tuple[Table, MessagePosition]]:
+        """Yield batches of rows from ``position`` on, each with the position after it."""
+        self.check()
+        start = _read_position(position)
+        decoder = self._decoder()
+        if start["columns"]:
+            decoder.fix(start["columns"])
+        return self._tables(start, decoder, on_skip)
+
+    def _tables(
+        self, start: MessagePosition, decoder: MessageDecoder, on_skip: OnSkip | None
+    ) -> Iterator[tuple[Table, MessagePosition]]:
+        at, rows, skipped = start["at"], start["rows"], start["skipped"]
+        try:
+            self.connector.open(at, bounded=self.follow is None)
+            while self.reading.rows is None or rows < self.reading.rows:
+                plan = self._next_plan(at)
+                if plan is None:
+                    return
+                table, bad = decoder.table(self.connector.read(plan.ranges))
+                for one in bad:
+                    skipped += 1
+                    skip_row(one, skipped, self.reading, on_skip)
+                at = plan.end
+                if self.reading.rows is not None and rows + len(table) > self.reading.rows:
+                    table = table.rows(0, self.reading.rows - rows)
+                rows += len(table)
+                if len(table):  # a batch of bad messages alone has nothing to learn
+                    yield table, MessagePosition(at=at, rows=rows, skipped=skipped, columns=decoder.columns)
+        finally:
+            self.connector.close()
+
+    def _next_plan(self, at: Position) -> Plan | None:
+        """Return the plan of the next batch: the logged one, or a new one, which is logged; None at the end."""
+        logged = None if self.plans is None else self.plans.get(at)
+        if logged is not None:
+            return logged
+        most = whole("batch_size", self.batch_size, at_least=1)
+        while True:
+            plan = self.connector.plan(most, 0.0 if self.follow is None else self.reading.batch_wait)
+            if plan is not None:
+                break
+            if self.follow is None or not self.follow():
+                return None
+        if isinstance(self.follow, _Polling):
+            self.follow.found()
+        if self.plans is not None and not plan.certain:
+            self.plans.add(at, plan)
+        return plan
+
+    # -------------------------------------------------------------------- what a durable run needs
+
+    def keep_plans(self, folder: Path, *, keep: int, resumed: bool, name: str) -> None:
+        """Log plans in a checkpoint folder from now on; those of an earlier process are used again if it is resumed."""
+        self.plans = PlanLog(folder / name, keep)
+        if resumed:
+            self.plans.load()
+        else:
+            self.plans.clear()
+
+    def committed(self, position: Position) -> None:
+        """Note that a checkpoint at this position is on disk."""
+        at = _read_position(position)["at"]
+        if self.plans is not None:
+            self.plans.committed(at)
+        if at is not None:
+            self.connector.committed(at)
+
+    def lag(self) -> int | None:
+        """Return how many messages have not been read yet; None if that is not known."""
+        return self.connector.lag()
+
+    def _decoder(self) -> MessageDecoder:
+        return MessageDecoder(self.name, self.reading)
+
+
+def _read_position(position: Any) -> MessagePosition:
+    if position is None:
+        return MessagePosition(at=None, rows=0, skipped=0, columns=[])
+    if not isinstance(position, Mapping) or not MessagePosition.__required_keys__ <= position.keys():
+        raise StateError(f"not a position of a stream of messages: {position!r}. Pass a position that tables() gave")
+    columns = [(str(name), kind) for name, kind in position["columns"]]
+    return MessagePosition(
+        at=position["at"], rows=int(position["rows"]), skipped=int(position["skipped"]), columns=columns
+    )

@@ -1,0 +1,44 @@
+"""Lines while a service starts: they go on as long as something takes long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("uvicorn")
+
+from driftsurf.report import doctor
+from driftsurf.service import progress
+from driftsurf.service.config import ModelConfig, ServiceConfig
+from driftsurf.service.options import ServedOptions, ServiceOptions
+from driftsurf.service.serve import Service
+
+
+def test_lines_go_on_while_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, enough = list[str](), threading.Event()
+
+    def note(text: str) -> None:
+        lines.append(text)
+        if sum(line.startswith("loading compiled code (") for line in lines) >= 3:
+            enough.set()
+
+    def warm(name: Callable[[str], None]) -> int:
+        name("two classes")
+        assert enough.wait(60)
+        return 0
+
+    monkeypatch.setattr(doctor, "warm", warm)
+    monkeypatch.setattr(progress, "SECONDS", 0.01)
+    config = ServiceConfig(
+        ServiceOptions(folder=tmp_path, port=0), {"sales": ModelConfig(ServedOptions(label="sold", task="binary"))}
+    )
+    with Service(config, note=note):
+        count = len(lines)
+    assert lines[0] == "opening sales"
+    assert "loading compiled code" in lines
+    assert sum(line.startswith("loading compiled code (two classes): ") for line in lines) >= 3
+    assert len(lines) == count
+    assert not any(thread.name == "progress" for thread in threading.enumerate())

@@ -1,0 +1,86 @@
+"""A broker in memory, with several partitions: the plain double of a connector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from driftsurf.data.connectors.contract import Message, Plan, Ranges
+from driftsurf.data.source import Position
+from driftsurf.errors import SourceError
+
+
+@dataclass
+class MemoryTopic:
+    """Messages by partition; ``first`` of them are forgotten."""
+
+    partitions: list[list[bytes]]
+    first: list[int] = field(default_factory=list)
+    next: int = 0
+
+    def __post_init__(self) -> None:
+        self.first = [0] * len(self.partitions)
+
+    def send(self, messages: Sequence[bytes]) -> None:
+        """Append messages to the partitions in turn."""
+        for one in messages:
+            self.partitions[self.next % len(self.partitions)].append(one)
+            self.next += 1
+
+    def forget(self, count: int) -> None:
+        """Forget the first messages of every partition."""
+        self.first = [count] * len(self.partitions)
+
+
+class MemoryConnector:
+    """Reads a topic in memory by offsets; a plan takes from all partitions what has come."""
+
+    name = "memory://topic"
+
+    def __init__(self, topic: MemoryTopic) -> None:
+        self.topic = topic
+        self._at: list[int] = []
+        self._stop: list[int] | None = None
+        self.commits: list[Position] = []
+
+    def open(self, position: Position, *, bounded: bool) -> None:
+        """Begin at offsets."""
+        self._at = list(self.topic.first) if position is None else [int(one) for one in position]  # type: ignore[union-attr]
+        for at, first in zip(self._at, self.topic.first, strict=True):
+            if at < first:
+                raise SourceError(f"the messages {at} to {first} are gone")
+        self._stop = [len(one) for one in self.topic.partitions] if bounded else None
+
+    def plan(self, most: int, seconds: float) -> Plan | None:
+        """Plan an equal share of each partition first, then what is left."""
+        ends = [len(one) for one in self.topic.partitions] if self._stop is None else self._stop
+        ranges, left = [], most
+        for number, (at, end) in enumerate(zip(self._at, ends, strict=True)):
+            share = min(end - at, max(1, most // len(ends)), left)
+            if share > 0:
+                ranges.append([number, at, at + share])
+                self._at[number] += share
+                left -= share
+        return Plan(ranges, list(self._at)) if ranges else None
+
+    def read(self, ranges: Ranges) -> list[Message]:
+        """Return the messages of a plan."""
+        found = []
+        for number, first, stop in ranges:
+            if first < self.topic.first[number]:
+                raise SourceError(f"the messages {first} to {self.topic.first[number]} are gone")
+            values = self.topic.partitions[number][first:stop]
+            found += [Message(f"partition {number}, offset {first + k}", value) for k, value in enumerate(values)]
+            self._at[number] = stop
+        return found
+
+    def committed(self, position: Position) -> None:
+        """Remember the position."""
+        self.commits.append(position)
+
+    def lag(self) -> int | None:
+        """Return how many messages follow."""
+        return sum(len(one) - at for one, at in zip(self.topic.partitions, self._at, strict=True))
+
+    def close(self) -> None:
+        """Do nothing."""
