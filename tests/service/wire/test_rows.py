@@ -81,6 +81,25 @@ READERS: dict[str, tuple[Callable[[list[dict[str, Any]]], bytes], Callable[[Wire
 }
 
 
+@pytest.mark.parametrize("name", READERS)
+def test_a_column_that_is_not_read_is_no_column_of_a_model_either(name: str) -> None:
+    """The first rows decide the columns: those to be predicted may have their label, which must not become one."""
+    write, make = READERS[name]
+    rows = make(WireFormat(None, id="id", ignored=("sold",)))(write([row | {"sold": "yes"} for row in ROWS]))
+    assert [*rows.table.columns] == ["price", "city", "new", "day"]
+
+
+def test_numbers_in_a_column_of_text_are_words_with_all_their_digits() -> None:
+    read = JsonRows(WireFormat((WireColumn("code", "text"),))).read
+    assert read(b'{"rows": [{"code": 12345678901234567890}, {"code": 7.0}]}').table["code"].words == (
+        "12345678901234567890",
+        "7",
+    )
+    with pytest.raises(BadRowError, match="too large") as caught:
+        read(b'{"rows": [{"code": "a"}, {"code": ' + b"1" * 400 + b"}]}")
+    assert (caught.value.row, caught.value.column) == (1, "code")
+
+
 def plain(table: Table) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for name, column in table.columns.items():

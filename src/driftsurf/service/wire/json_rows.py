@@ -233,7 +233,9 @@ class JsonRows:
     def _free(self, rows: Sequence[Mapping[str, Scalar]], most: int) -> RowsRead:
         """Return rows whose columns are not known yet; their values decide the kinds."""
         check_count(len(rows), most)
-        names = list(dict.fromkeys(name for row in rows for name in row))
+        names = [
+            name for name in dict.fromkeys(name for row in rows for name in row) if name not in self.format.ignored
+        ]
         ids = self._special(rows, names, self.format.id, id_fault)
         labels = self._special(rows, names, self.format.label, label_fault)
         columns = {name: column_of(name, [row.get(name) for row in rows], self.format.reading) for name in names}
