@@ -69,6 +69,13 @@ class KafkaTopic:
     def open(self, position: Position, *, bounded: bool) -> None:
         """Begin at a position; SourceError if messages after it are gone."""
         self.close()
+        try:
+            self._begin(position, bounded=bounded)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, position: Position, *, bounded: bool) -> None:
         settings = consumer_settings(self._own.servers, self._own.settings())
         self._consumer = consumer = self._own.make("Consumer", settings)
         found = self._own.ask(self._bounds, lambda: consumer.poll(0))

@@ -11,7 +11,7 @@ from driftsurf.registry import register
 from driftsurf.runs.predictions import PredictionBatch
 from driftsurf.runs.sinks._base import SinkContext
 
-__all__ = ["ConnectorSink", "KafkaSink", "PostgresSink", "RedisSink"]
+__all__ = ["ConnectorSink", "KafkaSink", "NatsSink", "PostgresSink", "RedisSink"]
 
 
 class ConnectorSink:
@@ -97,3 +97,10 @@ class PostgresSink(ConnectorSink):
     """A table of PostgreSQL."""
 
     writer: ClassVar[str] = "driftsurf.data.connectors.postgresql:PostgresWriter"
+
+
+@register("sink", "nats", schemes=("nats",), requires=("nats",), install="pip install 'driftsurf[nats]'")
+class NatsSink(ConnectorSink):
+    """A stream of NATS JetStream."""
+
+    writer: ClassVar[str] = "driftsurf.data.connectors.nats_writer:NatsWriter"
