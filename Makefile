@@ -144,7 +144,7 @@ lock: ## Update the lock files (needs uv)
 	$(LOCK) pyproject.toml --group build --group dev --constraint requirements/core.txt --output-file requirements/dev.txt
 	$(LOCK) pyproject.toml --extra spark --extra kafka --extra dask --group build --group engines \
 		--constraint requirements/core.txt --output-file requirements/engines.txt
-	$(LOCK) pyproject.toml --extra service --extra lightgbm --group build \
+	$(LOCK) pyproject.toml --extra service --extra telemetry --extra lightgbm --group build \
 		--constraint requirements/core.txt --output-file requirements/service.txt
 	$(LOCK) benchmarks/peers.in --output-file benchmarks/peers.txt
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_steps import KINDS, LEARNERS, WIDTHS, batches
 from numba import config
+from same_steps import check_same_steps
 from torture.lines import lines_of, raise_at
 
 from driftsurf.core.contracts import Batch
 from driftsurf.core.state import to_bytes
 from driftsurf.detectors import ADWIN, DDM, EDDM, FHDDM, MDDM
-from driftsurf.errors import DivergenceError
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import PERM, Aware, ExponentialDecay, LinearDecay, Oblivious, ResetOnDrift, SlidingWindow
@@ -59,18 +57,6 @@ def made(kind: str, learner: dict[str, Any], options: dict[str, Any], *, compile
     return strategy if compiled else stepping_generically(strategy)
 
 
-def outcome(strategy: SingleModel, batch: Batch, tested: Any = None) -> str:
-    """Return the decision of a step as text, or its error; unscaled columns and a large step size may diverge."""
-    try:
-        return repr(strategy.step(batch, tested))
-    except DivergenceError as error:
-        return str(error)
-
-
-def saved(strategy: SingleModel) -> bytes:
-    return to_bytes(strategy.state())
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 @given(
     kind=st.sampled_from([*STRATEGIES]),
@@ -95,39 +81,10 @@ def test_it_takes_the_same_steps(
     values = learner["kind"] in ("linear", "huber")
     if values and kind in ("mddm", "ddm", "eddm", "adwin", "fhddm"):  # there are no errors to watch
         kind = "oblivious"
-    generic, compiled = (made(kind, learner, options, compiled=choice) for choice in (False, True))
-    known = generic.learner.capabilities.min_classes
-    for strategy in (generic, compiled):
-        strategy.begin(width, sparse=sparse, n_classes=known)
-    if not generic._pool.grows:
-        classes = 2
-    dtype = options.get("dtype", "float64")
-    for batch in batches(width, seed, dtype, 24, values=values, classes=classes, sparse=sparse):
-        tested = generic.test_scores(batch)
-        assert compiled.test_scores(batch).tobytes() == tested.tobytes()
-        asked = tested if data.draw(st.booleans()) else None
-        expected = outcome(generic, batch, asked)
-        assert outcome(compiled, batch, asked) == expected
-        learned = expected.startswith("Decision")
-        grows = not values and batch.y.max() >= known
-        assert (compiled._compiled is None) >= (grows and learned)  # the generic step makes room for a class
-        if learned and grows:
-            known = int(batch.y.max()) + 1
-        assert saved(compiled) == saved(generic)
-        match data.draw(st.sampled_from(["", "", "saved", "undone", "copied", "pickled"])):
-            case "saved":
-                state = compiled.state()
-                compiled = made(kind, learner, options)
-                compiled.restore(state, width, sparse=sparse, n_classes=known)
-            case "undone":
-                mark = compiled.mark()
-                outcome(compiled, batch._replace(y=classes - 1.0 - batch.y))
-                compiled.put_back(mark)
-            case "copied":
-                compiled = copy.deepcopy(compiled)
-            case "pickled":
-                compiled = pickle.loads(pickle.dumps(compiled))
-        assert saved(compiled) == saved(generic)
+    check_same_steps(
+        functools.partial(made, kind, learner, options), width, classes, seed, data,
+        values=values, sparse=sparse, renews=True,
+    )  # fmt: skip
 
 
 def drifting(steps: int, rows: int = 50) -> list[tuple[Any, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import pickle
 import weakref
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from linear_steps import LEARNERS, OPTIONS, WIDTHS, batches, made
 from numba import config
 from row_arrays import as_rows
+from same_steps import check_same_steps, saved
 
 from driftsurf.core.contracts import Batch, Learner
 from driftsurf.core.state import to_bytes
@@ -46,18 +48,6 @@ def begun(
     return strategy
 
 
-def outcome(strategy: DriftSurf, batch: Batch, tested: Any = None) -> str:
-    """Return the decision of a step as text, or its error; unscaled columns and a large step size may diverge."""
-    try:
-        return repr(strategy.step(batch, tested))
-    except DivergenceError as error:
-        return str(error)
-
-
-def saved(strategy: DriftSurf) -> bytes:
-    return to_bytes(strategy.state())
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 @given(
     width=WIDTHS,
@@ -77,39 +67,9 @@ def test_it_takes_the_same_steps(
     seed: int,
     data: st.DataObject,
 ) -> None:
-    generic = begun(width, learner, options, compiled=False, sparse=sparse)
-    compiled = begun(width, learner, options, compiled=True, sparse=sparse)
     values = learner["kind"] in ("linear", "huber")
-    known = 0 if values else 2
-    if not generic._pool.grows:
-        classes = 2
-    dtype = options.get("dtype", "float64")
-    for batch in batches(width, seed, dtype, 24, values=values, classes=classes, sparse=sparse):
-        tested = generic.test_scores(batch)
-        assert compiled.test_scores(batch).tobytes() == tested.tobytes()
-        asked = data.draw(st.booleans())
-        expected = outcome(generic, batch, tested if asked else None)
-        assert outcome(compiled, batch, tested if asked else None) == expected
-        assert saved(compiled) == saved(generic)
-        # A new class is left to the generic step, and the next step is compiled again.
-        grows = not values and batch.y.max() >= known
-        assert (compiled._compiled is None) == grows or not expected.startswith("Decision")
-        if expected.startswith("Decision") and grows:
-            known = int(batch.y.max()) + 1
-        match data.draw(st.sampled_from(["", "", "saved", "undone", "copied", "pickled"])):
-            case "saved":
-                state = compiled.state()
-                compiled = made(learner, options)
-                compiled.restore(state, width, sparse=sparse, n_classes=known)
-            case "undone":
-                mark = compiled.mark()
-                outcome(compiled, batch._replace(y=classes - 1.0 - batch.y))
-                compiled.put_back(mark)
-            case "copied":
-                compiled = copy.deepcopy(compiled)
-            case "pickled":
-                compiled = pickle.loads(pickle.dumps(compiled))
-        assert saved(compiled) == saved(generic)
+    make = functools.partial(made, learner, options)
+    check_same_steps(make, width, classes, seed, data, values=values, sparse=sparse)
 
 
 def test_logistic_steps_become_softmax_steps_with_the_third_class() -> None:

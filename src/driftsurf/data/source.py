@@ -232,7 +232,7 @@ def open_source(
     [3.]
     >>> open_source("carrier-pigeon://home")
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, file://, http://, https://
+    driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, ...file://, ...http://, https://...
     """
     entry = _entry(os.fspath(location))
     source: Source = entry.make(

@@ -114,8 +114,8 @@ class Head(NamedTuple):
     @classmethod
     def read(cls, data: bytes, buckets: int) -> Head:
         """Return the head that ``to_bytes`` wrote for a run with so many buckets; StateError for anything else."""
-        body = data[: LAYOUT.size]
-        if len(data) != LAYOUT.size + CHECKSUM or hashlib.blake2b(body, digest_size=CHECKSUM).digest() != data[-8:]:
+        body, checksum = data[: LAYOUT.size], data[LAYOUT.size :]
+        if hashlib.blake2b(body, digest_size=CHECKSUM).digest() != checksum:
             raise StateError("the saved head of a bucket of keys cannot be read: its checksum is wrong", entry="bucket")
         magic, *values = LAYOUT.unpack(body)
         head = cls(*values)

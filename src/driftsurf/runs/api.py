@@ -106,6 +106,8 @@ def run(
     # Output and checkpoints
     predictions: StrPath | None = None,
     all_classes: bool = False,
+    journal_to: StrPath | None = None,
+    trace_to: StrPath | None = None,
     out: StrPath | None = None,
     overwrite: bool = False,
     checkpoint: StrPath | None = None,
@@ -192,6 +194,8 @@ def run(
         What to do when a row cannot be read; N fails after more than N skipped rows.
     max_row_bytes
         Bytes of a row of text at most.
+    batch_wait
+        Seconds after which a batch of messages is taken that is not full yet, with ``follow``.
     sample_rows
         Rows from which the kinds of columns are inferred.
     n_features
@@ -279,10 +283,14 @@ def run(
     steps_per_row
         Gradient steps for each new row. [default: 2]
     predictions
-        Write every prediction to a .csv, .jsonl or .parquet file, with ``checkpoint`` one for each checkpoint, or to
-        standard output (-).
+        Write every prediction to a .csv, .jsonl or .parquet file, with ``checkpoint`` one for each checkpoint, to a
+        broker or database, or to standard output (-).
     all_classes
         Write the probability of every class, not only of the predicted one.
+    journal_to
+        Also write the journal to this broker, database or file.
+    trace_to
+        Also write the trace, the errors of every step, to this broker, database or file.
     out
         The run folder. [default: a new one below runs/]
     overwrite

@@ -39,9 +39,10 @@ from driftsurf.runs.folder import (
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.loop import RunLoop
 from driftsurf.runs.model_file import write_model
-from driftsurf.runs.options import OutputOptions
+from driftsurf.runs.options import OutputOptions, StrPath
+from driftsurf.runs.outlets import JOURNAL_COLUMNS, trace_columns
 from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart
-from driftsurf.runs.predictions import label_text
+from driftsurf.runs.predictions import LabelType, label_text
 from driftsurf.runs.prometheus import MetricsFile
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.rolled import Rotation
@@ -181,8 +182,34 @@ class Execution:
                 overwrite=output.overwrite or last is not None,
             )
             sink = open_sink(os.fspath(output.predictions), context)
+        copies = self._copies(plan, resumed=last is not None)
         part_bytes = None if output.keep is None else int(output.part_mb * MEGABYTE)
-        return replace(plan, predictions=sink, every=output.every, rotation=Rotation(part_bytes, output.keep))
+        return replace(
+            plan, predictions=sink, copies=copies, every=output.every, rotation=Rotation(part_bytes, output.keep)
+        )
+
+    def _copies(self, plan: RunPlan, *, resumed: bool) -> dict[str, Sink]:
+        """Open where the journal and the trace are copied to."""
+        output = self.output
+        wanted: tuple[tuple[str, str, StrPath | None, dict[str, LabelType]], ...] = (
+            (JOURNAL, "journal_to", output.journal_to, JOURNAL_COLUMNS),
+            (TRACE, "trace_to", output.trace_to, trace_columns(plan.recorder.head())),
+        )
+        return {
+            name: open_sink(
+                os.fspath(destination),
+                SinkContext(
+                    "text",
+                    checkpoints=output.checkpoint is not None,
+                    keep=output.keep,
+                    overwrite=output.overwrite or resumed,
+                    option=option,
+                    other_columns=columns,
+                ),
+            )
+            for name, option, destination, columns in wanted
+            if destination is not None
+        }
 
     def _loop(self, live: LiveRun) -> None:
         if self.on_start is not None:

@@ -31,11 +31,11 @@ from driftsurf.runs.late_session import LateObservation, LateSession
 from driftsurf.runs.late_steps import LateSteps
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import Order, OrderRecord, Refusal
+from driftsurf.runs.outlets import Outlets
 from driftsurf.runs.plan import RunPlan
 from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
 from driftsurf.runs.rolled import RolledFile
 from driftsurf.runs.same_run import check_same_run
-from driftsurf.runs.sinks import Closable
 from driftsurf.runs.steps import UNOBSERVED, Step, Taken, sidecar_lines
 from driftsurf.runs.table_rows import TableRows, orphan_line, table_rows, unlabelled_line
 from driftsurf.session.observation import Observation
@@ -125,8 +125,7 @@ class LiveRun:
         leading = self.models[plan.model]
         self._late = LateSteps(plan.model, leading) if isinstance(leading, LateSession) else None
         self._orders_done = 0
-        self._predicted_before = 0
-        """Rows below this number are in the sink already."""
+        self._outlets = Outlets(plan.predictions, plan.copies, plan.recorder.head())
         self._numbering = Numbering.following() if plan.continues else Numbering()
         self._files = {JOURNAL: RolledFile(place, JOURNAL, plan.rotation), TRACE: RolledFile(place, TRACE)}
         self._files |= {name: RolledFile(place, name) for name in plan.sidecars}
@@ -154,9 +153,7 @@ class LiveRun:
         with self._lock:
             for file in self._files.values():
                 file.close()
-            sink: object = self.plan.predictions
-            if isinstance(sink, Closable):
-                sink.close()
+            self._outlets.close()
 
     # -------------------------------------------------------------------- beginning and resuming
 
@@ -170,8 +167,7 @@ class LiveRun:
             self._files[TRACE].write(self.plan.recorder.head())
             for name, sidecar in self.plan.sidecars.items():
                 self._files[name].write(sidecar.head())
-            if self.plan.predictions is not None:
-                self.plan.predictions.begin()
+            self._outlets.begin()
             if self.checkpoints is not None:
                 # A checkpoint must not survive a power loss that the names of its files do not survive.
                 files.sync_folder(self.checkpoints.path)
@@ -184,8 +180,7 @@ class LiveRun:
             self._restore(dict(saved.state))
             for file in self._files.values():
                 file.resume(saved.outputs)
-            if self.plan.predictions is not None:
-                self._predicted_before = self.plan.predictions.resume(self.rows)
+            self._outlets.resume(self.rows, json.loads(str(saved.state.get("copied", "{}"))))
             self.checkpoints.follow(saved, self.state())
             self._rotate()  # the process may have been killed between this checkpoint and its rotation
             self.first_step, self.resumed = self.step, self.batches > 0
@@ -235,13 +230,11 @@ class LiveRun:
             if self.checkpoints is not None:
                 self.checkpoints.check_held()
             taken = self._take_now(rows, labels) if self._late is None else self._take_late(rows, labels)
-            self._files[JOURNAL].write("".join(json_lines(taken.own.decisions)))
+            self._write(JOURNAL, "".join(json_lines(taken.own.decisions)))
             self._write_steps(taken.steps)
             self.write_bad_rows(bad_rows)
-            if self.plan.predictions is not None and taken.given is not None:
-                numbered = replace(taken.given, first_row=self.rows).from_row(self._predicted_before)
-                if len(numbered):
-                    self.plan.predictions.take(numbered)
+            if taken.given is not None:
+                self._outlets.predicted(replace(taken.given, first_row=self.rows))
             self.rows += taken.rows
             self.batches, self.position = self.batches + 1, position
             # Listeners come last: what they report can be found in the files, and one that raises changes nothing.
@@ -265,7 +258,7 @@ class LiveRun:
         given = None if self.plan.predictions is None else self._predictions(batch, own, labels, version)
         bare = len(batch.labelled) - len(labels)
         self.unlabelled += bare
-        self._files[JOURNAL].write(unlabelled_line(self.step, bare, self.unlabelled) if bare else "")
+        self._write(JOURNAL, unlabelled_line(self.step, bare, self.unlabelled) if bare else "")
         return Taken(own, [Step(self.step, to_learn, labels, seen)], given, len(batch.labelled))
 
     def _take_late(self, rows: Any, labels: Any) -> Taken:
@@ -280,7 +273,7 @@ class LiveRun:
     def _write_steps(self, steps: Iterable[Step]) -> None:
         """Write steps to the trace and to the files beside it."""
         for step in steps:
-            self._files[TRACE].write(self.plan.recorder.lines(step.truth, step.seen))
+            self._write(TRACE, self.plan.recorder.lines(step.truth, step.seen))
             for name, sidecar in self.plan.sidecars.items():
                 self._files[name].write(sidecar_lines(name, sidecar, step))
 
@@ -311,6 +304,11 @@ class LiveRun:
         learned = Predicted.of(own, version, known, shown)
         return batch.predictions(learned, np.asarray(labels), bare, regression=self.plan.regression)
 
+    def _write(self, name: str, text: str) -> None:
+        """Append lines to the journal or the trace, and to the copy of it, if there is one."""
+        self._files[name].write(text)
+        self._outlets.written(name, text)
+
     def write_bad_rows(self, lines: str) -> None:
         """Append JSON lines for rows that were left out, if the plan keeps them."""
         with self._lock:
@@ -324,12 +322,11 @@ class LiveRun:
                 self.done = True
                 counts = self.plan.label_counts
                 if counts is not None:
-                    self._files[JOURNAL].write(orphan_line(self.step, counts.orphan))
+                    self._write(JOURNAL, orphan_line(self.step, counts.orphan))
                 if self._late is not None:
                     self._write_steps(self._late.unfinished(self._numbering))
                 self.checkpoint()
-            if self.plan.predictions is not None:
-                self.plan.predictions.finish()
+            self._outlets.finish()
 
     def text(self, name: str) -> str:
         """Return what a file of the run holds so far, as far as it is kept."""
@@ -352,6 +349,8 @@ class LiveRun:
                 "unlabelled": self.unlabelled,
                 "numbering": self._numbering.to_json(),
             }
+            if lines := self._outlets.lines:
+                state["copied"] = json.dumps(lines)
             state |= nest("source", self.plan.source.state()) | nest("recorder", self.plan.recorder.state())
             if self._late is not None:
                 state |= nest("late", self._late.state())
@@ -367,8 +366,7 @@ class LiveRun:
             return
         with self._lock:
             # Predictions first: a resumed run does not write again what the checkpoint counts as written.
-            if self.plan.predictions is not None:
-                self.plan.predictions.flush()
+            self._outlets.flush()
             # A rollback that waits needs its checkpoint, even if that would be removed now.
             waiting = orders.waiting(self.checkpoints.path, self._orders_done)
             outputs = {file.part_name: file.part for file in self._files.values()}
@@ -398,7 +396,7 @@ class LiveRun:
             record = self._apply(order)
             if self._late is not None and record.outcome == "done":
                 self._late.changed()
-            self._files[JOURNAL].write(record.line())
+            self._write(JOURNAL, record.line())
             self._orders_done = max(self._orders_done, order.number)
             self.checkpoint()  # at once, so that a kill does not carry the order out twice
             return record
@@ -443,7 +441,9 @@ FIELDS = Fields(
         "rows": Whole(),
         "unlabelled": Whole(),
         "numbering": Converted(Numbering.from_json),
+        "copied": Text(),
     },
+    optional=["copied"],
     parts=["source", "recorder", "late", "beside", "models"],
 )
 """Saved entries of a run; its parts declare their own."""

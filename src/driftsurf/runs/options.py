@@ -204,11 +204,17 @@ class OutputOptions:
 
     predictions: StrPath | None = option(
         None,
-        "Write every prediction to a .csv, .jsonl or .parquet file, with --checkpoint one for each checkpoint, or to "
-        "standard output (-).",
-        metavar="FILE",
+        "Write every prediction to a .csv, .jsonl or .parquet file, with --checkpoint one for each checkpoint, to a "
+        "broker or database, or to standard output (-).",
+        metavar="DESTINATION",
     )
     all_classes: bool = option(False, ALL_CLASSES)
+    journal_to: StrPath | None = option(
+        None, "Also write the journal to this broker, database or file.", metavar="DESTINATION"
+    )
+    trace_to: StrPath | None = option(
+        None, "Also write the trace, the errors of every step, to this broker, database or file.", metavar="DESTINATION"
+    )
     out: StrPath | None = option(None, "The run folder.  [default: a new one below runs/]", metavar="PATH")
     overwrite: bool = option(False, "Replace an existing run folder.")
     checkpoint: StrPath | None = option(

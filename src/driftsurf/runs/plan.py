@@ -98,6 +98,8 @@ class RunPlan:
     """Further files by name, and what writes them."""
     predictions: Sink | None = None
     """Where the predictions of the leading model go."""
+    copies: Mapping[str, Sink] = field(default_factory=dict)
+    """Where the lines of the journal and of the trace also go, by the name of the file."""
     shown_classes: tuple[Any, ...] = ()
     """Classes whose probabilities are written for each row; none for that of the predicted class alone."""
     keeps_bad_rows: bool = False

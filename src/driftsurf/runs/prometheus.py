@@ -18,7 +18,7 @@ from driftsurf.runs.live import LiveRun
 from driftsurf.session.protocols import LateLabelled, Model
 from driftsurf.visible import visible
 
-__all__ = ["MetricsFile", "RunMetrics", "family", "metric_labels"]
+__all__ = ["MetricsFile", "RunMetrics", "family", "label_text", "metric_labels"]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
 SECONDS_BETWEEN = 1.0
@@ -137,8 +137,13 @@ def family(name: str, kind: str, what: str, values: Mapping[str, float]) -> Iter
 
 def metric_labels(model: str, **more: str) -> str:
     """Return labels in the text format, such as ``{model="sales"}``."""
-    pairs = {"model": model} | more
-    return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in pairs.items()) + "}"
+    return label_text({"model": model} | more)
+
+
+def label_text(labels: Mapping[str, str]) -> str:
+    """Return labels in the text format; "" if there are none."""
+    pairs = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
 
 
 def _escaped(text: str) -> str:

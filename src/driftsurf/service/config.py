@@ -18,6 +18,7 @@ from driftsurf.service.http.limits import Limits
 from driftsurf.service.http.security import ApiKey, digest_of
 from driftsurf.service.options import ServedOptions, ServiceOptions
 from driftsurf.service.settings import Keeping
+from driftsurf.service.telemetry import TelemetryOptions, read_telemetry
 from driftsurf.session.model_names import imported_class
 
 __all__ = ["ModelConfig", "ServiceConfig", "read_config"]
@@ -44,6 +45,7 @@ class ServiceConfig:
     limits: Limits = field(default_factory=Limits)
     keeping: Keeping = field(default_factory=Keeping)
     alerts: AlertOptions = field(default_factory=AlertOptions)
+    telemetry: TelemetryOptions = field(default_factory=TelemetryOptions)
 
     def check(self) -> None:
         """Raise OptionError if something has a value that cannot be used."""
@@ -87,7 +89,7 @@ def read_config(path: Path, *, trusted: bool = False) -> ServiceConfig:
     """
     table = read_toml(path)
     service = {one.toml_name for one in option_fields(ServiceOptions).values()}
-    parts = ("models", "keys", "limits", "keeping", "alerts")
+    parts = ("models", "keys", "limits", "keeping", "alerts", "telemetry")
     for name in table:
         choice(f"{path}: option", name, (*sorted(service), *parts))
     models = _tables(path, "models", table.get("models", {}))
@@ -98,6 +100,7 @@ def read_config(path: Path, *, trusted: bool = False) -> ServiceConfig:
         limits=from_table(Limits, _table(path, "limits", table.get("limits", {})), f"{path}: limits"),
         keeping=_keeping(path, _table(path, "keeping", table.get("keeping", {}))),
         alerts=read_alerts(_table(path, "alerts", table.get("alerts", {}))),
+        telemetry=read_telemetry(_table(path, "telemetry", table.get("telemetry", {}))),
     )
     config.check()
     return config

@@ -15,6 +15,7 @@ from driftsurf.service.alerts import AlertThread
 from driftsurf.service.alerts.readings import ModelReadings
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.contract import Served
+from driftsurf.service.extra import require_telemetry
 from driftsurf.service.http.app import App
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.server import HttpServer, check_address
@@ -22,6 +23,7 @@ from driftsurf.service.model import open_model
 from driftsurf.service.page.pages import PAGES
 from driftsurf.service.progress import Progress
 from driftsurf.service.settings import SETTINGS_FILE, ModelSettings
+from driftsurf.service.telemetry import Telemetry
 
 __all__ = ["Service"]
 
@@ -53,6 +55,8 @@ class Service:
     ) -> None:
         config.check()
         check_address(config.service.host, has_keys=bool(config.keys))
+        if config.telemetry.endpoint is not None:
+            require_telemetry()
         self.config: ServiceConfig = config
         self.reread = reread
         self.note = note
@@ -82,6 +86,10 @@ class Service:
                 config.alerts, folder / ALERTS, ModelReadings(self.models, self._counts)
             )
             self.app.alerts = lambda: self.alerts.status
+            if config.telemetry.endpoint is not None:
+                telemetry = Telemetry(config.telemetry, lambda: self.app.families(self.app.entries.values()))
+                self._open.callback(telemetry.close)
+                self.app.record = telemetry.record
             self._open.enter_context(self.alerts)
             self._open.callback(self.app.readers.shutdown)
             self.server: HttpServer = HttpServer(self.app, config.service.host, config.service.port, self._reload)

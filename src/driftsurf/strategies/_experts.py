@@ -17,7 +17,7 @@ from driftsurf.strategies.oblivious import Oblivious
 
 SHORT = 4
 """Number of batches of the short window."""
-LIGHT_TREES: dict[str, Any] = {"tolerance": 0.03, "least_new": 0.06, "renewed": 0.4}
+LIGHT_TREES: dict[str, Any] = {"tolerance": 0.05, "least_new": 0.06, "renewed": 0.5}
 """Options of the trees of the light portfolio, which are fitted less often."""
 LIGHT_PASSES = 3.0
 """Passes of the perceptron of the light portfolio over each batch."""

@@ -122,8 +122,8 @@ class MessageSource:
         self, start: MessagePosition, decoder: MessageDecoder, on_skip: OnSkip | None
     ) -> Iterator[tuple[Table, MessagePosition]]:
         at, rows, skipped = start["at"], start["rows"], start["skipped"]
-        self.connector.open(at, bounded=self.follow is None)
         try:
+            self.connector.open(at, bounded=self.follow is None)
             while self.reading.rows is None or rows < self.reading.rows:
                 plan = self._next_plan(at)
                 if plan is None:

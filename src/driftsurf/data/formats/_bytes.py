@@ -89,11 +89,13 @@ class ByteFile:
     """Encoding of the bytes, if they are converted to UTF-8 while they are read."""
     on_wait: Callable[[], None] = lambda: None
     """Called after every second in which no byte has arrived."""
+    shown: str = ""
+    """Name of the file in messages, if that is not its path, as for the copy of a file elsewhere."""
 
     @property
     def name(self) -> str:
         """Name of the file in messages."""
-        return "standard input" if self.path == STANDARD_INPUT else self.path
+        return self.shown or ("standard input" if self.path == STANDARD_INPUT else self.path)
 
     def blocks(self, start: int = 0) -> Generator[bytes]:
         """Yield the decompressed bytes from ``start`` on; raise SourceError if the file is damaged or truncated."""

@@ -199,8 +199,11 @@ class FileSource:
             raise OptionError(f"{entry.name} cannot be followed or read from standard input; use csv or jsonl")
         if not entry.details.get("streamed", False) and os.path.exists(path) and not os.path.isfile(path):
             raise SourceError(f"{path} is a pipe or a device, from which {entry.name} cannot be read")
-        reader: Reader = entry.make(ByteFile(path, reading.block_bytes, self.follow), reading)
+        reader: Reader = entry.make(self._bytes_of(path, reading.block_bytes), reading)
         return reader
+
+    def _bytes_of(self, path: str, block_bytes: int) -> ByteFile:
+        return ByteFile(path, block_bytes, self.follow)
 
     def _copy_remarks(self) -> list[Message]:
         remark = self._local_copy[1] if is_web_address(self.name) else None

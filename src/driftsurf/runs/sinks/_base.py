@@ -38,10 +38,14 @@ class SinkContext:
     """Whether earlier predictions in the same place are replaced."""
     option: str = "predictions"
     """The option that names the destination, for messages."""
+    other_columns: dict[str, LabelType] | None = None
+    """Names and types of the columns of something else than predictions, such as a copy of the journal."""
 
     @property
     def columns(self) -> dict[str, LabelType]:
         """Names and types of the columns, in order; every record of a batch has them."""
+        if self.other_columns is not None:
+            return self.other_columns
         return prediction_columns(
             self.label_type,
             has_ids=self.has_ids,
@@ -119,9 +123,9 @@ def open_sink(destination: str, context: SinkContext) -> Sink:
 
     Examples
     --------
-    >>> open_sink("predictions.txt", SinkContext("text"))
+    >>> open_sink("predictions.txt", SinkContext("text"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: predictions must be '-', or end in .csv, .jsonl, .parquet; got 'predictions.txt'
+    driftsurf.errors.OptionError: predictions must be '-', ...or end in .csv, .jsonl, .parquet...; got 'predictions.txt'
     """
     found = _SCHEME.match(destination)
     scheme = found[1].lower() if found else ""

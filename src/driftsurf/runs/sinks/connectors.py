@@ -11,7 +11,7 @@ from driftsurf.registry import register
 from driftsurf.runs.predictions import PredictionBatch
 from driftsurf.runs.sinks._base import SinkContext
 
-__all__ = ["ConnectorSink", "RedisSink"]
+__all__ = ["ConnectorSink", "KafkaSink", "NatsSink", "PostgresSink", "RedisSink"]
 
 
 class ConnectorSink:
@@ -77,3 +77,30 @@ class RedisSink(ConnectorSink):
     """A stream of Redis."""
 
     writer: ClassVar[str] = "driftsurf.data.connectors.redis:RedisWriter"
+
+
+@register("sink", "kafka", schemes=("kafka",), requires=("confluent_kafka",), install="pip install 'driftsurf[kafka]'")
+class KafkaSink(ConnectorSink):
+    """A topic of Kafka."""
+
+    writer: ClassVar[str] = "driftsurf.data.connectors.kafka_writer:KafkaWriter"
+
+
+@register(
+    "sink",
+    "postgresql",
+    schemes=("postgresql", "postgres"),
+    requires=("psycopg",),
+    install="pip install 'driftsurf[postgresql]'",
+)
+class PostgresSink(ConnectorSink):
+    """A table of PostgreSQL."""
+
+    writer: ClassVar[str] = "driftsurf.data.connectors.postgresql:PostgresWriter"
+
+
+@register("sink", "nats", schemes=("nats",), requires=("nats",), install="pip install 'driftsurf[nats]'")
+class NatsSink(ConnectorSink):
+    """A stream of NATS JetStream."""
+
+    writer: ClassVar[str] = "driftsurf.data.connectors.nats_writer:NatsWriter"

@@ -1,4 +1,4 @@
-"""Metrics of a service in the text format of Prometheus."""
+"""Metrics of a service, as values and in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -6,18 +6,32 @@ import math
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
-from driftsurf.runs.prometheus import family, metric_labels
+from driftsurf.runs.prometheus import family, label_text
 from driftsurf.service.contract import ModelStatus
 from driftsurf.service.http.entry import Entry
 
-__all__ = ["CONTENT_TYPE", "ServiceMetrics"]
+__all__ = ["BOUNDS", "CONTENT_TYPE", "Family", "ServiceMetrics"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 """Upper bounds of the buckets of the time of requests, in seconds."""
+
+
+Values: TypeAlias = list[tuple[dict[str, str], float]]
+
+
+class Family(NamedTuple):
+    """A metric with its values, each with its labels; without any before something was measured."""
+
+    name: str
+    kind: str
+    """"counter" or "gauge"."""
+    what: str
+    values: Values
 
 
 @dataclass(slots=True)
@@ -44,46 +58,50 @@ class ServiceMetrics:
         times.counts[bisect_left(BOUNDS, seconds)] += 1
         times.total += seconds
 
-    def text(self, entries: Iterable[Entry], gauges: dict[str, tuple[str, float]]) -> str:
-        """Return all metrics; ``gauges`` are those of the process, with what they mean."""
-        kept = list(entries)
-        statuses = [(entry, entry.served.status()) for entry in kept]
-        return "".join([*self._models(statuses), *self._rows(kept), *self._requests(), *_process(gauges)])
+    def text(self, families: Iterable[Family]) -> str:
+        """Return metrics in the text format, with the times of requests."""
+        lines = [line for one in families for line in _lines(one)]
+        return "".join([*lines, *self._durations()])
 
-    def _models(self, statuses: list[tuple[Entry, ModelStatus]]) -> Iterator[str]:
+    def families(self, entries: Iterable[Entry], gauges: Mapping[str, tuple[str, float]]) -> Iterator[Family]:
+        """Yield all metrics but the times of requests; ``gauges`` are those of the process, with what they mean."""
+        kept = list(entries)
+        yield from self._models([entry.served.status() for entry in kept])
+        rows: Values = [
+            ({"model": entry.served.name, "kind": kind}, float(count))
+            for entry in kept
+            for kind, count in sorted(entry.counts.items())
+        ]
+        yield Family("request_rows_total", "counter", "Rows of requests, by what became of them.", rows)
+        requests: Values = [
+            ({"endpoint": endpoint, "status": str(status)}, float(count))
+            for (endpoint, status), count in sorted(self.requests.items())
+        ]
+        yield Family("http_requests_total", "counter", "Requests by endpoint and status.", requests)
+        for name, (what, value) in gauges.items():
+            yield Family(name, "gauge", what, [({}, value)])
+
+    def _models(self, statuses: list[ModelStatus]) -> Iterator[Family]:
         now = self.clock()
 
-        def each(value: Callable[[ModelStatus], float | None]) -> dict[str, float]:
-            found = {metric_labels(status.name): value(status) for _, status in statuses}
-            return {labels: float(one) for labels, one in found.items() if one is not None and not math.isnan(one)}
+        def each(value: Callable[[ModelStatus], float | None]) -> Values:
+            found = [({"model": status.name}, value(status)) for status in statuses]
+            return [(labels, float(one)) for labels, one in found if one is not None and not math.isnan(one)]
 
         for name, kind, what, value in _FAMILIES:
-            yield from family(name, kind, what, each(value))
+            yield Family(name, kind, what, each(value))
         ages = each(lambda status: None if status.last_label is None else max(0.0, now - status.last_label))
-        yield from family("last_label_age_seconds", "gauge", "Seconds since the last label came.", ages)
-        differences = {
-            metric_labels(status.name, challenger=one.name): one.difference
-            for _, status in statuses
+        yield Family("last_label_age_seconds", "gauge", "Seconds since the last label came.", ages)
+        differences: Values = [
+            ({"model": status.name, "challenger": one.name}, one.difference)
+            for status in statuses
             for one in status.challengers
             if not math.isnan(one.difference)
-        }
+        ]
         what = "Error of a challenger minus that of the model."
-        yield from family("challenger_difference", "gauge", what, differences)
+        yield Family("challenger_difference", "gauge", what, differences)
 
-    def _rows(self, entries: list[Entry]) -> Iterator[str]:
-        counts = {
-            metric_labels(entry.served.name, kind=kind): float(count)
-            for entry in entries
-            for kind, count in sorted(entry.counts.items())
-        }
-        yield from family("request_rows_total", "counter", "Rows of requests, by what became of them.", counts)
-
-    def _requests(self) -> Iterator[str]:
-        values = {
-            f'{{endpoint="{endpoint}",status="{status}"}}': float(count)
-            for (endpoint, status), count in sorted(self.requests.items())
-        }
-        yield from family("http_requests_total", "counter", "Requests by endpoint and status.", values)
+    def _durations(self) -> Iterator[str]:
         name = "driftsurf_http_request_seconds"
         if self._times:
             yield f"# HELP {name} Time of requests.\n# TYPE {name} histogram\n"
@@ -97,9 +115,8 @@ class ServiceMetrics:
             yield f'{name}_count{{endpoint="{endpoint}"}} {below}\n'
 
 
-def _process(gauges: dict[str, tuple[str, float]]) -> Iterator[str]:
-    for name, (what, value) in gauges.items():
-        yield from family(name, "gauge", what, {"": value})
+def _lines(one: Family) -> Iterable[str]:
+    return family(one.name, one.kind, one.what, {label_text(labels): value for labels, value in one.values})
 
 
 _FAMILIES: tuple[tuple[str, str, str, Callable[[ModelStatus], float | None]], ...] = (

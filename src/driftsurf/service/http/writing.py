@@ -83,6 +83,7 @@ async def predict(entry: Entry, request: HttpRequest) -> Response:
         data, taken, skipped = work()
     else:
         data, taken, skipped = await entry.in_thread(work)
+    request.rows = taken
     entry.count("predicted", taken)
     entry.count("skipped", skipped)
     return Response(data, MEDIA[wanted], 200, {"x-rows-skipped": str(skipped)} if skipped else {})
@@ -133,6 +134,7 @@ async def _kept(
     """Give the rows or labels of a body to the model, and wait until they are on the storage device."""
     rows, future = await entry.call(len(body), _take, entry, request, purpose, format, body, core)
     entry.count("skipped", rows.n_skipped)
+    request.rows += len(rows)
     entry.count("learned" if purpose == "learn" else "labelled", len(rows))
     return rows, None if future is None else await _ended(future)
 

@@ -1,0 +1,87 @@
+"""Compares compiled time steps with generic ones, to the bit, while a strategy is saved, undone and copied."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from generic_steps import stepping_generically
+from hypothesis import strategies as st
+from linear_steps import batches
+
+from driftsurf.core.contracts import Batch
+from driftsurf.core.state import to_bytes
+from driftsurf.errors import DivergenceError
+
+
+def outcome(strategy: Any, batch: Batch, tested: Any = None) -> str:
+    """Return the decision of a step as text, or its error; unscaled columns and a large step size may diverge."""
+    try:
+        return repr(strategy.step(batch, tested))
+    except DivergenceError as error:
+        return str(error)
+
+
+def saved(strategy: Any) -> bytes:
+    return to_bytes(strategy.state())
+
+
+def check_same_steps(
+    make: Callable[[], Any],
+    width: int,
+    classes: int,
+    seed: int,
+    data: st.DataObject,
+    *,
+    values: bool,
+    sparse: bool,
+    renews: bool = False,
+) -> None:
+    """Check that a strategy takes the same compiled steps as generic ones.
+
+    Parameters
+    ----------
+    make
+        Returns the strategy, which has learned nothing.
+    width, classes, seed, values, sparse
+        Which batches it learns.
+    data
+        Draws what happens between two steps.
+    renews
+        Whether the strategy leaves further steps to the generic path: those that replace its model.
+    """
+    generic, compiled = stepping_generically(make()), make()
+    known = generic.learner.capabilities.min_classes
+    for strategy in (generic, compiled):
+        strategy.begin(width, sparse=sparse, n_classes=known)
+    if not generic._pool.grows:
+        classes = 2
+    for batch in batches(width, seed, generic.dtype, 24, values=values, classes=classes, sparse=sparse):
+        tested = generic.test_scores(batch)
+        assert compiled.test_scores(batch).tobytes() == tested.tobytes()
+        asked = tested if data.draw(st.booleans()) else None
+        expected = outcome(generic, batch, asked)
+        assert outcome(compiled, batch, asked) == expected
+        assert saved(compiled) == saved(generic)
+        # A new class is left to the generic step, and the next step is compiled again.
+        grows = not values and batch.y.max() >= known
+        if expected.startswith("Decision"):
+            left = compiled._compiled is None
+            assert left >= grows if renews else left == grows
+            known = int(batch.y.max()) + 1 if grows else known
+        match data.draw(st.sampled_from(["", "", "saved", "undone", "copied", "pickled"])):
+            case "saved":
+                state = compiled.state()
+                compiled = make()
+                compiled.restore(state, width, sparse=sparse, n_classes=known)
+            case "undone":
+                mark = compiled.mark()
+                outcome(compiled, batch._replace(y=classes - 1.0 - batch.y))
+                compiled.put_back(mark)
+            case "copied":
+                compiled = copy.deepcopy(compiled)
+            case "pickled":
+                compiled = pickle.loads(pickle.dumps(compiled))
+        assert saved(compiled) == saved(generic)
