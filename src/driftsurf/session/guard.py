@@ -13,7 +13,7 @@ from driftsurf.core.column_sizes import clipped, limited, squared_norms, usual_s
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State, n_rows
 from driftsurf.core.fields import Array, Entry, Fields, Real, Rule
 from driftsurf.core.options import number
-from driftsurf.core.values import lazy, replace
+from driftsurf.core.values import lazy
 from driftsurf.kernels.columns import column_limits
 from driftsurf.kernels.guard import (
     CAP,
@@ -129,8 +129,9 @@ class RangeGuard:
 
     def admitted(self, after: FloatArray, later: FloatArray, kept: int) -> RangeGuard:
         """Return the guard after rows that left these numbers behind, of which ``later`` holds ``kept``."""
-        guard = replace(self, recent=later if kept == len(later) else later[:kept], columns=after)
-        vars(guard).pop("limits", None)  # computed for the guard before, and copied with the other entries
+        guard = object.__new__(RangeGuard)  # without another check of the factor, nor the limits of the guard before
+        recent = later if kept == len(later) else later[:kept]
+        vars(guard).update(factor=self.factor, recent=recent, columns=after, clips=self.clips)
         return guard
 
     @property

@@ -171,6 +171,8 @@ class Session(BaseSession):
         admission = UNGUARDED if guard is None else guard.admission(len(codes))
         taken = None if admission is None else strategy.take(X, codes, admission, shown=shown)
         if taken is None:
+            assert self._before is not None
+            self._put_back(self._before[0])
             return now, None
         assert admission is not None
         if shown:

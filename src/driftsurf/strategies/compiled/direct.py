@@ -90,7 +90,7 @@ def take(
 
     Without columns in ``admission`` there is no guard. With ``shown``, the scores of the rows are needed as they are,
     so that a step is refused whose values would have to be limited. Returns REFUSED if the step has to go the other
-    way, and nothing was changed; LEARNED; or another result of ``learn``, after which the caller restores the cell.
+    way, and nothing was changed; LEARNED; or another result of ``learn``, after which the caller goes back to a mark.
     Then the number of norms in ``admission.later``, and that of transitions.
     """
     cell, scratch = cell_at(table, X), scratch_at(table, X)
@@ -141,10 +141,11 @@ class DirectModels(CompiledModels):
     """Addresses and sizes of the arrays of ``_named``."""
     _named: tuple[Cell, Scratch] | None = None
 
-    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
-        """Learn one batch of dense rows of the right type and width; None if ``step`` has to, and nothing was changed.
+    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool) -> Taken | None:
+        """Learn one batch of dense rows of the right type and width; None if ``step`` has to.
 
-        With ``shown``, also return the scores of the rows before they are learned.
+        The caller has made a mark, and puts the models back to it if the result is None or an exception is raised. With
+        ``shown``, also return the scores of the rows before they are learned.
         """
         count, steps = len(codes), self._steps(len(codes))
         cell, scratch = self._cell, self._scratch
@@ -153,18 +154,11 @@ class DirectModels(CompiledModels):
         # Scores of other losses have to be limited, or turned into log-probabilities.
         if (shown and self._training.kind != LOGISTIC) or not call_is_at_hand(take):
             return None
-        mark = self.mark()
-        try:
-            how = self._rule, self._training, self._kernels
-            status, kept, transitions = self._run(X, codes, self._addresses(), steps, shown, admission, *how)
-            if status == LEARNED:
-                scores = scratch.scores[:count].copy() if shown else NO_SCORES
-                return Taken(self._outcome(count, transitions), kept, scores)
-        except BaseException:
-            self.put_back(mark)
-            raise
-        self.put_back(mark)
-        return None
+        how = self._rule, self._training, self._kernels
+        status, kept, transitions = self._run(X, codes, self._addresses(), steps, shown, admission, *how)
+        if status != LEARNED:
+            return None
+        return Taken(self._outcome(count, transitions), kept, scratch.scores[:count].copy() if shown else NO_SCORES)
 
     def _run_learn(self, count: int, steps: int, known: bool) -> int:
         if not call_is_at_hand(learn_stored):
