@@ -121,11 +121,10 @@ class RangeGuard:
         """Return the arrays with which compiled code admits ``count`` rows; None before the first row."""
         if self.columns is None:
             return None
-        most = len(self.recent) + count
-        later = np.empty(min(most, MEMORY))
-        return Admission(
-            self.columns, self.recent, self._squared, self.clips, np.empty_like(self.columns), later, np.empty(most)
-        )
+        columns, recent = self.columns, self.recent
+        most = len(recent) + count
+        after, later = np.empty(columns.shape), np.empty(most if most < MEMORY else MEMORY)
+        return Admission(columns, recent, self._squared, self.clips, after, later, np.empty(most))
 
     def admitted(self, after: FloatArray, later: FloatArray, kept: int) -> RangeGuard:
         """Return the guard after rows that left these numbers behind, of which ``later`` holds ``kept``."""
