@@ -134,7 +134,7 @@ class Taken(NamedTuple):
 class DirectlyStepped(Protocol):
     """Can take a usual time step in one call of compiled code, from unchecked rows and with the range guard.
 
-    It is ``Reversible`` too.
+    It is ``Reversible`` and ``SnapshotScoring`` too.
     """
 
     def take(self, X: DenseRows, codes: FloatArray, admission: Any, *, shown: bool) -> Taken | None:

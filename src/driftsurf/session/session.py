@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -165,10 +165,10 @@ class Session(BaseSession):
 
     def _directly(self, X: Any, codes: FloatArray, shown: bool) -> tuple[Snapshot, Taken | None]:
         """Take one time step; return the values after it, and what was done, or None if nothing was changed."""
-        now, strategy = self._now, cast("DirectlyStepped", self.strategy)
-        guard, targets = now.guard, now.targets
+        strategy: Any = self.strategy
+        now, guard, targets = self._now, self._now.guard, self._now.targets
         admission = UNGUARDED if guard is None else guard.admission(len(codes))
-        taken = None if admission is None else strategy.take(X, codes, admission, shown=shown)
+        taken: Taken | None = None if admission is None else strategy.take(X, codes, admission, shown=shown)
         if taken is None:
             assert self._before is not None
             self._put_back(self._before[0])
@@ -180,9 +180,9 @@ class Session(BaseSession):
             guard = guard.admitted(admission.after, admission.later, taken.kept)
             if isinstance(targets, RegressionTargets):
                 targets = targets.after_step(codes, np.ones(len(codes)))
-        now = self._published(
-            now, targets=targets, guard=guard, steps=now.steps + 1, n_classes_learned=len(targets.labels)
-        )
+        known = len(targets.labels)
+        scorer, steps = strategy.scorer(), now.steps + 1
+        now = replace(now, scorer=scorer, targets=targets, guard=guard, steps=steps, n_classes_learned=known)
         return now, taken
 
     def _code_of_single(self, X: Any, y: Any) -> float | None:

@@ -125,7 +125,7 @@ class CompiledModels(CellModels):
         """Return rho, the number of gradient steps for a batch of ``count`` rows."""
         template: Any = self._pool.template
         row = self._counts["next"].item()
-        steps: int = template.budget(Segment(row, row + count))
+        steps: int = template._budget(row, row + count)
         return steps
 
     def _outcome(self, count: int, transitions: int) -> Outcome:
