@@ -5,6 +5,7 @@ Whatever is not usual is refused before anything is returned, and left to the ex
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.tables import Column, Table
 
 __all__ = ["json_columns"]
+
+_WHOLE_ZERO = re.compile(rb"-0(?![.eE0-9])")
+"""A whole number, which has no sign for the exact reader, and has one for pyarrow; or the same in text."""
 
 
 def json_columns(values: Sequence[bytes], kinds: Mapping[str, Kind], reading: ReadingOptions) -> Table | None:
@@ -50,6 +54,8 @@ def json_columns(values: Sequence[bytes], kinds: Mapping[str, Kind], reading: Re
         return None
     if found.num_rows != len(values):
         return None
+    if _WHOLE_ZERO.search(data):
+        return None
     columns = dict[str, Column]()
     for name, kind in kinds.items():
         column = _column(found[name], kind, reading)
@@ -63,11 +69,8 @@ def _column(found: Any, kind: Kind, reading: ReadingOptions) -> Column | None:
     chunk = found.chunk(0) if found.num_chunks else found.combine_chunks()
     if kind == "number":
         values = chunk.to_numpy(zero_copy_only=False)
-        # The exact reader names numbers that are too large, and takes -0 for a whole number, which has no sign.
-        unusual = np.count_nonzero(~np.isfinite(values)) != chunk.null_count or bool(
-            np.signbit(values[values == 0]).any()
-        )
-        return None if unusual else Column(kind, np.array(values))
+        # The exact reader tells which number is too large.
+        return None if np.count_nonzero(~np.isfinite(values)) != chunk.null_count else Column(kind, np.array(values))
     if kind == "boolean":
         return Column(kind, np.array(chunk.cast("float64").to_numpy(zero_copy_only=False)))
     coded = chunk.dictionary_encode()
