@@ -60,3 +60,9 @@ def test_a_digest_notices_another_model() -> None:
     digests, _ = served_model.undisturbed(told.tried)
     other, _ = served_model.undisturbed([*told.tried[:-8], *told.tried[-7:]])
     assert digests[-1] != other[-1]
+
+
+def test_changed_log_files_are_refused_or_read() -> None:
+    outcome = served_model.fuzzed(0, seed=1, count=40)
+    assert outcome.failed == 0, outcome.line()
+    assert outcome.figures["refused"] > 0
