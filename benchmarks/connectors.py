@@ -205,7 +205,9 @@ CONTENDERS: dict[str, Callable[[System, int], int]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.connectors", description=__doc__)
     parser.add_argument("systems", nargs="*", metavar="system", help=f"all if not given: {', '.join(SYSTEMS)}")
-    parser.add_argument("--rows", type=int, default=100_000, help="100,000 if not given; the mock broker keeps 150,000")
+    parser.add_argument(
+        "--rows", type=int, default=150_000, help="150,000 if not given, which the mock broker can keep"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="5 if not given")
     options = parser.parse_args()
     rows = messages(options.rows)
