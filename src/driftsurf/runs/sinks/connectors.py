@@ -11,7 +11,7 @@ from driftsurf.registry import register
 from driftsurf.runs.predictions import PredictionBatch
 from driftsurf.runs.sinks._base import SinkContext
 
-__all__ = ["ConnectorSink", "PostgresSink", "RedisSink"]
+__all__ = ["ConnectorSink", "MqttSink", "PostgresSink", "RedisSink"]
 
 
 class ConnectorSink:
@@ -90,3 +90,10 @@ class PostgresSink(ConnectorSink):
     """A table of PostgreSQL."""
 
     writer: ClassVar[str] = "driftsurf.data.connectors.postgresql:PostgresWriter"
+
+
+@register("sink", "mqtt", schemes=("mqtt", "mqtts"), requires=("paho",), install="pip install 'driftsurf[mqtt]'")
+class MqttSink(ConnectorSink):
+    """A topic of an MQTT broker."""
+
+    writer: ClassVar[str] = "driftsurf.data.connectors.mqtt:MqttWriter"
