@@ -39,7 +39,7 @@ class Publisher:
 
         infos = []
         for one in messages:
-            about = Properties(mqtt.PacketTypes.PUBLISH)
+            about: Any = Properties(mqtt.PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
             if named:
                 about.UserProperty = ("message-id", str(self.count))
             self.count += 1
@@ -114,13 +114,11 @@ def test_a_run_that_is_killed_ends_like_one_that_is_not(publisher: Publisher, un
     options: dict[str, Any] = {"label": "sold", "id": "id", "model": "driftsurf"}
     found, messages = [], [json.dumps(row).encode() for row in rows(1_000)]
     for name, kills in (("calm", ()), ("killed", (2, 3, 1, 6))):
-        session, sink = f"{unique}-{name}", tmp_path / f"{name}.csv"
-        forget(session)
-        source = f"mqtt://127.0.0.1/{unique}/+/row?client={session}"
+        source, sink = f"mqtt://127.0.0.1/{unique}/+/row?client={unique}", tmp_path / f"{name}.csv"
         subscribe(source)
         publisher.send(messages, named=True)
         files = run(source, tmp_path / name, kills=kills, predictions=str(sink), **options)
-        forget(session)
+        forget(unique)
         found.append((files, [one.read_bytes() for one in sorted(tmp_path.glob(f"{name}*.csv"))]))
     assert b"".join(found[0][1]).count(b"yes") > 100
     assert found[0] == found[1]

@@ -103,10 +103,11 @@ def numbers(made: MemorySource, position: Any = None) -> list[list[float]]:
 
 def test_a_killed_process_reads_each_message_once(tmp_path: Path) -> None:
     queue = MemoryQueue(*rows(25))
-    tables = source(queue, tmp_path).tables()
+    made = source(queue, tmp_path)
+    tables = made.tables()
     _, position = next(tables)
     next(tables)
-    tables.close()
+    made.connector.close()
     queue.send(rows(10, first=25))
     again = numbers(source(queue, tmp_path), json.loads(json.dumps(position)))
     assert again == [list(range(10, 20)), list(range(20, 30)), list(range(30, 35))]

@@ -11,7 +11,7 @@ from driftsurf.registry import register
 from driftsurf.runs.predictions import PredictionBatch
 from driftsurf.runs.sinks._base import SinkContext
 
-__all__ = ["ConnectorSink", "MqttSink", "PostgresSink", "RedisSink"]
+__all__ = ["ConnectorSink", "MqttSink", "PostgresSink", "RabbitSink", "RedisSink"]
 
 
 class ConnectorSink:
@@ -97,3 +97,12 @@ class MqttSink(ConnectorSink):
     """A topic of an MQTT broker."""
 
     writer: ClassVar[str] = "driftsurf.data.connectors.mqtt:MqttWriter"
+
+
+@register(
+    "sink", "rabbitmq", schemes=("amqp", "amqps"), requires=("pika",), install="pip install 'driftsurf[rabbitmq]'"
+)
+class RabbitSink(ConnectorSink):
+    """A stream or another queue of RabbitMQ."""
+
+    writer: ClassVar[str] = "driftsurf.data.connectors.rabbitmq:RabbitWriter"
