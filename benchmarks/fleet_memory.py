@@ -31,20 +31,24 @@ MODELS: dict[str, tuple[Any, int]] = {
         3,
     ),
     "compiled: LinearRegression()": (DriftSurfRegressor(LinearRegression(), **COMPILED), 0),
-    "DriftSurfClassifier(max_rows=128)": (DriftSurfClassifier(max_rows=128), 2),
-    'DriftSurfClassifier(max_rows=128, dtype="float32")': (DriftSurfClassifier(max_rows=128, dtype="float32"), 2),
-    "DriftSurfClassifier(SoftmaxRegression(), max_rows=128)": (
-        DriftSurfClassifier(SoftmaxRegression(), max_rows=128),
+    "compiled: DriftSurfClassifier(max_rows=128)": (DriftSurfClassifier(max_rows=128), 2),
+    'compiled: DriftSurfClassifier(max_rows=128, dtype="float32")': (
+        DriftSurfClassifier(max_rows=128, dtype="float32"),
+        2,
+    ),
+    "compiled: DriftSurfClassifier(max_rows=128, classes=[0, 1, 2])": (
+        DriftSurfClassifier(max_rows=128, classes=[0, 1, 2]),
         3,
     ),
-    "DriftSurfRegressor(max_rows=128)": (DriftSurfRegressor(max_rows=128), 0),
+    "compiled: DriftSurfRegressor(max_rows=128)": (DriftSurfRegressor(max_rows=128), 0),
+    "DriftSurfClassifier(max_rows=128), 3 classes that are not named": (DriftSurfClassifier(max_rows=128), 3),
     "DriftSurfClassifier(DecisionTreeClassifier(max_depth=4), max_rows=128)": (
         DriftSurfClassifier(DecisionTreeClassifier(max_depth=4, random_state=0), max_rows=128),
         2,
     ),
     "AUEClassifier(max_rows=128)": (AUEClassifier(max_rows=128), 2),
 }
-"""Models with the number of classes; the compiled ones keep 128 rows as float32, without a guard."""
+"""Models with the number of classes; the first compiled ones keep 128 rows as float32, without a guard."""
 
 
 def _filled(model: Any, classes: int, n_keys: int) -> Fleet:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from confluent_kafka import Producer
+from kafka_broker import Broker
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
@@ -19,22 +19,12 @@ from driftsurf.keyed.spark import run_spark, session
 from driftsurf.keyed.spark.kafka import KafkaReader, Range, read_kafka
 
 SCHEMA = "shop string, price double, age double, bought int"
-PARTITIONS = 4
-"""Partitions of every topic of the mock cluster."""
 
 
-class Broker:
-    """A broker with the real protocol on loopback, for as long as this object lives."""
-
-    def __init__(self) -> None:
-        self.producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "session.timeout.ms": 6000})
-        brokers = self.producer.list_topics(timeout=10).brokers.values()
-        self.servers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-
-    def send(self, topic: str, rows: list[dict[str, Any]]) -> None:
-        for row in rows:
-            self.producer.produce(topic, json.dumps(row), key=row["shop"])
-        assert self.producer.flush(30) == 0
+def send(broker: Broker, topic: str, rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        broker.producer.produce(topic, json.dumps(row), key=row["shop"])
+    assert broker.producer.flush(30) == 0
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +54,14 @@ def reader(broker: Broker, topic: str, **options: str) -> KafkaReader:
 
 
 def test_a_range_is_the_same_rows_whenever_it_is_read(broker: Broker) -> None:
-    broker.send("again", sales(100))
+    send(broker, "again", sales(100))
     source = reader(broker, "again")
     start = source.initialOffset()
     end = source.latestOffset(start, ReadAllAvailable())
     assert sum(end.values()) == 100
     ranges = source.partitions(start, end)
     first = [row for one in ranges for row in source.read(one)]
-    broker.send("again", sales(50, seed=1))
+    send(broker, "again", sales(50, seed=1))
     assert [row for one in source.partitions(start, end) for row in source.read(one)] == first
     assert sorted(json.loads(row[1])["price"] for row in first) == sorted(row["price"] for row in sales(100))
     assert {row[2:4] for row in first} == {(one.partition, at) for one in ranges for at in range(one.start, one.end)}
@@ -79,7 +69,7 @@ def test_a_range_is_the_same_rows_whenever_it_is_read(broker: Broker) -> None:
 
 
 def test_the_rows_of_an_epoch_are_limited(broker: Broker) -> None:
-    broker.send("small", sales(200))
+    send(broker, "small", sales(200))
     source = reader(broker, "small", rows="40")
     limit = source.getDefaultReadLimit()
     assert isinstance(limit, ReadMaxRows)
@@ -92,14 +82,14 @@ def test_the_rows_of_an_epoch_are_limited(broker: Broker) -> None:
         total, start, epochs = total + rows, end, epochs + 1
     assert total == 200
     assert epochs >= 5
-    broker.send("small", sales(10, seed=1))
+    send(broker, "small", sales(10, seed=1))
     assert source.latestOffset(start, limit) == start  # later messages belong to the next run
 
 
 def test_missing_options_and_offsets_beyond_the_end_are_errors(broker: Broker) -> None:
     with pytest.raises(OptionError, match="'topic'"):
         KafkaReader({"servers": "x"})
-    broker.send("short", sales(20))
+    send(broker, "short", sales(20))
     source = reader(broker, "short")
     beyond = [Range(0, 0, 10**6), Range(0, 10**6 - 1, 10**6)]
     for one in beyond:
@@ -112,7 +102,7 @@ def test_a_keyed_run_from_a_topic_resumes_where_it_stopped(broker: Broker, spark
     columns = Columns("shop", "offset", "bought")
     rows = sales(600)
     for part in (rows[:400], rows[400:]):
-        broker.send("sales", part)
+        send(broker, "sales", part)
         frame = read_kafka(spark, broker.servers, "sales", SCHEMA, rows_per_epoch=300)
         folder = run_spark(frame, tmp_path / "run", learner, columns)
     keys = folder.keys()

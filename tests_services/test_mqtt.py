@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import json
+import random
 import shutil
 import socket
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 from driftsurf.checks import InboxCase, WriterCase, check_inbox, check_writer
 from driftsurf.checks.connectors import COLUMNS
 from driftsurf.errors import OptionError
-from tests_services.endings import rows, run
+from tests_services.kills import Command, compare, orders, rows_of
 from tests_services.servers import require
 
 mqtt = pytest.importorskip("paho.mqtt.client")
@@ -111,17 +112,17 @@ def test_wrong_addresses_are_refused() -> None:
 
 
 def test_a_run_that_is_killed_ends_like_one_that_is_not(publisher: Publisher, unique: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"label": "sold", "id": "id", "model": "driftsurf"}
-    found, messages = [], [json.dumps(row).encode() for row in rows(1_000)]
-    for name, kills in (("calm", ()), ("killed", (2, 3, 1, 6))):
-        source, sink = f"mqtt://127.0.0.1/{unique}/+/row?client={unique}", tmp_path / f"{name}.csv"
+    source, runs = f"mqtt://127.0.0.1/{unique}/#?client={unique}", []
+    for name in ("whole", "killed"):
         subscribe(source)
-        publisher.send(messages, named=True)
-        files = run(source, tmp_path / name, kills=kills, predictions=str(sink), **options)
+        publisher.send([*orders(900), b"{", b"\x00\xff", b"[" * 9_000], named=True)  # a broker keeps 1,000
+        sink = str(tmp_path / f"{name}.sqlite")
+        runs.append(Command(tmp_path / name, source, sink, ("--on-bad-row", "skip", "--every", "1")))
+        count = sum(runs[-1].killed(random.Random(n)) for n in range(3)) if name == "killed" else 1
+        assert count, "no process was killed before its end: send more rows"
+        runs[-1].finish()
         forget(unique)
-        found.append((files, [one.read_bytes() for one in sorted(tmp_path.glob(f"{name}*.csv"))]))
-    assert b"".join(found[0][1]).count(b"yes") > 100
-    assert found[0] == found[1]
+    compare(runs[0], runs[1], rows_of(tmp_path / "whole.sqlite"), rows_of(tmp_path / "killed.sqlite"))
 
 
 def subscribe(source: str) -> None:
@@ -131,18 +132,6 @@ def subscribe(source: str) -> None:
     inbox = MqttInbox(source)
     inbox.open()
     inbox.close()
-
-
-def test_poisoned_messages_go_to_the_side_file(publisher: Publisher, unique: str, tmp_path: Path) -> None:
-    source = f"mqtt://127.0.0.1/{unique}/#?client={unique}"
-    subscribe(source)
-    messages = [json.dumps(row).encode() for row in rows(200)]
-    messages[60:60] = [b"{", b"\x00", b"\xff\xfe", b"[" * 1_000, b'{"price": 1e999}', b'"' + b"x" * 2**20 + b'"', b""]
-    publisher.send(messages)
-    files = run(source, tmp_path / "run", label="sold", on_bad_row="skip", drop=["id"])
-    forget(unique)
-    bad = sorted(json.loads(line)["file"] for line in files["bad_rows.jsonl"].splitlines())
-    assert bad == [f"mqtt://127.0.0.1/{unique}/#, message {n}, topic {unique}/1/row" for n in range(60, 67)]
 
 
 @pytest.fixture

@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from driftsurf.checks import InboxCase, SeekableCase, WriterCase, check_inbox, check_seekable, check_writer
 from driftsurf.checks.connectors import COLUMNS
 from driftsurf.errors import SourceError
-from tests_services.endings import rows, run
+from tests_services.kills import Command, compare, orders, rows_of
+from tests_services.rabbit_queues import Broker, held
 from tests_services.servers import require
 
-pika = pytest.importorskip("pika")
 KINDS = "stream", "classic", "quorum"
-
-
-class Broker:
-    """A connection for the queues of a test."""
-
-    def __init__(self) -> None:
-        self.connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1"))
-        self.channel = self.connection.channel()
-        self.channel.confirm_delivery()
-        self.made: list[str] = []
-        self.count = 0
-
-    def declare(self, queue: str, kind: str, **arguments: Any) -> None:
-        self.made.append(queue)
-        self.channel.queue_declare(queue, durable=True, arguments={"x-queue-type": kind, **arguments})
-
-    def send(self, queue: str, messages: Sequence[bytes], *, named: bool = False) -> None:
-        for one in messages:
-            id = str(self.count) if named else None
-            self.count += 1
-            self.channel.basic_publish("", queue, one, pika.BasicProperties(delivery_mode=2, message_id=id))
-
-    def delete(self, queue: str) -> None:
-        self.connection.channel().queue_delete(queue)
-
-    def close(self) -> None:
-        for queue in self.made:
-            self.delete(queue)
-        self.connection.close()
 
 
 @pytest.fixture
@@ -71,21 +41,6 @@ def test_the_inbox_conforms(broker: Broker, unique: str, kind: str) -> None:
 
     broker.declare(unique, kind)
     check_inbox(InboxCase(lambda: RabbitInbox(f"amqp://127.0.0.1/{unique}"), lambda some: broker.send(unique, some)))
-
-
-def held(unique: str, kind: str) -> list[dict[str, Any]]:
-    """Return the rows of a queue, without taking them from it."""
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1"))
-    channel = connection.channel()
-    channel.basic_qos(prefetch_count=10_000)
-    found = []
-    arguments = {"x-stream-offset": "first"} if kind == "stream" else {}
-    for method, _, body in channel.consume(unique, inactivity_timeout=2.0, arguments=arguments):
-        if method is None:
-            break
-        found.append(json.loads(body))
-    connection.close()
-    return found
 
 
 @pytest.mark.parametrize("kind", ["stream", "classic"])
@@ -132,18 +87,21 @@ def test_messages_that_the_stream_no_longer_keeps_are_named(broker: Broker, uniq
     reader.close()
 
 
-@pytest.mark.parametrize("kind", ["stream", "classic"])
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
 def test_a_run_that_is_killed_ends_like_one_that_is_not(broker: Broker, unique: str, tmp_path: Path, kind: str) -> None:
-    options: dict[str, Any] = {"label": "sold", "id": "id", "model": "driftsurf"}
-    found, messages = [], [json.dumps(row).encode() for row in rows(1_000)]
     broker.declare(unique, kind)
-    for name, kills in (("calm", ()), ("killed", (2, 3, 1, 6))):
-        if kind == "classic" or name == "calm":
-            broker.send(unique, messages, named=True)
-        sink = f"{unique}-{name}"
-        broker.made.append(sink)
-        place = f"amqp://127.0.0.1/{unique}"
-        files = run(place, tmp_path / name, kills=kills, predictions=f"amqp://127.0.0.1/{sink}", **options)
-        found.append((files, held(sink, "stream")))
-    assert len(found[0][1]) == 1_000
-    assert found[0] == found[1]
+    runs = []
+    for name in ("whole", "killed"):
+        broker.send(unique, [*orders(3_000), b"{", b"\x00\xff", b"[" * 9_000], named=True)
+        sink = str(tmp_path / f"{name}.sqlite")
+        runs.append(Command(tmp_path / name, f"amqp://127.0.0.1/{unique}", sink, ("--on-bad-row", "skip")))
+        count = sum(runs[-1].killed(random.Random(n)) for n in range(3)) if name == "killed" else 1
+        assert count, "no process was killed before its end: send more rows"
+        runs[-1].finish()
+    whole, killed = rows_of(tmp_path / "whole.sqlite"), rows_of(tmp_path / "killed.sqlite")
+    if kind == "classic":
+        compare(runs[0], runs[1], whole, killed)
+    else:  # hands out messages in another order after its reader was killed, and each once all the same
+        labels = [row[2] for row in whole]
+        assert sorted(row[2] for row in killed) == sorted(labels)
+        assert len(labels) == 3_000

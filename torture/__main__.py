@@ -17,6 +17,11 @@ from torture import (
     faults,
     following,
     fuzz,
+    http_fuzz,
+    http_keys,
+    http_large,
+    http_schema,
+    http_slow,
     inputs,
     kills,
     ledger,
@@ -52,6 +57,11 @@ PROOFS: dict[str, Proof] = {
     "service-kills": served_kills.kills,
     "service-power": served_model.states,
     "service-faults": served_model.file_calls,
+    "http-schema": http_schema.schema,
+    "http-fuzz": http_fuzz.fuzzed,
+    "http-large": http_large.large,
+    "http-slow": http_slow.slow,
+    "http-keys": http_keys.keys,
     "log-power": served_log.states,
     "log-fuzz": served_log.fuzzed,
     "log-faults": served_log.file_calls,
@@ -70,7 +80,10 @@ PROOFS: dict[str, Proof] = {
 }
 """All proofs by name; the longest come first, so that two processes end at about the same time."""
 
-GROUPS = {"service": ("service-kills", "service-power", "service-faults")}
+GROUPS = {
+    "service": ("service-kills", "service-power", "service-faults"),
+    "http": ("http-schema", "http-fuzz", "http-large", "http-slow", "http-keys"),
+}
 """Names for several proofs."""
 
 

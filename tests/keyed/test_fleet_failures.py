@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fleet_models import MODELS, SVM, TREE, calls, two
+from fleet_models import MODELS, SVM, TREE, UNBOUNDED, calls, two
 from fleets import calls as binary_calls
 from fleets import same, served
 from sklearn.base import clone
@@ -39,11 +39,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarn
 @pytest.mark.parametrize(
     ("name", "label", "reason", "error"),
     [
-        ("svm", 7, "bad_label", LabelError),
-        ("svm", 0.5, "continuous_label", LabelError),
-        ("softmax", "strange", "bad_label", LabelError),
-        ("regression", np.nan, "bad_label", NonFiniteError),
-        ("regression", 1e300, "bad_label", LabelError),
+        ("compiled growing, svm", 7, "bad_label", LabelError),
+        ("compiled growing, svm", 0.5, "continuous_label", LabelError),
+        ("compiled guard, softmax", "strange", "bad_label", LabelError),
+        ("compiled guard, regression", np.nan, "bad_label", NonFiniteError),
+        ("compiled guard, regression", 1e300, "bad_label", LabelError),
         ("tree", None, "bad_label", LabelError),
     ],
 )
@@ -88,7 +88,7 @@ def test_a_key_whose_first_row_is_bad_is_predicted_without_a_model() -> None:
     for model, y, expected in (
         (SVM, [0, 1], [None, None]),
         (clone(SVM).set_params(classes=[3, 5]), [3, 5], [3, 3]),
-        (MODELS["regression"][0], [1.0, 2.0], [np.nan, 0.0]),
+        (MODELS["compiled guard, regression"][0], [1.0, 2.0], [np.nan, 0.0]),
     ):
         fleet = Fleet(model, on_bad="quarantine")
         np.testing.assert_array_equal(fleet.observe(["a", "a"], [[np.nan], [1.0]], y), expected)
@@ -218,9 +218,9 @@ def test_an_exception_from_outside_is_raised_once_the_call_is_complete(
     kind: type[BaseException], late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given, take = list(binary_calls(20)), KeySession.take
-    whole = served(Fleet(SVM, batch_size=10), iter(given))
+    whole = served(Fleet(UNBOUNDED, batch_size=10), iter(given))
     for broken in range(1, 6):
-        fleet, count = served(Fleet(SVM, batch_size=10), iter(given[:-1])), 0
+        fleet, count = served(Fleet(UNBOUNDED, batch_size=10), iter(given[:-1])), 0
 
         def fail(self: KeySession, X: Any, y: Any, weight: Any, broken: int = broken) -> None:
             nonlocal count
@@ -237,7 +237,7 @@ def test_an_exception_from_outside_is_raised_once_the_call_is_complete(
             with pytest.raises(kind, match="from outside"):
                 fleet.observe(*given[-1])
         if broken == 1 and not late and kind is KeyboardInterrupt:  # nothing was learned, so nothing has changed
-            assert fleet.to_bytes() == served(Fleet(SVM, batch_size=10), iter(given[:-1])).to_bytes()
+            assert fleet.to_bytes() == served(Fleet(UNBOUNDED, batch_size=10), iter(given[:-1])).to_bytes()
             fleet.observe(*given[-1])
         assert fleet.to_bytes() == whole.to_bytes()
         assert [fleet.journal(key) for key in range(5)] == [whole.journal(key) for key in range(5)]
@@ -246,8 +246,8 @@ def test_an_exception_from_outside_is_raised_once_the_call_is_complete(
 
 def test_a_call_that_is_broken_off_twice_is_completed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     given, take = list(binary_calls(20)), KeySession.take
-    whole = served(Fleet(SVM, batch_size=10), iter(given))
-    fleet, count = served(Fleet(SVM, batch_size=10), iter(given[:-1])), 0
+    whole = served(Fleet(UNBOUNDED, batch_size=10), iter(given))
+    fleet, count = served(Fleet(UNBOUNDED, batch_size=10), iter(given[:-1])), 0
 
     def fail(self: KeySession, X: Any, y: Any, weight: Any) -> None:
         nonlocal count
@@ -299,7 +299,7 @@ def test_a_strategy_that_is_not_registered_cannot_be_saved() -> None:
 
 
 def test_a_state_of_sessions_with_a_missing_or_misshapen_entry_is_refused() -> None:
-    fleet = served(Fleet(MODELS["guard"][0], batch_size=10), binary_calls(20))
+    fleet = served(Fleet(MODELS["aue"][0], batch_size=10), binary_calls(20))
     whole = fleet.state()
     assert Fleet.from_state(whole).to_bytes() == fleet.to_bytes()
     for name in whole:
@@ -313,7 +313,7 @@ def test_a_state_of_sessions_with_a_missing_or_misshapen_entry_is_refused() -> N
 
 
 def test_forged_states_of_sessions_are_refused() -> None:
-    fleet = served(Fleet(MODELS["guard"][0], batch_size=10), binary_calls(20))
+    fleet = served(Fleet(MODELS["aue"][0], batch_size=10), binary_calls(20))
     state: dict[str, Any] = dict(fleet.state())
     for name, value in state.items():
         if name.startswith("key."):
@@ -326,7 +326,7 @@ def test_forged_states_of_sessions_are_refused() -> None:
                     Fleet.from_state(state | {name: forged})
                 assert error.value.entry == name
     more = {name.replace("sessions.3.", "sessions.5."): value for name, value in state.items() if ".3." in name}
-    other = served(Fleet(MODELS["guard"][0], batch_size=10), ((k, X[:, :2], y) for k, X, y in binary_calls(20)))
+    other = served(Fleet(MODELS["aue"][0], batch_size=10), ((k, X[:, :2], y) for k, X, y in binary_calls(20)))
     swapped = {name: value for name, value in other.state().items() if name.startswith("sessions.2.")}
     for forged in (state | more, state | swapped):
         with pytest.raises(StateError):

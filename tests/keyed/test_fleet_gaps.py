@@ -23,7 +23,14 @@ from driftsurf.keyed.rows import KeyRows
 from driftsurf.learners import LogisticRegression
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
-FILLED = "compiled", "compiled three classes", "compiled regression", "guard", "aue", "regression"
+FILLED = (
+    "compiled",
+    "compiled three classes",
+    "compiled regression",
+    "compiled growing",
+    "aue",
+    "compiled guard, regression",
+)
 WILD = DriftSurfClassifier(LogisticRegression(step_size=30.0, l2=0.0), max_rows=20, guard=None, classes=[0, 1])
 
 

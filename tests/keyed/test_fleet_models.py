@@ -203,9 +203,9 @@ def test_a_fitted_estimator_is_a_model_and_is_not_changed() -> None:
 
 
 def test_weights_are_those_of_a_single_linear_model() -> None:
-    fleet = served(Fleet(MODELS["softmax"][0], batch_size=10), calls(words))  # type: ignore[arg-type]
+    fleet = served(Fleet(MODELS["compiled guard, softmax"][0], batch_size=10), calls(words))  # type: ignore[arg-type]
     assert fleet.weights(0).shape == (3, 4)
-    number = served(Fleet(MODELS["regression"][0], batch_size=10), calls(numbers))  # type: ignore[arg-type]
+    number = served(Fleet(MODELS["compiled guard, regression"][0], batch_size=10), calls(numbers))  # type: ignore[arg-type]
     assert number.weights(0).shape == (4,)
     for name in ("aue", "tree"):
         model, labels = MODELS[name]
@@ -214,7 +214,7 @@ def test_weights_are_those_of_a_single_linear_model() -> None:
 
 
 def test_the_error_of_numbers_is_the_mean_absolute_error() -> None:
-    fleet, missed, rows = Fleet(MODELS["regression"][0], batch_size=10), np.zeros(4), np.zeros(4)
+    fleet, missed, rows = Fleet(MODELS["compiled guard, regression"][0], batch_size=10), np.zeros(4), np.zeros(4)
     for keys, X, y in calls(numbers):
         np.add.at(missed, keys, np.abs(fleet.observe(keys, X, y) - y))
         np.add.at(rows, keys, 1)

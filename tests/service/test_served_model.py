@@ -474,6 +474,10 @@ def test_settings_of_a_folder_cannot_be_changed(tmp_path: Path) -> None:
     open_model(tmp_path / "m", SETTINGS, KEEPING).close()
     with pytest.raises(OptionError, match="batch_size was 20"):
         open_model(tmp_path / "m", ModelSettings(**{**_fields(SETTINGS), "batch_size": 30}), KEEPING)
+    for given in (ModelSettings(label="sold"), ModelSettings(batch_size=20, task="binary")):  # the others are left out
+        open_model(tmp_path / "m", given, KEEPING).close()
+    with pytest.raises(OptionError, match="began without a run"):
+        open_model(tmp_path / "m", ModelSettings(label="sold", start_from=str(tmp_path / "run")), KEEPING)
     with pytest.raises(OptionError, match="settings"):
         open_model(tmp_path / "other")
 

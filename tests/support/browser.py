@@ -24,7 +24,10 @@ OPTIONS = (
 
 
 class Browser:
-    """One page of chromium, with the console output in ``messages`` and the requested addresses in ``requests``."""
+    """Pages of chromium, one of which is used at a time.
+
+    The console output of all is in ``messages``, and the requested addresses are in ``requests``.
+    """
 
     def __init__(self, width: int = 1100, height: int = 900) -> None:
         assert CHROMIUM is not None
@@ -46,10 +49,31 @@ class Browser:
         os.close(theirs_out)
         self._number, self._rest, self._session, self._loaded = 0, b"", "", False
         page = next(one for one in self.call("Target.getTargets")["targetInfos"] if one["type"] == "page")
-        target = {"targetId": page["targetId"], "flatten": True}
-        self._session = self.call("Target.attachToTarget", **target)["sessionId"]
+        self.tabs: list[tuple[str, str]] = []
+        """Target and session of every tab, in the order in which they were opened."""
+        self._attach(page["targetId"])
+
+    def _attach(self, target: str) -> None:
+        self._session = ""
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.tabs.append((target, self._session))
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+
+    def new_tab(self) -> None:
+        """Open one more tab, and use it from now on."""
+        self._session = ""
+        self._attach(self.call("Target.createTarget", url="about:blank")["targetId"])
+
+    def use_tab(self, number: int) -> None:
+        """Use a tab from now on; 0 is the first one."""
+        self._session = self.tabs[number][1]
+
+    def close_tab(self, number: int) -> None:
+        """Close a tab, and use the first one from now on."""
+        self._session = ""
+        self.call("Target.closeTarget", targetId=self.tabs.pop(number)[0])
+        self.use_tab(0)
 
     def __enter__(self) -> Self:
         return self

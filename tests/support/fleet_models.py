@@ -37,19 +37,26 @@ def numbers(x: npt.NDArray[Any], turned: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 SVM = DriftSurfClassifier(LinearSVM(), max_rows=40, threshold=0.1)
+UNBOUNDED = DriftSurfClassifier(LinearSVM(), threshold=0.1)
+"""A model that takes a session per key."""
 MODELS: dict[str, tuple[Any, Labels]] = {
-    "guard": (DriftSurfClassifier(max_rows=40, threshold=0.1), two),
-    "svm": (SVM, two),
-    "third class": (DriftSurfClassifier(max_rows=40, threshold=0.1), words),
-    "softmax": (DriftSurfClassifier(SoftmaxRegression(), max_rows=40, classes=THREE), words),
-    "linear": (recommended("linear", max_rows=40), words),
+    "compiled growing": (DriftSurfClassifier(max_rows=40, threshold=0.1), two),
+    "compiled growing, svm": (SVM, two),
+    "compiled growing, third class": (DriftSurfClassifier(max_rows=40, threshold=0.1), words),
+    "compiled growing, recommended": (recommended("linear", max_rows=40), words),
     "portfolio": (recommended("light", max_rows=40), words),
-    "regression": (DriftSurfRegressor(max_rows=40, threshold=0.1), numbers),
     "window": (SlidingWindowRegressor(window=30), numbers),
     "aue": (AUEClassifier(experts=3, max_rows=40), two),
     "dwm": (DWMClassifier(), words),
     "ddm": (ResetOnDriftClassifier(), two),
     "tree": (DriftSurfClassifier(TREE, max_rows=40, threshold=0.1), words),
+    "compiled guard": (DriftSurfClassifier(max_rows=40, threshold=0.1, classes=[0, 1], dtype="float32"), two),
+    "compiled guard, svm": (
+        DriftSurfClassifier(LinearSVM(), max_rows=40, threshold=0.1, classes=[0, 1], judge="training", guard=1.5),
+        two,
+    ),
+    "compiled guard, softmax": (DriftSurfClassifier(SoftmaxRegression(), max_rows=40, classes=THREE), words),
+    "compiled guard, regression": (DriftSurfRegressor(max_rows=40, threshold=0.1), numbers),
     "compiled": (
         DriftSurfClassifier(LogisticRegression(step_size=0.2), max_rows=40, threshold=0.1, guard=None, classes=[0, 1]),
         two,

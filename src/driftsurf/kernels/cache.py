@@ -38,7 +38,7 @@ _compiling = threading.RLock()
 """Held while a kernel is compiled: one thread compiles at a time, and may compile another kernel meanwhile."""
 _locked: set[str | None] = set()
 """Cache folders that this process has locked; changed by the thread that holds ``_compiling``."""
-COMPILING = "driftsurf: compiling code for its first use: some ten seconds on an idle machine; later it is loaded"
+COMPILING = "driftsurf: compiling code for its first use; later it is loaded from a cache"
 
 
 def compile_cached(function: Callable[..., Any], signature: Any, **options: Any) -> Callable[..., Any]:

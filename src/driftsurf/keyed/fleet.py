@@ -53,9 +53,10 @@ class Fleet(BaseFleet):
             batch_size=..., max_rows=..., threshold=..., dtype="float32", guard=None, classes=...,
             random_state=key_seed(seed, key))
 
-    DriftSurf around logistic or softmax regression, a linear SVM or linear regression, with named classes, without a
-    guard and with a ``max_rows`` that makes a key smaller than 1 MB, is served by compiled loops over all keys; so is a
-    fleet without a model. Any other model takes a session per key, which costs about as much as a separate estimator.
+    DriftSurf around logistic or softmax regression, a linear SVM or linear regression, with a ``max_rows`` that makes a
+    key smaller than 1 MB, is served by compiled loops over all keys; so is a fleet without a model. Any other model
+    takes a session per key, which costs about as much as a separate estimator; so does a key with more than two classes
+    if the classes are not named.
 
     Several threads may use a fleet: their calls take turns. Compiled loops use several threads themselves.
 
@@ -351,7 +352,7 @@ class Fleet(BaseFleet):
     @property
     @locked
     def bytes_per_key(self) -> int:
-        """Bytes that a key takes, without the index that finds it; with a session per key, their mean."""
+        """Bytes that a key takes, without the index that finds it; with a guard, or a session per key, their mean."""
         self._prepare()
         return self._backend.bytes_per_key
 

@@ -14,9 +14,11 @@ from driftsurf.core.fields import misfit
 from driftsurf.core.input import Schema
 from driftsurf.core.options import choice, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
+from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import Classes, LearnerLike
 from driftsurf.errors import OptionError, StateError
 from driftsurf.keyed.backend import FleetBackend
+from driftsurf.keyed.compiled.growing import GrowingBackend
 from driftsurf.keyed.compiled.labelled import LabelledBackend, bytes_of_key, is_compiled
 from driftsurf.keyed.compiled.threads import Threads, available_processors
 from driftsurf.keyed.keys import Keys
@@ -109,7 +111,10 @@ class BaseFleet(Changeable):
         if is_compiled(template):
             size = bytes_of_key(template, n_features, fills=self._fills)
             if size <= (MOST_BYTES if self.model is None else LARGE):
-                return Serving(schema, LabelledBackend(template, n_features, self._threads, **how))
+                targets = template.targets
+                named = not isinstance(targets, ClassTargets) or targets.closed
+                kind = LabelledBackend if named else GrowingBackend
+                return Serving(schema, kind(template, n_features, self._threads, **how))
             if self.model is None:
                 raise OptionError(
                     f"a key would take {size:,} bytes, of which at most {MOST_BYTES:,} are possible; lower "

@@ -232,7 +232,7 @@ class Admission:
                 reason=error.reason,
             ) from None
         except ValueTypeError:
-            row, value = next((row, one) for row, one in enumerate(labels) if isinstance(one, str))
+            row, value = next(((row, one) for row, one in enumerate(labels) if isinstance(one, str)), (0, labels[0]))
             raise LabelError(
                 f"the label {value!r} is no number, and this model predicts numbers; pass a number, or serve a model "
                 "of classes with ",

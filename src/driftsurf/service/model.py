@@ -421,15 +421,20 @@ def _blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
 
 
 def _check_same(saved: ModelSettings, asked: ModelSettings, blueprint: Blueprint, start: FinishedRun | None) -> None:
-    """Raise OptionError if a setting is given that differs from the saved one."""
-    given = Blueprint.of(blueprint.name, asked, start).settings
-    given = replace(given, model=given.model or saved.model, start_from=saved.start_from)
+    """Raise OptionError if a setting is given that differs from the saved one; one with its default is not given."""
+    if asked.start_from is not None and saved.start_from is None:
+        raise OptionError(
+            Option("start_from"),
+            f" is {asked.start_from!r}, and the model {blueprint.name!r} exists already and began without a run; leave "
+            "it out, or serve the run under another name",
+        )
+    given, default = Blueprint.of(blueprint.name, asked, start).settings, ModelSettings()
     for name in ("label", "task", "model", "learner", "parameters", "seed", "batch_size", "columns", "categorical",
                  "classes", "max_pending", "timeout"):  # fmt: skip
         was, now = getattr(saved, name), getattr(given, name)
-        if was != now:
+        if now not in (was, getattr(default, name)):
             raise OptionError(
                 Option(name),
                 f" was {was!r} when the model {blueprint.name!r} was made, and is {now!r}; ",
-                "repeat it, or serve another folder",
+                "leave it out, or serve another folder",
             )

@@ -8,6 +8,7 @@ import io
 import json
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -463,6 +464,13 @@ def test_v2_inference() -> None:
     assert [output["name"] for output in one["outputs"]] == ["probability"]
     for bad in ([], inputs[:1], [inputs[0], inputs[0]], [inputs[0] | {"shape": [3]}], [inputs[0] | {"shape": [2, 7]}]):
         assert ask(app, "POST", "/v2/models/sales/infer", json={"inputs": bad}).status_code == 422
+    other = ask(app, "POST", "/v2/models/sales/infer", json={"inputs": inputs, "outputs": [{"name": "scores"}]})
+    assert (other.status_code, other.json()["type"]) == (422, "urn:driftsurf:problem:bad-input")
+    assert "'scores'" in other.json()["detail"]
+    model = MemoryModel()
+    model.snapshot = replace(model.snapshot, columns=())
+    fresh = ask(app_of(model), "POST", "/v2/models/sales/infer", json={"inputs": inputs})
+    assert (fresh.status_code, fresh.json()["type"]) == (409, "urn:driftsurf:problem:not-yet")
 
 
 def test_a_matrix_as_a_tensor() -> None:

@@ -12,7 +12,7 @@ from served_models import MemoryModel
 
 httpx = pytest.importorskip("httpx")
 
-from driftsurf.service.http.app import App  # noqa: E402
+from driftsurf.service.http.app import _KEYED, _PUBLIC, App  # noqa: E402
 from driftsurf.service.http.formats import MEDIA, ModelFormats  # noqa: E402
 from driftsurf.service.http.openapi import openapi  # noqa: E402
 
@@ -61,6 +61,24 @@ HEADERS = st.fixed_dictionaries(
         "idempotency-key": st.sampled_from(["k", "k" * 500, "\u00e9"]),
     },
 )
+
+
+def test_the_examples_of_the_document_are_taken() -> None:
+    app = App([(MemoryModel(kinds={"price": "number", "city": "text"}), ModelFormats(label="sold"))])
+    taken = 0
+    for path, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {"content": {}})["content"].get("application/json", {})
+            if "example" in content:
+                answer = send(app, method.upper(), path.replace("{name}", "sales"), json=content["example"])
+                assert answer.status_code == 200
+                taken += 1
+    assert taken == 3
+
+
+def test_the_document_has_every_address() -> None:
+    found = {*APP.pages, *_KEYED, *_PUBLIC, "/v1/login", "/v1/logout"}
+    assert found <= {*DOCUMENT["paths"]}
 
 
 def send(app: App, method: str, path: str, **options: Any) -> Any:

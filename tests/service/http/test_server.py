@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
@@ -9,6 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from served_models import MemoryModel
@@ -212,3 +215,102 @@ def test_an_answer_is_the_same_however_the_request_is_cut() -> None:
             answers.add(received(connection).partition(b"\r\n\r\n")[2])
     assert len(answers) == 1
     assert json.loads(answers.pop())["predictions"] == [None]
+
+
+STREAM = b"GET /v1/models/sales/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CHUNKED = b"POST /v1/models/sales/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def flooded(server: HttpServer, begin: bytes, part: bytes, most: int) -> int:
+    """Send the same bytes until the server closes the connection; return how many it took."""
+    connection = connected(server, begin)
+    sent = 0
+    try:
+        while sent < most:
+            connection.sendall(part)
+            sent += len(part)
+    except OSError:
+        pass
+    connection.close()
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("begin", "part"),
+    [
+        (STREAM + b"GET / HTTP/1.1\r\nX-A: ", b"a" * 2**16),
+        (CHUNKED + b"0\r\nX-A: ", b"a" * 2**16),
+        (CHUNKED + b"0\r\n", b"X-A: aaaaaaaaaaaaaaaaaaaaaaaaa\r\n" * 2**11),
+    ],
+    ids=["a head after a request for events", "a trailer", "many trailers"],
+)
+def test_bytes_that_are_no_body_are_limited_at_any_place(begin: bytes, part: bytes) -> None:
+    with serving(Limits()) as server:
+        assert flooded(server, begin, part, 64 * 2**20) < 32 * 2**20  # those in the buffers of the kernel are sent, too
+
+
+def test_requests_that_come_together_wait_outside_the_server() -> None:
+    part = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000
+    with serving(Limits()) as server:
+        connection = connected(server)
+
+        def send() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection.sendall(part)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        most, answered = 0, 0
+        while answered < 10_000:
+            data = connection.recv(2**16)
+            assert data
+            answered += data.count(b"HTTP/1.1 200")
+            most = max(most, *(len(cast("Any", one).pipeline) for one in server.server.server_state.connections))
+        connection.shutdown(socket.SHUT_RDWR)
+        sender.join(WAIT)
+        connection.close()
+    assert most < 2 * 2**18 / len(part) * 2000  # what two reads of a socket can hold
+
+
+def test_a_connection_whose_body_was_refused_is_used_again_and_closed() -> None:
+    body = b"x" * 3000
+    head = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with serving(replace(QUICK, idle_seconds=1)) as server:
+        connection = connected(server, head)
+        assert b" 405 " in connection.recv(4096)
+        connection.sendall(body)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in connection.recv(4096)
+        connection.close()
+        again = connected(server, head)
+        assert b" 405 " in again.recv(4096)
+        again.sendall(body)
+        assert received(again) == b""  # after the time of an idle connection
+        slow = connected(server, head)
+        assert b" 405 " in slow.recv(4096)
+        assert received(slow) == b""  # after the time of a body
+
+
+def test_large_answers_are_read_in_time_and_count() -> None:
+    model = MemoryModel()
+    model.trace = lambda: "x" * (8 * 2**20)  # type: ignore[method-assign]
+    request = b"GET /v1/models/sales/trace HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with serving(replace(QUICK, flight_bytes=20 * 2**20, request_seconds=0.1), model) as server:
+        assert received(connected(server, request)).endswith(b"x" * (8 * 2**20))
+        readers = []
+        for _ in range(5):
+            reader = socket.socket()
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(("127.0.0.1", server.port))
+            reader.sendall(request)
+            readers.append(reader)
+        starts = [reader.recv(20) for reader in readers]
+        assert sorted(b" 200 " in one for one in starts) == [False] * 3 + [True] * 2
+        assert sum(b" 503 " in one for one in starts) == 3
+        end = time.monotonic() + WAIT
+        while server.app.connections() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert (server.app.connections(), server.app.answers.bytes) == (0, 0)
+        for reader in readers:
+            reader.close()

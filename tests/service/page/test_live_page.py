@@ -142,3 +142,68 @@ def test_a_key_is_asked_for_and_its_scope_decides(browser: Browser, tmp_path: Pa
         browser.tell("document.querySelector('.log-out').click()")
         browser.wait_for("!document.querySelector('form.log-in').hidden")
         browser.open("about:blank")
+
+
+@needs_chromium
+def test_eight_tabs_share_one_stream_of_events(browser: Browser, tmp_path: Path) -> None:
+    with Running(tmp_path) as running:
+        running.learn(3)
+        try:
+            for number in range(8):  # a browser opens six connections to a server at most
+                if number:
+                    browser.new_tab()
+                browser.open(running.service.address)
+                browser.wait_for(steps_are(3))
+            running.learn(2)
+            for number in range(8):
+                browser.use_tab(number)
+                browser.wait_for(steps_are(5))
+            assert running.service.app.events.readers == 1
+            browser.use_tab(0)  # the tab that reads the events goes away, and another one takes its place
+            browser.open("about:blank")
+            running.learn(2)
+            for number in range(1, 8):
+                browser.use_tab(number)
+                browser.wait_for(steps_are(7))
+        finally:
+            while len(browser.tabs) > 1:
+                browser.close_tab(len(browser.tabs) - 1)
+
+
+NAMES = (
+    HOSTILE,
+    "</script><script>window.ran = 1</script>",
+    "\"'`&lt;<b>",
+    "\u202eabc\u2066",
+    "nul\0nul",
+    "a" * 3000,
+    "__proto__",
+    "javascript:alert(1)",
+)
+
+
+@needs_chromium
+def test_hostile_names_of_columns_classes_and_challengers_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:
+    browser.messages.clear()
+    classes = [name[:200].replace("\0", "") for name in NAMES]
+    with Running(tmp_path) as running:
+        for step in range(16):
+            X = running.rng.normal(size=(ROWS, len(NAMES)))
+            sold = (X[:, 0] > 0) != (step >= 8)
+            rows = [
+                dict(zip(NAMES, row, strict=True)) | {"sold": classes[int(yes)]}
+                for row, yes in zip(X.tolist(), sold.tolist(), strict=True)
+            ]
+            answer = running.client.post("/v1/models/sales/learn", json={"rows": rows})
+            assert answer.status_code == 200, answer.text
+        order = {"kind": "challenge", "model": HOSTILE, "options": {"model": "oblivious"}}
+        running.client.post("/v1/models/sales/orders", json=order)
+        browser.open(f"{running.service.address}/#%zz")  # no name of a model, and no encoded text
+        browser.wait_for(steps_are(16))
+        browser.wait_for("document.querySelector('.happened').textContent.includes('reactive')")
+        assert HOSTILE in browser.tell("document.querySelector('.model').textContent")
+        assert browser.tell("document.querySelectorAll('main img, main script, main b.x').length") == 0
+        assert browser.tell("window.ran") is None
+        assert browser.tell("document.documentElement.scrollWidth <= innerWidth") is True
+        browser.open("about:blank")
+    assert [one for one in browser.messages if "violates" in one or "exceptionDetails" in one] == []

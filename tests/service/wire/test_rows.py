@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import BadRowError, DriftsurfError, InputError
 from driftsurf.service.wire.arrow_rows import ArrowRows, messages
@@ -78,6 +79,25 @@ READERS: dict[str, tuple[Callable[[list[dict[str, Any]]], bytes], Callable[[Wire
     "csv": (as_csv, lambda format: CsvRows(format).read),
     "arrow": (as_arrow, lambda format: ArrowRows(format).read),
 }
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_column_that_is_not_read_is_no_column_of_a_model_either(name: str) -> None:
+    """The first rows decide the columns: those to be predicted may have their label, which must not become one."""
+    write, make = READERS[name]
+    rows = make(WireFormat(None, id="id", ignored=("sold",)))(write([row | {"sold": "yes"} for row in ROWS]))
+    assert [*rows.table.columns] == ["price", "city", "new", "day"]
+
+
+def test_numbers_in_a_column_of_text_are_words_with_all_their_digits() -> None:
+    read = JsonRows(WireFormat((WireColumn("code", "text"),))).read
+    assert read(b'{"rows": [{"code": 12345678901234567890}, {"code": 7.0}]}').table["code"].words == (
+        "12345678901234567890",
+        "7",
+    )
+    with pytest.raises(BadRowError, match="too large") as caught:
+        read(b'{"rows": [{"code": "a"}, {"code": ' + b"1" * 400 + b"}]}")
+    assert (caught.value.row, caught.value.column) == (1, "code")
 
 
 def plain(table: Table) -> dict[str, list[Any]]:
@@ -323,3 +343,44 @@ def test_labels_by_id() -> None:
         read_labels(b'{"labels": {}}')
     read = read_labels(b'{"labels": {"a": [1], "b": "no"}}', "skip")
     assert (read.ids, read.n_skipped) == (["b"], 1)
+
+
+ODD_NAMES = ('say "hi"', "back\\slash", "line\nbreak", "nul\0", "tab\t", "\x7f0", "<b>", "\u202e", "", "a" * 5000)
+
+
+@pytest.mark.parametrize("takes_others", [False, True])
+def test_columns_ids_and_labels_may_have_any_name(takes_others: bool) -> None:
+    reading = ReadingOptions(on_schema_change="ignore-added" if takes_others else "fail")
+    for name in ODD_NAMES:
+        columns = WireColumn(name, "number"), WireColumn("city", "text")
+        format = WireFormat(columns, id=f"{name}-id", label=f"{name}-label", ignored=(f"{name}-x",), reading=reading)
+        row = {name: 1, "city": "Rome", f"{name}-id": "a", f"{name}-label": "yes", f"{name}-x": [1]}
+        read, lines = JsonRows(format).read, JsonRows(format).read_lines
+        for found in (read(json.dumps({"rows": [row, row]}).encode()), lines(json.dumps(row).encode() + b"\n")):
+            assert (found.table[name].values[0], found.table["city"].words) == (1.0, ("Rome",))
+            assert (found.ids or [])[0] == "a"
+            assert (found.labels or [])[0] == "yes"
+        for bad, column in (
+            ({name: "x"}, name),
+            ({"city": 1e400}, "city"),
+            ({"new": 1}, "new"),
+            ({"\x7f1": 1}, "\x7f1"),
+        ):
+            body = json.dumps({"rows": [row | bad]}).replace("Infinity", "1e400").encode()
+            if takes_others and column not in (name, "city"):
+                assert len(read(body)) == 1
+            else:
+                with pytest.raises(InputError) as caught:
+                    read(body)
+                assert caught.value.column in (column, None)
+            assert len(read(json.dumps({"rows": [row, 5]}).encode(), "skip")) == 1
+
+
+def test_a_column_that_occurs_twice_is_a_bad_row() -> None:
+    good = b'{"price": 1, "city": "Rome", "new": null, "day": null, "id": "a"}'
+    for twice in (b'{"id": false, ' + good[1:], b'{"price": [], ' + good[1:]):
+        with pytest.raises(BadRowError, match="twice") as caught:
+            JsonRows(FORMAT).read_lines(good + b"\n" + twice)
+        assert caught.value.row == 1
+        read = JsonRows(FORMAT).read(b'{"rows": [' + good + b"," + twice + b"]}", "skip")
+        assert (len(read), read.n_skipped) == (1, 1)

@@ -16,10 +16,12 @@ from driftsurf.core.decisions import Transition
 from driftsurf.core.state import nest, resolved
 from driftsurf.keyed.backend import REASONS, Codes
 from driftsurf.keyed.compiled.addresses import FleetKernels, kernel_addresses
+from driftsurf.keyed.compiled.guard_memory import Guarding, Norms
 from driftsurf.keyed.compiled.kernels import Loops, loops_for
 from driftsurf.keyed.compiled.layout import (
     TRANSITION,
     Batch,
+    Blocks,
     GappyBatch,
     Groups,
     Scratch,
@@ -30,14 +32,14 @@ from driftsurf.keyed.compiled.layout import (
     make_scratch,
 )
 from driftsurf.keyed.compiled.record import TransitionRecord
-from driftsurf.keyed.compiled.saved import pending_state, restored_store, store_state
+from driftsurf.keyed.compiled.saved import guard_state, guards_state, pending_state, restored_store, store_state
 from driftsurf.keyed.compiled.threads import Threads
 from driftsurf.keyed.compiled.work import PreparedWork, Share
 from driftsurf.keyed.keys import Slots, by_slot
 from driftsurf.keyed.quarantine import Reason
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.layout import LOGISTIC, RANGES, UNITS
+from driftsurf.strategies.compiled.layout import LOGISTIC, RANGES, STABLE, UNITS
 from driftsurf.strategies.compiled.outcome import KINDS
 
 __all__ = ["REASON_CODES", "CompiledBackend", "compiled_models", "fleet_shape"]
@@ -62,16 +64,19 @@ class CompiledBackend:
         threads: Threads,
         *,
         fills: bool = False,
+        guard: float | None = None,
+        growing: bool = False,
     ) -> None:
-        self._strategy, self._n_classes = strategy.fresh(0), n_classes
+        self._strategy, self._n_classes, self._guard = strategy.fresh(0), n_classes, guard
         learner: Any = strategy.learner
         per_batch = -1 if learner.steps_per_batch is None else int(learner.steps_per_batch)
         self._steps = Steps(batch_size, float(learner.steps_per_row), per_batch)
-        self._shape = fleet_shape(strategy, n_features, n_classes, batch_size, fills=fills)
+        how = {"fills": fills, "guarded": guard is not None, "growing": growing}
+        self._shape = fleet_shape(strategy, n_features, n_classes, batch_size, **how)
         self._threads = threads
         self._set_up()
         self._n_keys = 0
-        self._store = Store(0, self._shape)
+        self._store, self._norms = Store(0, self._shape), Norms(0)
         self._record = TransitionRecord()
 
     def _set_up(self) -> None:
@@ -83,18 +88,33 @@ class CompiledBackend:
         self._rule, self._training = models._rule, models._training
         self._blank: FloatArray = models._cell.judged.copy()
         """Numbers by which models are judged, before the first step."""
-        self._kernels: FleetKernels = kernel_addresses(np.dtype(self._shape.row_type), self._rule, self._training)
+        how = np.dtype(self._shape.row_type), self._rule, self._training
+        self._kernels: FleetKernels = kernel_addresses(*how, guarded=self._shape.guarded)
         self._loops: Loops = loops_for(self._shape)
 
     @property
     def bytes_per_key(self) -> int:
-        """Bytes that a key takes."""
-        return self._store.shape.bytes_per_key
+        """Bytes that a key takes; with a guard it takes more with its first 1,024 rows, and this is the mean."""
+        return self._store.shape.bytes_per_key + 8 * int(self._norms.room.sum()) // max(1, self._n_keys)
 
     @property
     def nbytes(self) -> int:
         """Bytes allocated for keys."""
-        return self._store.nbytes
+        return self._store.nbytes + self._norms.nbytes
+
+    @property
+    def _blocks(self) -> Blocks:
+        """The blocks of all keys, as the compiled loops take them."""
+        blocks, norms = self._store.compiled, self._norms
+        if self._guard is None:
+            return blocks
+        quadratic = self._strategy.learner.capabilities.quadratic_loss
+        return blocks._replace(
+            norms=norms.values,
+            norm_starts=norms.starts,
+            norm_counts=norms.counts,
+            guarding=Guarding(float(self._guard) ** 2, quadratic),
+        )
 
     # -------------------------------------------------------------------- learning
 
@@ -107,17 +127,23 @@ class CompiledBackend:
             self._store = self._store.with_weights(self._n_keys)
         if n_keys > len(self._store.keys):
             self._store = self._store.grown(max(LEAST_ROOM, 2 * n_keys), self._n_keys)
+        if self._guard is not None and len(self._store.keys) > len(self._norms.counts):
+            self._norms = self._norms.for_keys(len(self._store.keys))
 
     def add(self, seeds: npt.NDArray[np.uint64]) -> None:
         """Make the first models of new keys, in the next slots."""
         start, stop = self._n_keys, self._n_keys + len(seeds)
-        if start == stop:
-            return
+        if start < stop:
+            self._begin(start, stop, seeds)
+            self._n_keys = stop
+
+    def _begin(self, start: int, stop: int, seeds: npt.NDArray[np.uint64]) -> None:
+        """Make the first models of some slots."""
         self._store.begin(start, stop)
         self._store.counts["seed"][start:stop] = seeds
         self._store.judged[start:stop] = self._blank[: self._shape.judged]
-        self._loops.begin(self._store.compiled, start, stop, self._training, self._scratch, self._kernels)
-        self._n_keys = stop
+        self._norms.counts[start:stop] = 0  # none without a guard
+        self._loops.begin(self._blocks, start, stop, self._training, self._scratch, self._kernels)
 
     def truncate(self, n_keys: int) -> None:
         """Remove every key from this slot on, from any point of ``add``."""
@@ -125,17 +151,21 @@ class CompiledBackend:
 
     def prepare(
         self, rows: DenseRows, codes: npt.NDArray[Any], bad: Codes, slots: Slots, weight: FloatArray | None = None
-    ) -> PreparedWork:
+    ) -> Any:
         """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
 
         All memory is allocated here, before any thread starts, so that none can fail when others have learned.
         """
         touched, starts, order = by_slot(slots, self._n_keys)
+        if self._guard is not None:
+            rows_after = self._store.keys["pending"][touched] + np.diff(starts)
+            added = rows_after // self._shape.batch_size * self._shape.batch_size
+            self._norms = self._norms.with_room(touched, self._norms.counts[touched] + added)
         diverged = np.zeros(len(touched), np.bool_)
         parts = list(_shares(starts, self._threads.worthwhile(len(rows))))
         # Threads may still read the rows when an exception has given the caller's array back to the caller.
         rows = self._copied(rows) if len(parts) > 1 else rows
-        blocks, batch = self._store.compiled, self._batch(rows, codes, bad, weight)
+        blocks, batch = self._blocks, self._batch(rows, codes, bad, weight)
 
         def serve(share: Share) -> None:
             groups, scratch, log, _ = share
@@ -174,14 +204,14 @@ class CompiledBackend:
         """Working memory for calls with a single share."""
         return make_scratch(self._shape, self._steps)
 
-    def learn(self, work: PreparedWork) -> None:
+    def learn(self, work: Any) -> None:
         """Carry out prepared work."""
         work.carry_out(self._threads)
         self._record.add(work.transitions)
 
-    def complete(self, work: PreparedWork) -> bool:
+    def complete(self, work: Any) -> bool:
         """Complete work that an exception broke off; return False, and change nothing, if no row was learned yet."""
-        begun = work.finish()
+        begun: bool = work.finish()
         if begun:
             self._record.add(work.transitions)
         return begun
@@ -201,7 +231,7 @@ class CompiledBackend:
     def predicted_codes(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
         """Return the code, or the number, that the model of each row's key predicts."""
         batch = self._batch(rows, np.empty(0, self._shape.label_type), np.zeros(0, np.uint8), None)
-        self._loops.predict(self._store.compiled, batch, slots, self._training, self._scratch, self._kernels)
+        self._loops.predict(self._blocks, batch, slots, self._training, self._scratch, self._kernels)
         return batch.predicted
 
     def weights(self, slot: int) -> FloatArray:
@@ -212,14 +242,21 @@ class CompiledBackend:
 
     def summary(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns of the table of keys, by slot."""
-        keys, counts = self._store.keys[: self._n_keys], self._store.counts[: self._n_keys]
+        return self._summary(slice(0, self._n_keys))
+
+    def _summary(self, part: slice) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns of the table of some keys."""
+        keys, counts = self._store.keys[part], self._store.counts[part]
         rows = counts["next"] + keys["pending"]
+        rival = self._store.models["born"][part][np.arange(len(keys)), 1 - counts["predictive"]]
+        # A stable model that was made for the next step counts from that step on, as in the decisions of a session.
+        unused = (counts["rival"] == STABLE) & (rival == counts["step"])
         return {
             "rows": rows,
             "steps": counts["step"].copy(),
             "state": np.where(counts["reactive_step"] > 0, "reactive", "stable"),
             "error": np.divide(keys["errors"] + keys["waiting"], rows, out=np.full(len(keys), np.nan), where=rows > 0),
-            "models": counts["made"].copy(),
+            "models": counts["made"] - unused,
             "transitions": keys["transitions"].copy(),
             "last_transition": np.array(["", *KINDS])[keys["last_kind"]],
             "last_step": np.where(keys["transitions"] > 0, keys["last_step"], -1),
@@ -248,25 +285,29 @@ class CompiledBackend:
         step = int(cell.counts["step"][0])
         state: State = {"steps": step, "n_classes_learned": self._n_classes if step else 0, "started": True}
         state |= nest("strategy", resolved(saved)) | nest("pending", pending_state(store, slot))
+        if self._guard is not None:
+            state |= nest("guard", guard_state(store, self._norms, slot, self._guard))
         return state | nest("schema", {"n_features": self._shape.n_features, "sparse": False, "names": ""})
 
     def state(self) -> State:
         """Return everything that decides what comes next, except for the seeds of keys."""
-        return store_state(self._store, self._n_keys, scaled=self._training.scaled)
+        state = store_state(self._store, self._n_keys, scaled=self._training.scaled)
+        return state if self._guard is None else state | guards_state(self._store, self._norms, self._n_keys)
 
     def restore(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> None:
         """Replace all models by those of ``state()``; StateError if the entries do not fit together."""
-        shape = dataclasses.replace(self._shape, weighted="row_weights" in state)
-        store = restored_store(state, seeds, shape, self._rule, self._training, self._n_classes)
-        self._loops.complete(store.compiled, len(seeds), self._training, self._scratch, self._kernels)
-        self._store, self._n_keys = store, len(seeds)
+        shape = dataclasses.replace(self._shape, weighted=self._shape.guarded or "row_weights" in state)
+        store, norms = restored_store(state, seeds, shape, self._rule, self._training, self._n_classes)
+        self._store, self._norms, self._n_keys = store, norms, len(seeds)
+        self._loops.complete(self._blocks, len(seeds), self._training, self._scratch, self._kernels)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is copied and pickled: the blocks in use as bytes, and no address of a kernel of this process."""
-        used = self._n_keys * self.bytes_per_key
+        used = self._n_keys * self._store.shape.bytes_per_key
         made = "_models", "_rule", "_training", "_blank", "_kernels", "_loops", "_scratch"
         own = {name: value for name, value in vars(self).items() if name not in made}
-        return own | {"_store": (self._store.shape, self._store.bytes[:used].copy())}
+        blocks = self._store.shape, self._store.bytes[:used].copy()
+        return own | {"_store": blocks, "_norms": self._norms.compact(self._n_keys)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -284,7 +325,16 @@ def compiled_models(strategy: DriftSurf, n_features: int, n_classes: int) -> Com
     return None if known is None else CompiledModels(template._pool, template._live, *known)
 
 
-def fleet_shape(strategy: DriftSurf, n_features: int, n_classes: int, batch_size: int, *, fills: bool = False) -> Shape:
+def fleet_shape(
+    strategy: DriftSurf,
+    n_features: int,
+    n_classes: int,
+    batch_size: int,
+    *,
+    fills: bool = False,
+    guarded: bool = False,
+    growing: bool = False,
+) -> Shape:
     """Return the sizes of a key; ``max_rows`` of the strategy has to be a number. With ``fills``, gaps are filled."""
     assert strategy.max_rows is not None
     models = compiled_models(strategy, n_features, n_classes)
@@ -301,6 +351,9 @@ def fleet_shape(strategy: DriftSurf, n_features: int, n_classes: int, batch_size
         valued=training.regression,
         plain=training.kind == LOGISTIC and not rule.prequential,
         filled=fills,
+        guarded=guarded,
+        weighted=guarded,
+        growing=growing,
     )
 
 

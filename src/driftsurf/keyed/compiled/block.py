@@ -12,6 +12,7 @@ from typing import Any
 from numba.extending import overload
 
 from driftsurf.kernels.compile import UNWRAPPED, merged
+from driftsurf.kernels.guard import ROWS_OF_GUARD
 from driftsurf.kernels.prefetch import prefetch
 from driftsurf.kernels.remote import unchecked_view
 from driftsurf.keyed.compiled.layout import KEY, LINE
@@ -21,6 +22,7 @@ from driftsurf.strategies.compiled.layout import COUNTS, MODEL, Cell
 __all__ = [
     "cell_of",
     "counts_of",
+    "guard_of",
     "key_of",
     "labels_of",
     "make_room",
@@ -30,6 +32,7 @@ __all__ = [
     "predicting",
     "predictor_of",
     "prefetch_groups",
+    "range_of",
     "rows_of",
     "stepped_of",
     "weight_of",
@@ -112,6 +115,19 @@ def weight_of(blocks: Any, k: Any) -> Any:
 def means_of(blocks: Any, k: Any) -> Any:
     """Return the number of values of each column, and their sum; only if gaps are filled."""
     return part_of(blocks.float64, k * (blocks.places.size // 8) + blocks.places.means, (2, blocks.places.n_features))
+
+
+@merged
+def guard_of(blocks: Any, k: Any) -> Any:
+    """Return the numbers of each column by which values are guarded; only if there is a guard."""
+    start = k * (blocks.places.size // 8) + blocks.places.guard
+    return part_of(blocks.float64, start, (ROWS_OF_GUARD, blocks.places.n_features))
+
+
+@merged
+def range_of(blocks: Any, k: Any) -> Any:
+    """Return the smallest and the largest number learned; only of a regression with a guard."""
+    return part_of(blocks.float64, k * (blocks.places.size // 8) + blocks.places.range, (2,))
 
 
 @merged
@@ -205,6 +221,9 @@ def prefetch_groups(blocks: Any, groups: Any, g: Any) -> None:
         if at.filled:
             means = k * at.size + 8 * at.means
             _prefetch_bytes(blocks.uint8, means, means + 16 * at.n_features)
+        if at.guarded:
+            guard = k * at.size + 8 * at.guard
+            _prefetch_bytes(blocks.uint8, guard, guard + 8 * ROWS_OF_GUARD * at.n_features)
 
 
 @merged

@@ -33,10 +33,12 @@ from driftsurf.keyed.compiled.block import (
     stepped_of,
     weight_of,
 )
+from driftsurf.keyed.compiled.guarding import admit_step, keep_guard
+from driftsurf.keyed.compiled.label_sets import ALL_CLASSES, KNOWN_CLASSES, LEARNED_CLASSES
 from driftsurf.keyed.compiled.layout import Batch, Blocks, GappyBatch, OtherBlocks, Shape
-from driftsurf.keyed.compiled.predictions import complete_model, decided, missed, predict, predict_single
+from driftsurf.keyed.compiled.predictions import complete_model, decided, missed, predict_rows, predict_single
 from driftsurf.keyed.compiled.taking import single_row, store_rows
-from driftsurf.keyed.compiled.types import GROUPS, LOG, STEPS, U1, WORKING, batch_type, blocks_type
+from driftsurf.keyed.compiled.types import GROUPS, LOG, STEPS, U1, batch_type, blocks_type, working_type
 from driftsurf.strategies.compiled import layout as cells
 from driftsurf.strategies.compiled.layout import (
     COMPARED,
@@ -132,12 +134,17 @@ def _step(
     _copy_into(scratch.saved, stepped_of(blocks, k))
     scratch.step.whole[GRADIENTS] = 0
     scratch.step.whole[GRADIENTS + 2] = 0
+    kept = 0
+    if blocks.places.guarded:
+        kept = admit_step(blocks, k, cell, steps.batch_size, training, scratch, kernels)
     result = learn_at(kernels.learn, blocks.values)(
         cell, steps.batch_size, _n_steps(counts["next"], steps), False, rule, training, scratch.step, kernels.step
     )
     if result != LEARNED:
         _undo(blocks, k, cell, scratch)
         return False
+    if blocks.places.guarded:
+        keep_guard(blocks, k, kept, training, scratch)
     _log(log, k, key, step, scratch)
     key["pending"] = 0
     key["errors"] += key["waiting"]
@@ -163,6 +170,34 @@ def _copy_weight(weight: Any, order: Any, start: Any, target: Any) -> None:
     """Copy the weights of the rows ``order[start:]`` into a block, or ones if rows have no weights."""
     for j in range(target.shape[0]):
         target[j] = 1.0 if weight.shape[0] == 0 else weight[order[start + j]]
+
+
+@merged
+def _known_after(blocks: Any, k: Any, codes: Any, order: Any) -> Any:
+    """Return how many classes a key knows with these rows; 0 if the classes are named."""
+    known: Any = 0
+    if blocks.places.growing:
+        known = np.int64(blocks.classes[k, KNOWN_CLASSES])
+        for j in range(order.shape[0]):
+            known = max(known, np.int64(codes[order[j]]) + 1)
+    return known
+
+
+@merged
+def _note_classes(blocks: Any, k: Any, known: Any, learned: Any) -> None:
+    """Note the classes that a key knows; all of them are ``learned`` with a time step."""
+    if blocks.places.growing:
+        blocks.classes[k, KNOWN_CLASSES] = known
+        if learned:
+            blocks.classes[k, LEARNED_CLASSES] = known
+
+
+@merged
+def _predict_without_step(blocks: Any, k: Any, predicted: Any, order: Any) -> None:
+    """Predict the rows of a first time step that failed again: classes that only they have are not known any more."""
+    if blocks.places.growing and blocks.classes[k, LEARNED_CLASSES] == 0 and blocks.classes[k, KNOWN_CLASSES] < 2:
+        for j in range(order.shape[0]):
+            predicted[order[j]] = 0
 
 
 @merged
@@ -221,12 +256,14 @@ def _serve(
             store_rows(blocks, k, batch, order, i, rows[at : at + n], labels[at : at + n])
             if blocks.places.weighted:
                 _copy_weight(batch.weight, order, i, weight_of(blocks, k)[at : at + n])
-            predict(blocks, k, rows[at : at + n], training, scratch, kernels)
+            total = np.int64(blocks.classes[k, ALL_CLASSES]) if blocks.places.growing else 0
+            predict_rows(blocks, k, rows[at : at + n], total, training, scratch, kernels)
             errors = key["waiting"]  # added one by one, so that rounding does not depend on calls
             for j in range(n):
                 r = order[i + j]
                 predicted[r] = decided(blocks, scratch.margins[j])
                 errors += missed(predicted[r], codes[r])
+            known = _known_after(blocks, k, codes, order[i : i + n])
             key["pending"] += n
             key["waiting"] = errors
             i += n
@@ -235,6 +272,9 @@ def _serve(
             ):
                 _refuse_step(key, batch_size)
                 groups.diverged[g] = True
+                _predict_without_step(blocks, k, predicted, order[i - n : i])
+            else:
+                _note_classes(blocks, k, known, key["pending"] == 0)
     log.length[1] = 1
 
 
@@ -268,13 +308,13 @@ def _complete(blocks: Any, stop: Any, training: Any, scratch: Any, kernels: Any)
             complete_model(cell, side, blocks, training, scratch, kernels)
         key, counts, labels = key_of(blocks, k), cell.counts[0], labels_of(blocks, k)
         a, n = counts["next"] - counts["base"], key["pending"]
-        predict(blocks, k, cell.X[a : a + n], training, scratch, kernels)
-        errors = 0.0
-        for j in range(n):
-            errors += missed(decided(blocks, scratch.margins[j]), labels[a + j])
-        key["waiting"] = errors
+        if not blocks.places.growing:  # otherwise it depends on the classes that were known, and is saved
+            predict_rows(blocks, k, cell.X[a : a + n], 0, training, scratch, kernels)
+            key["waiting"] = 0.0
+            for j in range(n):
+                key["waiting"] += missed(decided(blocks, scratch.margins[j]), labels[a + j])
         if not training.regression:  # saved as one count
-            key["errors"] -= errors
+            key["errors"] -= key["waiting"]
 
 
 # ---------------------------------------------------------------------------- variants
@@ -297,7 +337,7 @@ def _loops(suffix: str, labels: Any, form: Any) -> tuple[Loops, Loops]:
 
     def made(function: Any, suffix: str, arguments: Callable[[Any], tuple[Any, ...]]) -> Any:
         def signature(f: Any) -> tuple[Any, ...]:
-            return blocks_type(f, labels, form), *arguments(f), TRAINING, WORKING, fleet_kernels_type()
+            return blocks_type(f, labels, form), *arguments(f), TRAINING, working_type(f), fleet_kernels_type()
 
         return kernel(signature, exact=True)(renamed(function, function.__name__.removeprefix("_") + suffix))
 

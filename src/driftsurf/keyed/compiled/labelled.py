@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from driftsurf.core.contracts import DenseRows
 from driftsurf.core.decisions import Transition
 from driftsurf.core.frames import unmasked
 from driftsurf.core.state import nest
-from driftsurf.core.targets import ClassTargets
+from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import TargetLike
 from driftsurf.errors import DivergenceError, InputError
+from driftsurf.kernels.guard import MEMORY
 from driftsurf.keyed.backend import Codes
 from driftsurf.keyed.compiled.backend import REASON_CODES, CompiledBackend, compiled_models, fleet_shape
 from driftsurf.keyed.compiled.threads import Threads
@@ -33,11 +35,10 @@ _NONE_BAD = np.zeros(0, np.uint8)
 def is_compiled(template: Session) -> bool:
     """Return whether the compiled backend serves keys that start with this session, whatever columns there are."""
     targets, strategy = template.targets, template.strategy
-    if isinstance(targets, ClassTargets) and not (targets.closed and 2 <= len(targets.labels) <= MOST_CLASSES):
+    if isinstance(targets, ClassTargets) and targets.closed and not 2 <= len(targets.labels) <= MOST_CLASSES:
         return False
     return (
-        template.guard_factor is None
-        and type(strategy) is DriftSurf
+        type(strategy) is DriftSurf
         and strategy.max_rows is not None
         and is_supported(strategy.learner)
         and compiled_models(strategy, 1, targets.n_classes) is not None
@@ -45,11 +46,13 @@ def is_compiled(template: Session) -> bool:
 
 
 def bytes_of_key(template: Session, n_features: int, *, fills: bool = False) -> int:
-    """Return the bytes that a key takes in the compiled backend."""
+    """Return the bytes that a key takes in the compiled backend, once it has many rows."""
     strategy, batch_size = template.strategy, template.batch_size
     assert isinstance(strategy, DriftSurf)
     assert batch_size is not None
-    return fleet_shape(strategy, n_features, template.targets.n_classes, batch_size, fills=fills).bytes_per_key
+    guarded = template.guard_factor is not None
+    shape = fleet_shape(strategy, n_features, template.targets.n_classes, batch_size, fills=fills, guarded=guarded)
+    return shape.bytes_per_key + (8 * MEMORY if guarded else 0)
 
 
 class LabelledBackend(CompiledBackend):
@@ -77,7 +80,8 @@ class LabelledBackend(CompiledBackend):
         targets, strategy = template.targets, template.strategy
         assert isinstance(strategy, DriftSurf)
         assert template.batch_size is not None
-        super().__init__(n_features, strategy, targets.n_classes, template.batch_size, threads, fills=fills)
+        how: Any = {"fills": fills, "guard": template.guard_factor}
+        super().__init__(n_features, strategy, targets.n_classes, template.batch_size, threads, **how)
         self._targets = targets
         self._tolerant = tolerant
 
@@ -129,5 +133,12 @@ class LabelledBackend(CompiledBackend):
 
     def session(self, slot: int, fresh: Session) -> Session:
         """Return a session that continues with a copy of the models of one key."""
-        fresh.restore(self.session_state(slot) | nest("classes", self._targets.state()))
+        fresh.restore(self.session_state(slot) | nest("classes", self._targets_of(slot).state()))
         return fresh
+
+    def _targets_of(self, slot: int) -> ClassTargets | RegressionTargets:
+        """Return the labels, or what a key knows about the numbers to predict."""
+        targets, known = self._targets, self._store.range[slot]
+        if isinstance(targets, RegressionTargets) and len(known):
+            return dataclasses.replace(targets, low=float(known[0]), high=float(known[1]))
+        return targets

@@ -25,6 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.kernels.guard import ROWS_OF_GUARD
+from driftsurf.keyed.compiled.guard_memory import Guarding, GuardScratch, make_guard_scratch
 from driftsurf.strategies.compiled import layout as cells
 from driftsurf.strategies.compiled.layout import COUNTS, MODEL
 
@@ -46,6 +48,10 @@ __all__ = [
 
 LINE = 64
 """Bytes of a cache line."""
+_NO_CLASSES = np.zeros((0, 4), np.uint8)
+"""Counts of classes that are named."""
+_NO_NORMS = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
+"""Norms, starts and counts without a guard."""
 
 Bytes = npt.NDArray[np.uint8]
 Records = npt.NDArray[np.void]
@@ -110,6 +116,10 @@ class Shape:
     """Whether this is logistic regression for two classes, judged by training risks."""
     filled: bool = False
     """Whether missing values are filled with the means of the columns so far, which a key then keeps."""
+    guarded: bool = False
+    """Whether a range guard limits values and reduces weights; rows then have weights."""
+    growing: bool = False
+    """Whether each key learns its classes, at most two, as they appear."""
 
     @property
     def label_type(self) -> np.dtype[Any]:
@@ -137,6 +147,8 @@ class Shape:
             "judged": (number, (self.judged,)),
             "tables": (number, (2, self.places, self.outputs)),
             "means": (number, (2, self.n_features if self.filled else 0)),
+            "guard": (number, (ROWS_OF_GUARD, self.n_features if self.guarded else 0)),
+            "range": (number, (2 if self.guarded and self.valued else 0,)),
             **(labels if self.valued else {}),
             "weight": (number, (self.places if self.weighted else 0,)),
             "X": (np.dtype(self.row_type), (self.places, self.n_features)),
@@ -184,6 +196,10 @@ class Store:
         self.tables: FloatArray = view("tables")
         self.means: FloatArray = view("means")
         """The number of values of each column, and their sum; without columns if gaps are not filled."""
+        self.guard: FloatArray = view("guard")
+        """Numbers of each column by which values are guarded; without columns if there is no guard."""
+        self.range: FloatArray = view("range")
+        """Smallest and largest number learned, of a regression with a guard; infinite before the first."""
         self.weight: FloatArray = view("weight")
         """The weight of each row; without places if rows have no weights."""
         self.X: npt.NDArray[Any] = view("X")
@@ -214,6 +230,9 @@ class Store:
         size = self.shape.bytes_per_key
         self.bytes.reshape(-1, size)[start:stop, : self.shape.offsets["tables"]] = 0
         self.means[start:stop] = 0.0
+        self.guard[start:stop] = 0.0
+        if self.range.shape[1]:
+            self.range[start:stop] = -math.inf, math.inf
 
     def cell(self, slot: int) -> cells.Cell:
         """Return the cell of a key, as views except for the labels; only a step changes it."""
@@ -244,15 +263,18 @@ class Store:
             outputs=shape.outputs,
             weighted=shape.weighted,
             filled=shape.filled,
+            guarded=shape.guarded,
+            growing=shape.growing,
             X=offsets["X"] // np.dtype(shape.row_type).itemsize,
             y=offsets["y"] // shape.label_type.itemsize,
-            **{name: offsets[name] // 8 for name in Places._fields[8:]},
+            **{name: offsets[name] // 8 for name in Places._fields[10:]},
         )
         values, labels, whole, real = (
             flat.view(kind) for kind in (shape.row_type, shape.label_type, np.int64, np.float64)
         )
         form = Blocks if shape.plain else OtherBlocks
-        return form(values, labels, flat, whole, real, flat.view(KEY), flat.view(COUNTS), flat.view(MODEL), places)
+        records = flat.view(KEY), flat.view(COUNTS), flat.view(MODEL)
+        return form(values, labels, flat, whole, real, *records, _NO_CLASSES, *_NO_NORMS, Guarding(0.0, False), places)
 
 
 # ---------------------------------------------------------------------------- arguments of the compiled loops
@@ -269,6 +291,8 @@ class Places(NamedTuple):
     outputs: int
     weighted: bool
     filled: bool
+    guarded: bool
+    growing: bool
     X: int
     y: int
     bounds: int
@@ -282,6 +306,8 @@ class Places(NamedTuple):
     judged: int
     tables: int
     means: int
+    guard: int
+    range: int
     weight: int
 
 
@@ -298,6 +324,14 @@ class Blocks(NamedTuple):
     keys: Records
     counts: Records
     models: Records
+    classes: Bytes
+    """Counts of the classes of each key (``label_sets.py``); empty if the classes are named."""
+    norms: FloatArray
+    """Norms of the last rows of all keys, for the range guard; empty without one."""
+    norm_starts: IntArray
+    norm_counts: IntArray
+    """Where the norms of each key start, and how many it has."""
+    guarding: Guarding
     places: Places
 
 
@@ -363,6 +397,7 @@ class Scratch(NamedTuple):
     """What a time step changes, as it was before the step."""
     judged: FloatArray
     """Numbers of a cell that no key needs after a step of the training judge."""
+    guard: GuardScratch
     step: cells.Scratch
     """Working memory of a step."""
 
@@ -377,5 +412,6 @@ def make_scratch(shape: Shape, steps: Steps) -> Scratch:
         margins=np.empty(size * shape.outputs),
         saved=np.empty(shape.offsets["tables"] // 8, np.int64),
         judged=np.zeros(cells.UNITS),
+        guard=make_guard_scratch(size if shape.guarded else 0, shape.n_features, shape.row_type),
         step=cells.make_scratch(shape.n_features, size, places, most_steps, shape.outputs),
     )

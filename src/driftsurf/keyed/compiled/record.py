@@ -13,10 +13,24 @@ from driftsurf.core.decisions import Transition
 from driftsurf.keyed.compiled.layout import TRANSITION
 from driftsurf.strategies.compiled.outcome import KINDS
 
-__all__ = ["LIMIT", "TransitionRecord"]
+__all__ = ["LIMIT", "TransitionRecord", "as_entries"]
 
 LIMIT = 100_000
 FIELDS = tuple(name for name in TRANSITION.names or () if name not in ("slot", "kind"))
+
+
+def as_entries(entries: npt.NDArray[Any], others: Sequence[tuple[int, Transition]]) -> npt.NDArray[Any]:
+    """Return the transitions of one call, by slot: those of compiled loops, and others with their slots."""
+    if not others:
+        return entries if len(entries) else np.empty(0, TRANSITION)
+    made = np.empty(len(others), TRANSITION)
+    for place, (slot, one) in enumerate(others):
+        made[place]["slot"], made[place]["kind"] = slot, KINDS.index(one.kind)
+        for name in FIELDS:
+            value = getattr(one, name)
+            made[place][name] = np.nan if value is None else value
+    joined = np.concatenate([entries, made]) if len(entries) else made
+    return joined[np.argsort(joined["slot"], kind="stable")]
 
 
 class TransitionRecord:

@@ -12,13 +12,23 @@ from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, Entry, Fields, Text, misfit
 from driftsurf.core.state import nest
 from driftsurf.core.targets import LARGEST_VALUE
-from driftsurf.keyed.backend import MEANS
+from driftsurf.kernels.guard import EXCESS, MASS, MEMORY, TOTAL
+from driftsurf.keyed.backend import MEANS, REASONS
+from driftsurf.keyed.compiled.guard_memory import Norms
 from driftsurf.keyed.compiled.layout import KEY, Shape, Store
 from driftsurf.learners._learner import NEVER
 from driftsurf.strategies._unit import WINDOW
 from driftsurf.strategies.compiled.layout import NO_RIVAL, REACTIVE, STABLE, Rule, Training
 
-__all__ = ["KEY_FIELDS", "MODEL_FIELDS", "pending_state", "restored_store", "store_state"]
+__all__ = [
+    "KEY_FIELDS",
+    "MODEL_FIELDS",
+    "guard_state",
+    "guards_state",
+    "pending_state",
+    "restored_store",
+    "store_state",
+]
 
 COUNT_FIELDS = "step", "made", "reactive_step", "predictive", "challenged"
 JUDGED_FIELDS = "chosen", "units"
@@ -26,6 +36,8 @@ JUDGED_FIELDS = "chosen", "units"
 KEY_FIELDS = (*COUNT_FIELDS, *(name for name in KEY.names or () if name != "waiting"))
 """Saved counts of a key; its seed follows from its name, and all else from these and the counts of its models."""
 MODEL_FIELDS = "id", "born", "admitted", "words", "gradients", "drawn", "rescale_at", "best", "step_size"
+GUARD_ROWS = {"total": TOTAL, "mass": MASS, "excess": EXCESS}
+"""Saved numbers of a range guard, with their rows in its array."""
 SCALES = "factor", "centre"
 """Arrays that are saved if columns are scaled."""
 KEYS_AT_ONCE = 4096
@@ -54,6 +66,8 @@ def store_state(store: Store, n: int, *, scaled: bool) -> State:
     state: State = nest("key", {name: _key_field(store, name)[:n].copy() for name in _key_fields(shape)})
     if not shape.valued:
         state["key.errors"] = (store.keys["errors"][:n] + store.keys["waiting"][:n]).astype(np.int64)
+    if shape.growing:
+        state["key.waiting"] = store.keys["waiting"][:n].astype(np.int64)
     state |= nest("model", {name: store.models[name][:n].copy() for name in _model_fields(shape)})
     rows = int(_rows(store, n).sum())
     X, y = np.empty((rows, shape.n_features), shape.row_type), np.empty(rows, shape.label_type)
@@ -77,6 +91,13 @@ def store_state(store: Store, n: int, *, scaled: bool) -> State:
     return state | {"rows": X, "labels": y, "tables": tables.reshape(-1)}
 
 
+def guards_state(store: Store, norms: Norms, n: int) -> State:
+    """Return the numbers of the range guards of the first ``n`` keys as flat entries."""
+    sums = {f"guard.{name}": store.guard[:n, row].copy() for name, row in GUARD_ROWS.items()}
+    state: State = {**sums, "guard.counts": norms.counts[:n].copy(), "guard.norms": norms.joined(n)}
+    return state | ({"range": store.range[:n].copy()} if store.shape.valued else {})
+
+
 def restored_store(
     state: Mapping[str, Any],
     seeds: npt.NDArray[np.uint64],
@@ -84,8 +105,8 @@ def restored_store(
     rule: Rule,
     training: Training,
     n_classes: int,
-) -> Store:
-    """Return the blocks that ``store_state`` saved; StateError if the entries do not fit together.
+) -> tuple[Store, Norms]:
+    """Return the blocks that ``store_state`` saved, with norms of rows; StateError if the entries do not fit together.
 
     What the loop ``complete`` works out is left to the caller.
     """
@@ -108,6 +129,9 @@ def restored_store(
         store.judged[:] = known["judged"]
     if shape.filled:
         store.means[:] = known["means"]
+    norms = Norms(n)
+    if shape.guarded:
+        norms = _restored_guards(state, known, store)
     store.w[:], store.G[:] = known["weights"], known["sums"]
     for name, usual in (("factor", 1.0), ("centre", 0.0)):
         getattr(store, name)[:] = known[name] if scaled else usual
@@ -128,12 +152,26 @@ def restored_store(
         if shape.weighted:
             store.weight[live.keys][live.row_places] = known["row_weights"][live.rows]
         store.tables[live.keys][live.entry_places] = tables[live.entries]
-    return store
+    return store, norms
+
+
+def _restored_guards(state: Mapping[str, Any], known: Mapping[str, Any], store: Store) -> Norms:
+    """Put back what ``guards_state`` saved; return the norms of rows."""
+    for name, row in GUARD_ROWS.items():
+        store.guard[:, row] = known[f"guard.{name}"]
+    if store.shape.valued:
+        store.range[:] = known["range"]
+        if not (store.range[:, 0] <= store.range[:, 1]).all():
+            raise misfit(state, "range", "must have no lowest number above the highest one")
+    counts, values = known["guard.counts"], known["guard.norms"]
+    if len(values) != counts.sum():
+        raise misfit(state, "guard.norms", f"has {len(values)} norms, but the counts of the keys make {counts.sum()}")
+    return Norms.of_joined(counts, values)
 
 
 def _key_fields(shape: Shape) -> tuple[str, ...]:
     """Return the names of the saved counts of keys."""
-    return KEY_FIELDS + JUDGED_FIELDS * (shape.judged > 0)
+    return KEY_FIELDS + JUDGED_FIELDS * (shape.judged > 0) + ("waiting",) * shape.growing
 
 
 def _model_fields(shape: Shape) -> tuple[str, ...]:
@@ -199,6 +237,7 @@ def _checks(store: Store) -> Iterator[tuple[str, Any]]:
     shape, keys, counts, models = store.shape, store.keys, store.counts, store.models
     for name, most in _most(shape).items():
         yield f"key.{name}", (_key_field(store, name) <= most).all()
+    yield "key.waiting", (keys["waiting"] <= keys["errors"]).all()
     n = np.arange(len(keys))
     step, made = counts["step"], counts["made"]
     old, new = models[n, counts["predictive"]], models[n, 1 - counts["predictive"]]
@@ -251,7 +290,7 @@ def _most(shape: Shape) -> dict[str, int]:
         "reactive_step": shape.reactive_length - 1,
         "predictive": 1,
         "challenged": 1,
-        "quarantine": 3,
+        "quarantine": len(REASONS) - 1,
         "last_kind": 4,
     }
     return most | ({"chosen": 1, "units": WINDOW} if shape.judged else {})
@@ -277,6 +316,14 @@ def pending_state(store: Store, slot: int) -> State:
     }
 
 
+def guard_state(store: Store, norms: Norms, slot: int, factor: float) -> State:
+    """Return the range guard of a key, as a session saves it."""
+    state: State = {"factor": float(factor), "recent": norms.of(slot)}
+    if store.counts["step"][slot]:  # before the first step a guard knows no columns
+        state |= {name: store.guard[slot, row].copy() for name, row in GUARD_ROWS.items()}
+    return state
+
+
 # ---------------------------------------------------------------------------- declaration
 
 
@@ -293,12 +340,22 @@ def _fields(shape: Shape, n_classes: int, *, scaled: bool) -> Fields:
         entries |= {f"key.{name}": _COUNT for name in JUDGED_FIELDS}
     if shape.filled:
         entries["means"] = MEANS
+    if shape.growing:
+        entries["key.waiting"] = _COUNT
+    if shape.guarded:
+        entries |= _GUARDS | ({"range": Array(np.float64, ("n_keys", 2), missing=True)} if shape.valued else {})
     if shape.valued:
         entries["labels"] = Array(np.float64, ("n_rows",), least=-LARGEST_VALUE, most=LARGEST_VALUE)
         entries |= {"key.errors": Array(np.float64, ("n_keys",), least=0.0), "model.target": _REAL_PAIR}
     return Fields(entries, parts=["keys"])
 
 
+_SUMS = Array(np.float64, ("n_keys", "n_features"), least=0.0)
+_GUARDS: dict[str, Entry] = {
+    **{f"guard.{name}": _SUMS for name in GUARD_ROWS},
+    "guard.counts": Array(np.int64, ("n_keys",), least=0, most=MEMORY),
+    "guard.norms": Array(np.float64, ("n_norms",), least=0.0, missing=True),  # infinite if a square overflowed
+}
 _COUNT = Array(np.int64, ("n_keys",), least=0, most=MOST - 1)
 _PAIR = Array(np.int64, ("n_keys", 2), least=0, most=MOST - 1)
 _REAL_PAIR = Array(np.float64, ("n_keys", 2), missing=True)

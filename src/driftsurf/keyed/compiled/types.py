@@ -11,6 +11,8 @@ from numba import from_dtype, types
 
 from driftsurf.kernels.compile import F8, I8, _in, _out
 from driftsurf.keyed.compiled import layout
+from driftsurf.keyed.compiled.guard_memory import Guarding
+from driftsurf.keyed.compiled.guarding import guard_scratch_type
 from driftsurf.strategies.compiled.layout import COUNTS, MODEL, SCRATCH, named_type
 
 U1: Any = types.uint8
@@ -29,8 +31,17 @@ def blocks_type(f: Any, labels: Any = U1, form: Any = layout.Blocks) -> Any:
         keys=_out(from_dtype(layout.KEY)),
         counts=_out(from_dtype(COUNTS)),
         models=_out(from_dtype(MODEL)),
+        classes=_out(U1, 2),
+        norms=_out(F8),
+        norm_starts=_out(I8),
+        norm_counts=_out(I8),
+        guarding=named_type(Guarding, squared=F8, quadratic=FLAG),
         places=named_type(
-            layout.Places, **(dict.fromkeys(layout.Places._fields, I8) | dict.fromkeys(("weighted", "filled"), FLAG))
+            layout.Places,
+            **(
+                dict.fromkeys(layout.Places._fields, I8)
+                | dict.fromkeys(("weighted", "filled", "guarded", "growing"), FLAG)
+            ),
         ),
     )
 
@@ -47,6 +58,9 @@ def batch_type(f: Any, labels: Any = U1, form: Any = layout.Batch) -> Any:
 GROUPS = named_type(layout.Groups, slots=_out(I8), starts=_out(I8), order=_out(types.int32), diverged=_out(FLAG))
 STEPS = named_type(layout.Steps, batch_size=I8, per_row=F8, per_batch=I8)
 LOG = named_type(layout.TransitionLog, entries=_out(from_dtype(layout.TRANSITION)), length=_out(I8))
-WORKING = named_type(
-    layout.Scratch, saved=_out(I8), step=SCRATCH, **dict.fromkeys(("y", "ones", "margins", "judged"), _out(F8))
-)
+
+
+def working_type(f: Any) -> Any:
+    """Return the type of the working memory for rows of this type."""
+    vectors = dict.fromkeys(("y", "ones", "margins", "judged"), _out(F8))
+    return named_type(layout.Scratch, saved=_out(I8), guard=guard_scratch_type(f), step=SCRATCH, **vectors)

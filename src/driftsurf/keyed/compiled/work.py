@@ -63,11 +63,16 @@ class PreparedWork:
 
         If this is broken off, calling it again completes it.
         """
-        if not self._started and not self._shares[0].log.length[COMPLETE]:
+        if not self.begun:
             return False
         for share in self._shares:
             self._run(share)
         return True
+
+    @property
+    def begun(self) -> bool:
+        """Whether any row may have been learned."""
+        return self._started or bool(self._shares[0].log.length[COMPLETE])
 
     def _run(self, share: Share) -> None:
         with share.lock:

@@ -15,7 +15,7 @@ from driftsurf.core.fields import Entry, Fields, Text, misfit
 from driftsurf.core.frames import unmasked
 from driftsurf.core.journal import Journal
 from driftsurf.core.state import nest, pick
-from driftsurf.core.targets import ClassTargets
+from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import TargetLike
 from driftsurf.errors import CapabilityError, InputError, Message, RowIndex, ShapeError
 from driftsurf.keyed.backend import MEANS, REASONS, Codes
@@ -157,7 +157,7 @@ class SessionsBackend:
                 reason = REASONS[bad[own[good]]]
             y = labels[own]
             if good:
-                good, reason = self._readable(session, y[:good], own, reason)
+                good, reason = self.readable(session.targets, y[:good], own, reason)
             own_weight = None if weight is None else weight[own]
             start, given, means = session.rows_taken, rows[own], self._means[slot] if self._fills else None
             X = given if means is None else self._filled(means, given, good)
@@ -169,9 +169,13 @@ class SessionsBackend:
         with np.errstate(over="ignore"):
             return np.concatenate(parts).astype(self._template.strategy.dtype)
 
-    def _readable(self, session: Session, y: npt.NDArray[Any], places: Places, reason: Reason) -> tuple[int, Reason]:
-        """Return how many labels come before the first one that cannot be learned, and why it cannot."""
-        known = session.targets
+    def readable(
+        self, known: ClassTargets | RegressionTargets, y: npt.NDArray[Any], places: Places, reason: Reason
+    ) -> tuple[int, Reason]:
+        """Return how many labels come before the first one that cannot be learned, and why it cannot.
+
+        Without such a label the reason is the given one.
+        """
         try:
             known.read(y, len(y))
         except InputError as error:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from driftsurf.data.connectors._kafka import SECONDS, bounds, consumer_settings, lost_messages
 from driftsurf.errors import MissingExtraError, OptionError, SourceError
 
 try:
@@ -49,8 +50,6 @@ if TYPE_CHECKING:  # types are checked without Spark
 __all__ = ["KafkaSource", "read_kafka"]
 
 SCHEMA = "key string, value string, partition int, offset bigint, timestamp bigint"
-SECONDS = 30.0
-"""How long to wait for an answer of the brokers."""
 Offsets = dict[str, int]
 """The next offset to read, by partition."""
 
@@ -134,14 +133,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.topic: str = options["topic"]
         self.rows: int | None = int(options["rows"]) if "rows" in options else None
         own = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
-        self.settings: dict[str, Any] = {
-            "bootstrap.servers": options["servers"],
-            "group.id": "driftsurf",  # required, but unused: Spark keeps the offsets, and nothing is committed
-            "enable.auto.commit": "false",
-            "enable.partition.eof": "true",
-            "auto.offset.reset": "error",
-            **own,
-        }
+        self.settings: dict[str, Any] = consumer_settings(options["servers"], own)
         self.ending: Offsets | None = None
 
     # -------------------------------------------------------------------- on the driver
@@ -172,13 +164,8 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _bounds(self) -> dict[str, tuple[int, int]]:
         with _consumer(self.settings) as consumer:
-            about = consumer.list_topics(self.topic, SECONDS).topics[self.topic]
-            if about.error is not None:
-                raise SourceError(f"the topic {self.topic!r} cannot be read: {about.error.str()}")
-            return {
-                str(number): consumer.get_watermark_offsets(TopicPartition(self.topic, number), SECONDS)
-                for number in sorted(about.partitions)
-            }
+            found = bounds(consumer, self.topic, TopicPartition, SECONDS)
+        return {str(number): bound for number, bound in found.items()}
 
     # -------------------------------------------------------------------- on a worker
 
@@ -188,10 +175,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             place = TopicPartition(self.topic, partition.partition, partition.start)
             low, _ = consumer.get_watermark_offsets(place, SECONDS)
             if low > partition.start:
-                raise SourceError(
-                    f"messages {partition.start} to {min(low, partition.end) - 1} of {self.topic!r}, partition "
-                    f"{partition.partition}, were deleted by the brokers: raise the topic's retention"
-                )
+                raise lost_messages(self.topic, partition.partition, partition.start, min(low, partition.end))
             consumer.assign([place])
             while True:
                 message = consumer.poll(SECONDS)

@@ -21,12 +21,20 @@ from driftsurf.service.http.entry import Entry
 from driftsurf.service.http.events import EventStreams
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.infer import ServerMetadata
-from driftsurf.service.http.limits import InFlight, Limits
+from driftsurf.service.http.limits import MIB, InFlight, Limits
 from driftsurf.service.http.openapi import openapi
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.reading import info
 from driftsurf.service.http.request import ClientGoneError, HttpRequest, Receive, Scope, Send
-from driftsurf.service.http.responses import Response, json_response, problem_response, send_response, text_response
+from driftsurf.service.http.responses import (
+    ABORT,
+    PIECE,
+    Response,
+    json_response,
+    problem_response,
+    send_response,
+    text_response,
+)
 from driftsurf.service.http.routes import EVENTS, MODEL_ROUTES, V2_ROUTES, ModelRoute
 from driftsurf.service.http.security import ApiKey, Gate
 from driftsurf.visible import visible
@@ -36,6 +44,8 @@ __all__ = ["App", "Page"]
 log: logging.Logger = logging.getLogger("driftsurf.service")
 READER_THREADS = 4
 """Threads for slow scorers, large bodies, and files."""
+LOGIN_BYTES = 4096
+"""Bytes of the body of a login: nobody is known yet, so that little memory is given."""
 Page = Callable[["App", HttpRequest], Awaitable[Response]]
 """Answers a request that is no part of the API, such as the live page at /."""
 
@@ -73,6 +83,8 @@ class App:
         }
         self.gate: Gate = Gate(tuple(keys))
         self.flight: InFlight = InFlight(self.limits.flight_bytes)
+        self.answers: InFlight = InFlight(self.limits.flight_bytes)
+        """Bytes of large answers that clients have not read yet."""
         self.metrics: metrics_text.ServiceMetrics = metrics_text.ServiceMetrics()
         self.events: EventStreams = EventStreams(self.limits.event_clients)
         self.pages: dict[str, Page] = dict(pages or {})
@@ -89,7 +101,8 @@ class App:
         """Use other keys and limits from now on."""
         self.gate.replace(tuple(keys))
         self.limits = limits
-        self.flight.most, self.events.most = limits.flight_bytes, limits.event_clients
+        self.flight.most = self.answers.most = limits.flight_bytes
+        self.events.most = limits.event_clients
 
     def close(self) -> None:
         """Tell probes that the service ends, and end event streams; models are closed by who opened them."""
@@ -107,8 +120,7 @@ class App:
             endpoint, respond = self._found(request)
             response = await respond
             if response is not None:
-                status = response.status
-                await send_response(scope, send, response)
+                status = await self._send(scope, send, response)
             else:
                 status = 200
         except ClientGoneError:
@@ -128,6 +140,25 @@ class App:
             self.metrics.count(endpoint, status, seconds)
             if self.record is not None:
                 self.record(request, endpoint, status, seconds)
+
+    async def _send(self, scope: Scope, send: Send, response: Response) -> int:
+        """Send an answer and return its status; a large one within a time, and if not too many are in memory."""
+        size = len(response.body)
+        if size <= PIECE:
+            await send_response(scope, send, response)
+            return response.status
+        if not self.answers.add(size):
+            raise HttpProblem("busy", "too many bytes of other answers are in memory; try again")
+        try:
+            async with asyncio.timeout(self.limits.request_seconds + size / MIB):
+                await send_response(scope, send, response)
+        except TimeoutError:
+            scope.get("extensions", {}).get(ABORT, lambda: None)()
+            await asyncio.sleep(0)  # until the server knows that the connection is closed
+            raise ClientGoneError from None
+        finally:
+            self.answers.remove(size)
+        return response.status
 
     async def _refuse(self, scope: Scope, send: Send, response: Response) -> int:
         await send_response(scope, send, response)
@@ -161,6 +192,7 @@ class App:
         request.caller = self.gate.admit(request.headers, request.method)
         name, rest = parts[3], "/".join(parts[4:])
         if parts[1] == "v2" and rest == "ready":
+            _require_method(request, "GET")
             return "v2-ready", self._model_ready(request, name)
         routes = MODEL_ROUTES if parts[1] == "v1" else V2_ROUTES
         route = routes.get(rest)
@@ -214,6 +246,7 @@ class App:
             "connections": ("Open connections.", float(self.connections())),
             "event_clients": ("Readers of event streams.", float(self.events.readers)),
             "body_bytes_in_flight": ("Bytes of bodies in memory.", float(self.flight.bytes)),
+            "answer_bytes_in_flight": ("Bytes of large answers in memory.", float(self.answers.bytes)),
         }
         return self.metrics.families(entries, gauges)
 
@@ -243,7 +276,7 @@ class App:
     async def _log_in(self, request: HttpRequest) -> Response:
         self.gate.check_origin(request.headers, request.method)
         try:
-            key = msgspec.json.decode(await request.body(), type=_Login).key
+            key = msgspec.json.decode(await request.body(LOGIN_BYTES), type=_Login).key
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             raise HttpProblem("bad-input", 'pass {"key": KEY}') from None
         if not self.gate.keys:

@@ -12,13 +12,11 @@ import numpy.typing as npt
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table
 from driftsurf.errors import InputError
-from driftsurf.service.contract import Answer
+from driftsurf.service.contract import Answer, ServedSnapshot
 from driftsurf.service.http.entry import Entry
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.request import HttpRequest
 from driftsurf.service.http.responses import Response, json_response
-from driftsurf.service.wire.format import WireColumn, WireFormat
-from driftsurf.service.wire.json_rows import JsonRows
 
 __all__ = ["InferRequest", "InferResponse", "ModelMetadata", "ServerMetadata", "Tensor", "infer", "metadata"]
 
@@ -93,11 +91,14 @@ async def metadata(entry: Entry, request: HttpRequest) -> Response:
     """Describe the tensors of a model."""
     snapshot = entry.served.snapshot
     inputs = [TensorMetadata(one.name, DATATYPES[one.kind], [-1]) for one in snapshot.columns]
-    regression = snapshot.task == "regression"
-    outputs = [TensorMetadata("prediction", "FP64" if regression else _datatype(snapshot.classes), [-1])]
-    if not regression:
-        outputs.append(TensorMetadata("probability", "FP64", [-1]))
+    predicted = "FP64" if snapshot.task == "regression" else _datatype(snapshot.classes)
+    outputs = [TensorMetadata(name, predicted if name == "prediction" else "FP64", [-1])
+               for name in _output_names(snapshot)]  # fmt: skip
     return json_response(ModelMetadata(entry.served.name, [str(snapshot.version)], "driftsurf", inputs, outputs))
+
+
+def _output_names(snapshot: ServedSnapshot) -> list[str]:
+    return ["prediction"] if snapshot.task == "regression" else ["prediction", "probability"]
 
 
 def _datatype(classes: tuple[Any, ...]) -> str:
@@ -114,19 +115,27 @@ async def infer(entry: Entry, request: HttpRequest) -> Response:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise HttpProblem("bad-input", f"the body is not an inference request: {error}") from None
 
-    def work() -> Answer:
-        return entry.served.snapshot.predict(_table(entry, asked, request.limits.rows))
+    snapshot = entry.served.snapshot
+    wanted = {one.name for one in asked.outputs}
+    unknown = wanted.difference(_output_names(snapshot))
+    if unknown:
+        raise InputError(f"there is no output {min(unknown)!r}; choices: {', '.join(_output_names(snapshot))}")
+    if not snapshot.columns:
+        raise HttpProblem("not-yet", "the model has no columns yet; send it rows, or name them with --column")
 
-    slow = len(body) > 2**18 or entry.served.snapshot.slow
+    def work() -> Answer:
+        return snapshot.predict(_table(entry, snapshot, asked, request.limits.rows))
+
+    slow = len(body) > 2**18 or snapshot.slow
     answer = await entry.in_thread(work) if slow else work()
     request.rows = 0 if answer.labels is None else len(answer.labels)
-    outputs = _outputs(answer, {one.name for one in asked.outputs})
+    outputs = _outputs(answer, wanted)
     return json_response(InferResponse(entry.served.name, str(answer.version), outputs, asked.id))
 
 
-def _table(entry: Entry, asked: InferRequest, most: int) -> Table:
+def _table(entry: Entry, snapshot: ServedSnapshot, asked: InferRequest, most: int) -> Table:
     """Return the tensors as a table; values are checked as those of rows in JSON are."""
-    columns = entry.served.snapshot.columns
+    columns = snapshot.columns
     values: dict[str, list[Any]] = {}
     for tensor in asked.inputs:
         if tensor.name in values:
@@ -147,8 +156,7 @@ def _table(entry: Entry, asked: InferRequest, most: int) -> Table:
     if max(lengths) > most:
         raise HttpProblem("too-large", f"the request has more than {most:,} rows; send several requests")
     rows = [dict(zip(values, record, strict=True)) for record in zip(*values.values(), strict=True)]
-    wire = WireFormat(tuple(WireColumn(one.name, one.kind) for one in columns), reading=entry.formats.reading)
-    return JsonRows(wire).read(msgspec.json.encode({"rows": rows}), "fail", most).table
+    return entry.formats.reader(snapshot, "predict", "json")(msgspec.json.encode({"rows": rows}), "fail", most).table
 
 
 def _flat(tensor: Tensor) -> list[Any]:

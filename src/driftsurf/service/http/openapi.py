@@ -29,7 +29,11 @@ _QUERY: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "since": ("Line of the journal after which to begin.", {"type": "integer", "minimum": 0}),
     "most": ("Lines at most.", {"type": "integer", "minimum": 0, "maximum": 10_000, "default": 1000}),
 }
-_EXAMPLE_ROWS = {"rows": [{"id": "o-17", "price": 99, "city": "Rome"}]}
+_EXAMPLES: Final[Mapping[str, dict[str, Any]]] = {
+    "rows": {"rows": [{"id": "o-17", "price": 99, "city": "Rome"}]},
+    "learn": {"rows": [{"price": 99, "city": "Rome", "sold": "yes"}]},
+    "labels": {"labels": {"o-17": "yes"}},
+}
 
 
 def openapi() -> dict[str, Any]:
@@ -39,7 +43,7 @@ def openapi() -> dict[str, Any]:
     types += [Models, Problem, OrderBody, InferRequest, ServerMetadata]
     _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     paths: dict[str, Any] = {
-        "/v1/models": {"get": _operation("models", "List the models.", _content(Models), scope="read")},
+        "/v1/models": {"get": _operation("models", "List the models, and what the key may do.", _content(Models))},
     }
     for prefix, group in (("/v1/models/{name}", MODEL_ROUTES), ("/v2/models/{name}", V2_ROUTES)):
         for name, route in group.items():
@@ -103,6 +107,7 @@ def _model_operation(id: str, route: ModelRoute) -> dict[str, Any]:
     ]
     if route.body:
         found["requestBody"] = {"required": True, "content": _body(route.body)}
+    if route.body and route.body != "infer":  # of which nothing is kept
         found["parameters"].append(
             {
                 "name": "Idempotency-Key",
@@ -137,7 +142,7 @@ def _body(kind: str) -> dict[str, Any]:
             }
         },
     }
-    json: dict[str, Any] = {"schema": labels} if kind == "labels" else {"schema": rows, "example": _EXAMPLE_ROWS}
+    json: dict[str, Any] = {"schema": labels if kind == "labels" else rows, "example": _EXAMPLES[kind]}
     others = {media: {"schema": {"type": "string"}} for name, media in MEDIA.items() if name != "json"}
     return {MEDIA["json"]: json, **others}
 
@@ -145,7 +150,12 @@ def _body(kind: str) -> dict[str, Any]:
 def _service_paths() -> dict[str, Any]:
     text = {"text/plain": {"schema": {"type": "string"}}}
     plain = {"application/json": {"schema": {"type": "object"}}}
+    key = {"type": "object", "required": ["key"], "properties": {"key": {"type": "string"}}}
+    login = _operation("login", "Give a browser a session for a key, as a cookie.", plain)
+    login["requestBody"] = {"required": True, "content": {"application/json": {"schema": key}}}
     return {
+        "/v1/login": {"post": login},
+        "/v1/logout": {"post": _operation("logout", "End the session of a browser.", plain)},
         "/v1/alerts": {"get": _operation("alerts", "Show active alerts and their channels.", plain, scope="read")},
         "/metrics": {"get": _operation("metrics", "Show metrics for Prometheus.", text, scope="read")},
         "/openapi.json": {"get": _operation("openapi", "Show this document.", plain)},

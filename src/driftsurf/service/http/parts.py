@@ -8,7 +8,7 @@ from driftsurf.errors import InputError
 from driftsurf.service.http.formats import Format
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.request import ClientGoneError, HttpRequest
-from driftsurf.service.wire.arrow_rows import BATCH, messages
+from driftsurf.service.wire.arrow_rows import BATCH, DICTIONARY, ArrowMessage, messages
 
 __all__ = ["PartReader", "is_streamed"]
 
@@ -38,6 +38,9 @@ class PartReader:
     async def parts(self) -> AsyncIterator[tuple[int, bytes]]:
         """Yield the parts with their numbers."""
         request, number, more, wanted = self.request, 0, True, self.size
+        request.check_encoding()
+        if request.length is not None and request.length > request.limits.stream_bytes:
+            raise self._too_large()
         while more or self._data:
             if more:
                 more = await self._fill(wanted)
@@ -54,6 +57,9 @@ class PartReader:
         if not number:
             raise InputError("the body has no rows; pass at least one")
 
+    def _too_large(self) -> HttpProblem:
+        return HttpProblem("too-large", f"the body has more than {self.request.limits.stream_bytes:,} bytes")
+
     async def _fill(self, wanted: int) -> bool:
         """Read until there are that many bytes; return whether the body goes on."""
         request = self.request
@@ -64,7 +70,7 @@ class PartReader:
             data = message.get("body", b"")
             self._total += len(data)
             if self._total > request.limits.stream_bytes:
-                raise HttpProblem("too-large", f"the body has more than {request.limits.stream_bytes:,} bytes")
+                raise self._too_large()
             if not request.flight.add(len(data)):
                 raise HttpProblem("busy", "too many bytes of other requests are in memory; try again")
             request.taken += len(data)
@@ -80,15 +86,20 @@ class PartReader:
             if len(self._data) > self.request.limits.body_bytes:
                 raise HttpProblem("too-large", "a row, or a batch of an Arrow stream, is too large; write smaller ones")
             return None
-        part = bytes(self._data[:cut])
+        with memoryview(self._data) as data, data[:cut] as first:
+            part = b"".join((self._head, first))
         del self._data[:cut]
-        return self._with_head(part)
+        self._keep_head(part)
+        return part
 
     def _line_end(self, *, last: bool) -> int:
         """Return where the last whole row within a part ends; a line break within quotes ends none."""
-        if last and len(self._data) <= self.size:
-            return len(self._data)
-        data, end = self._data, self._data.rfind(b"\n", 0, max(self.size, 1)) + 1
+        data, rows = self._data, self.request.limits.rows
+        if last and len(data) <= self.size and data.count(b"\n") < rows:
+            return len(data)
+        end = data.rfind(b"\n", 0, max(self.size, 1)) + 1
+        if data.count(b"\n", 0, end) > rows:
+            end = _end_of_line(data, rows, end)
         odd = self.format == "csv" and data.count(b'"', 0, end) % 2
         while odd:  # go back by one quote at least; no byte is counted twice, because there may be millions of lines
             before = data.rfind(b"\n", 0, data.rfind(b'"', 0, end)) + 1
@@ -97,21 +108,39 @@ class PartReader:
 
     def _arrow_end(self, *, last: bool) -> int:
         """Return where the last whole batch within a part ends, or the first one if it is larger."""
-        end = 0
+        end = rows = 0
         for message in messages(self._data, whole=last):
-            if end and message.end > self.size:
+            rows += message.rows
+            if end and (message.end > self.size or rows > self.request.limits.rows):
                 break
             if message.kind == BATCH:
                 end = message.end
         return end
 
-    def _with_head(self, part: bytes) -> bytes:
-        if self.format == "csv":
-            if self._head:
-                return self._head + part
+    def _keep_head(self, part: bytes) -> None:
+        """Keep what the next part begins with, which is a part of this one."""
+        if self.format == "csv" and not self._head:
             self._head = part[: part.find(b"\n") + 1]
         if self.format == "arrow":
-            whole = self._head + part
-            self._head = b"".join(whole[one.start : one.end] for one in messages(whole) if one.kind != BATCH)
-            return whole
-        return part
+            kept: list[ArrowMessage] = []
+            for one in messages(part):
+                if one.kind == DICTIONARY and not one.adds:  # nothing is left of the dictionary that it replaces
+                    kept = [other for other in kept if other.dictionary != one.dictionary]
+                if one.kind != BATCH:
+                    kept.append(one)
+            self._head = b"".join(part[one.start : one.end] for one in kept)
+            if len(self._head) > self.request.limits.body_bytes:
+                raise HttpProblem("too-large", "the dictionaries of the Arrow stream are too large; send plain columns")
+
+
+def _end_of_line(data: bytearray, number: int, end: int) -> int:
+    """Return where a line ends, the first one being 1; the data must have it before ``end``."""
+    start = 0
+    while end - start > 1:
+        middle = (start + end) // 2
+        count = data.count(b"\n", start, middle)
+        if count >= number:
+            end = middle
+        else:
+            start, number = middle, number - count
+    return end

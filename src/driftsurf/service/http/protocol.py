@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from driftsurf.service.http.limits import MIB, Limits
 from driftsurf.service.http.problems import HttpProblem
-from driftsurf.service.http.responses import RESPOND, SECURITY_HEADERS, problem_response
+from driftsurf.service.http.responses import ABORT, RESPOND, SECURITY_HEADERS, problem_response
 
 if TYPE_CHECKING:
     from driftsurf.service.http.app import App
@@ -104,10 +104,14 @@ class GuardedProtocol(HttpToolsProtocol):
         """When the connection is closed, unless what is waited for comes."""
         self._awaited = "head"
         self._head = 0
-        """Bytes of the head so far."""
+        """Bytes since the last head or part of a body was complete: of a head, of trailers, or between chunks."""
+        self._heads = 0
+        """Number of complete heads."""
         self._began = 0.0
         self._received = 0
         """Bytes of the body so far."""
+        self._checked = 0.0
+        """When the deadlines were looked at last."""
         self._write_deadline: float | None = None
         self._unstarted: tuple[RequestResponseCycle, Any] | None = None
         """The request that is being received, as long as the application has not been called for it."""
@@ -130,12 +134,13 @@ class GuardedProtocol(HttpToolsProtocol):
         """Take bytes of a request."""
         if self._awaited == "idle":
             self._deadline, self._awaited, self._head = self.loop.time() + self.limits.head_seconds, "head", 0
-        self._may_run_now = True
+        self._may_run_now, before = True, (self._heads, self._received)
         super().data_received(data)
         if self._unstarted is not None:  # the rest of the body is still to come
             started, self._unstarted = self._unstarted, None
             super()._start_asgi_task(*started)
-        if self._awaited == "head":
+        if (self._heads, self._received) == before and self._awaited in ("head", "body", "answer"):
+            # The parser keeps such bytes: of the head, of trailers, or of the head of the next request.
             self._head += len(data)
             if self._head > self.limits.head_bytes:
                 self._refuse(HttpProblem("head-too-large", f"send at most {self.limits.head_bytes:,} bytes"))
@@ -146,6 +151,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if size > self.limits.head_bytes:
             self._refuse(HttpProblem("head-too-large", f"send at most {self.limits.head_bytes:,} bytes"))
             return
+        self._heads, self._head = self._heads + 1, 0
         self._began, self._received, self._awaited = self.loop.time(), 0, "body"
         self._deadline = self._began + self.limits.request_seconds
         self._in_head = True
@@ -153,7 +159,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = False
         if isinstance(self.cycle.transport, asyncio.Transport):
             self.cycle.transport = cast("asyncio.Transport", _OneWrite(self.transport))
-        self.scope["extensions"] = cast("dict[str, Any]", {RESPOND: partial(respond, self.cycle)})
+        self.scope["extensions"] = cast(
+            "dict[str, Any]", {RESPOND: partial(respond, self.cycle), ABORT: self.transport.abort}
+        )
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Start the application; a request whose body is here is answered at once, without a task, if nothing waits.
@@ -179,8 +187,9 @@ class GuardedProtocol(HttpToolsProtocol):
         """Take a part of the body; each MiB gives one more second."""
         if self.transport.is_closing():
             return
-        self._received += len(body)
-        self._deadline = self._began + self.limits.request_seconds + self._received / MIB
+        self._received, self._head = self._received + len(body), 0
+        if self._awaited == "body":
+            self._deadline = self._began + self.limits.request_seconds + self._received / MIB
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -188,22 +197,29 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._deadline, self._awaited, self._head = None, "answer", 0
+        if self.cycle.response_complete:
+            self._deadline, self._awaited = self.loop.time() + self.limits.idle_seconds, "idle"
         super().on_message_complete()
         if self._unstarted is not None:
             started, self._unstarted = self._unstarted, None
             self._run_now(*started)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request from now on."""
+        """Wait for the next request from now on, or for the rest of a body that was refused, which is thrown away."""
         if self._awaited == "answer":
             self._awaited = "idle"
+        elif self._awaited == "body" and not self.pipeline:
+            self._deadline, self._awaited = self.loop.time() + self.limits.request_seconds, "rest"
         if self.cycle is not None and isinstance(self.cycle.transport, _OneWrite):
             self.cycle.transport.flush()
         super().on_response_complete()
+        if self.pipeline:  # otherwise each answer would let more requests in than it takes out
+            self.flow.pause_reading()
 
     def pause_writing(self) -> None:
-        """Give a client that does not read its answer a deadline."""
-        self._write_deadline = self.loop.time() + self.limits.request_seconds
+        """Give a client that does not read its answer a deadline; each MiB gives one more second."""
+        waiting = self.transport.get_write_buffer_size()
+        self._write_deadline = self.loop.time() + self.limits.request_seconds + waiting / MIB
         super().pause_writing()
 
     def resume_writing(self) -> None:
@@ -213,11 +229,23 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def check(self, now: float) -> None:
         """Close the connection if it is too slow."""
+        if self._awaited == "body" and self.flow.read_paused and self._deadline is not None:
+            # The service does not read now, because it is busy with what it has: the client is not to blame.
+            waited = now - max(self._checked, self._began)
+            self._began, self._deadline = self._began + waited, self._deadline + waited
+        self._checked = now
         if self._write_deadline is not None and now >= self._write_deadline:
             self.transport.abort()
         elif self._deadline is not None and now >= self._deadline:
             self._deadline = None
+            if self._awaited in ("rest", "idle"):
+                self.transport.abort()
+                return
             self._refuse(HttpProblem("timeout", f"the {self._awaited} of the request did not come in time"))
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request that is no HTTP with a problem."""
+        self._refuse(HttpProblem("bad-request", "the request is no HTTP/1.1"))
 
     def _refuse(self, problem: HttpProblem) -> None:
         """Answer with a problem, if nothing was answered, and close the connection."""

@@ -85,9 +85,10 @@ class HttpRequest:
         text = self.headers.get("content-length")
         return int(text) if text is not None and text.isascii() and text.isdecimal() else None
 
-    async def body(self) -> bytes:
+    async def body(self, most: int | None = None) -> bytes:
         """Return the whole body; HttpProblem if it is too large, or if too much is in flight."""
-        most = self.limits.body_bytes
+        most = self.limits.body_bytes if most is None else most
+        self.check_encoding()
         if self.length is not None and self.length > most:
             raise _too_large(most)
         message = await self.receive()
@@ -105,6 +106,12 @@ class HttpRequest:
             if not message.get("more_body"):
                 return bytes(parts)
             message = await self.receive()
+
+    def check_encoding(self) -> None:
+        """Raise HttpProblem if the body is compressed: a few bytes could then claim any amount of memory."""
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            raise HttpProblem("no-format", f"Content-Encoding is {encoding[:100]!r}; send the body without compression")
 
     def _count(self, count: int, most: int) -> None:
         if self.taken + count > most:

@@ -18,6 +18,10 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 )
 RESPOND = "driftsurf.respond"
 """Extension of the server: a function that writes an answer of known headers at once."""
+ABORT = "driftsurf.abort"
+"""Extension of the server: a function that closes the connection at once."""
+PIECE = 2**16
+"""Bytes of an answer that are written at a time; the next ones follow when the client has read."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -53,10 +57,10 @@ def _problem(problem: Problem, headers: Mapping[str, str]) -> Response:
 
 
 async def send_response(scope: Scope, send: Send, response: Response) -> None:
-    """Send an answer."""
+    """Send an answer; a large one piece by piece, so that it is copied only as fast as the client reads."""
     body, media, status, more = response
     respond = scope["extensions"].get(RESPOND) if "extensions" in scope else None
-    if respond is not None and not more and respond(status, media, body):
+    if respond is not None and not more and len(body) <= PIECE and respond(status, media, body):
         return
     headers = [
         (b"content-type", media.encode("latin-1")),
@@ -66,4 +70,6 @@ async def send_response(scope: Scope, send: Send, response: Response) -> None:
     for name, value in more.items():
         headers.append((name.encode("latin-1"), value.encode("latin-1", "replace")))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    for place in range(0, len(body) - PIECE, PIECE):
+        await send({"type": "http.response.body", "body": body[place : place + PIECE], "more_body": True})
+    await send({"type": "http.response.body", "body": body[max(0, -(-len(body) // PIECE) - 1) * PIECE :]})

@@ -85,12 +85,12 @@ const start = async () => {
   const nav = one("nav");
   nav.replaceChildren();
   for (const name of names) tag("a", nav, name).href = `#${encodeURIComponent(name)}`;
-  const asked = decodeURIComponent(location.hash.slice(1));
+  const asked = names.find((name) => `#${encodeURIComponent(name)}` === location.hash);
   for (const place of nav.children) {
     if (place.hash === location.hash) place.setAttribute("aria-current", "page");
   }
   leave();
-  if (names.includes(asked)) open(found.models[names.indexOf(asked)]);
+  if (asked !== undefined) open(found.models[names.indexOf(asked)]);
   else if (names.length === 1) open(found.models[0]);
   else overview(found.models);
 };

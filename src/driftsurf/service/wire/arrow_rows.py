@@ -31,6 +31,10 @@ class ArrowMessage(NamedTuple):
     end: int
     rows: int
     """Rows of a batch; 0 for other messages."""
+    dictionary: int | None = None
+    """Number of the dictionary of this message; None for other messages."""
+    adds: bool = False
+    """Whether it adds to this dictionary instead of replacing it."""
 
 
 class _Truncated(Exception):
@@ -85,7 +89,9 @@ def _message(data: bytes | bytearray | memoryview, place: int) -> ArrowMessage |
     rows = batch.number(0, "<q") if kind != SCHEMA else 0
     if rows < 0:
         raise _not_arrow()
-    return ArrowMessage(kind, place, end, rows if kind == BATCH else 0)
+    if kind == DICTIONARY:
+        return ArrowMessage(kind, place, end, 0, header.number(0, "<q"), header.number(2, "<B") != 0)
+    return ArrowMessage(kind, place, end, rows)
 
 
 @dataclass(frozen=True, slots=True)

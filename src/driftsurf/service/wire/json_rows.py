@@ -76,9 +76,13 @@ class JsonRows:
         self.format = format
         self._columns = format.columns or ()
         self._read_date = date_reader(format.reading)
-        row: Any = _row_type(format)
+        others = {name: f"\x7f{place}" for place, name in enumerate(_names(format)) if not _can_be_attribute(name)}
+        row: Any = _row_type(format, others)
         self._rows: Any = msgspec.json.Decoder(_rows_type(row))
-        self._row = msgspec.json.Decoder(row)
+        self._row: Any = msgspec.json.Decoder(row)
+        if others:
+            self._rows = _RenamingDecoder(_rows_type(row), others, takes_others=format.takes_others)
+            self._row = _RenamingDecoder(row, others, takes_others=format.takes_others)
         numbers = [place for place, one in enumerate(self._columns) if one.kind in ("number", "boolean")]
         self._numbers = numbers
         self._numbers_of = _getter(numbers)
@@ -131,7 +135,10 @@ class JsonRows:
                 return make_column("date", [None if value is None else self._read_date(value) for value in values])
             except ValueError:
                 raise _Misfit from None
-        words = [None if value is None else word_of(value) for value in values]
+        try:
+            words = [None if value is None else word_of(value) for value in values]
+        except OverflowError:
+            raise _Misfit from None
         if any(word is not None and "\0" in word for word in words):
             raise _Misfit
         return make_column("text", words)
@@ -167,9 +174,13 @@ class JsonRows:
                 remedy = "pass an id for all rows of a request, or for none"
                 fault = Fault(number, self.format.id, "", "some rows have an id and others have none", remedy)
             if fault is None:
-                good.append(self._row.decode(bytes(raw)))
-                with_id.append(has_id)
-                continue
+                try:
+                    good.append(self._row.decode(bytes(raw)))
+                except msgspec.ValidationError as error:  # the last value of a name is good, and an earlier one is not
+                    fault = Fault(number, None, "", f"a column occurs twice ({error})", "pass each column once")
+                else:
+                    with_id.append(has_id)
+                    continue
             refuse_first([fault], on_bad_row)
             skipped += 1
             if len(faults) < MOST_FAULTS:
@@ -222,7 +233,9 @@ class JsonRows:
     def _free(self, rows: Sequence[Mapping[str, Scalar]], most: int) -> RowsRead:
         """Return rows whose columns are not known yet; their values decide the kinds."""
         check_count(len(rows), most)
-        names = list(dict.fromkeys(name for row in rows for name in row))
+        names = [
+            name for name in dict.fromkeys(name for row in rows for name in row) if name not in self.format.ignored
+        ]
         ids = self._special(rows, names, self.format.id, id_fault)
         labels = self._special(rows, names, self.format.label, label_fault)
         columns = {name: column_of(name, [row.get(name) for row in rows], self.format.reading) for name in names}
@@ -246,8 +259,51 @@ class _Misfit(Exception):
     """A value has the type of its column and cannot be used all the same."""
 
 
-def _row_type(format: WireFormat) -> type:
-    """Return the type of a row, with one attribute per column, named by its place: a column may have any name."""
+class _RenamingDecoder:
+    """Decodes rows with names that no attribute of a type can have in JSON; slower than a decoder of msgspec."""
+
+    def __init__(self, kind: Any, names: Mapping[str, str], *, takes_others: bool) -> None:
+        self.kind = kind
+        self.names = names
+        self.takes_others = takes_others
+        self._taken = frozenset(names.values())
+
+    def decode(self, body: bytes) -> Any:
+        """Return a row, or an object with rows; msgspec.ValidationError if it is something else."""
+        found = msgspec.json.decode(body)
+        if isinstance(found, dict) and "rows" in self.kind.__struct_fields__ and isinstance(found.get("rows"), list):
+            found["rows"] = [self._renamed(row) for row in found["rows"]]
+            return msgspec.convert(found, self.kind)
+        return msgspec.convert(self._renamed(found), self.kind)
+
+    def decode_lines(self, body: bytes) -> list[Any]:
+        """Return the rows of lines of JSON."""
+        return [msgspec.convert(self._renamed(row), self.kind) for row in msgspec.json.Decoder().decode_lines(body)]
+
+    def _renamed(self, row: Any) -> Any:
+        if not isinstance(row, dict):
+            return row
+        if not self.takes_others and not self._taken.isdisjoint(row):
+            raise msgspec.ValidationError("the model has no such column")
+        return {self.names.get(name, name): value for name, value in row.items() if name not in self._taken}
+
+
+def _can_be_attribute(name: str) -> bool:
+    """Return whether msgspec takes a name for an attribute: it writes it into JSON without escaping anything."""
+    return not any(one in '"\\' or one < " " for one in name)
+
+
+def _names(format: WireFormat) -> list[str]:
+    """Return all names that a row may have."""
+    found = [*(one.name for one in format.columns or ()), format.id, format.label, *format.ignored]
+    return [name for name in found if name is not None]
+
+
+def _row_type(format: WireFormat, others: Mapping[str, str]) -> type:
+    """Return the type of a row, with one attribute per column, named by its place: a column may have any name.
+
+    ``others`` has the names that stand for those which a type cannot have.
+    """
     fields: list[Any] = []
     names: dict[str, str] = {}
     for place, one in enumerate(format.columns or ()):
@@ -265,6 +321,7 @@ def _row_type(format: WireFormat) -> type:
     for place, name in enumerate(one for one in format.ignored if one not in taken):
         fields.append((f"x{place}", Any, None))
         names[f"x{place}"] = name
+    names = {attribute: others.get(name, name) for attribute, name in names.items()}
     return msgspec.defstruct(
         "Row", fields, rename=names, kw_only=True, gc=False, forbid_unknown_fields=not format.takes_others
     )

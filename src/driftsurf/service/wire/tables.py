@@ -68,7 +68,8 @@ class ColumnarRows:
 
     def _wanted(self, columns: Mapping[str, Column], count: int) -> dict[str, Column]:
         if self.format.columns is None:
-            return {name: one for name, one in columns.items() if name not in (self.format.id, self.format.label)}
+            others = {self.format.id, self.format.label, *self.format.ignored}
+            return {name: one for name, one in columns.items() if name not in others}
         wanted = self.format.columns
         there = [one for one in wanted if one.name in columns or not self.format.is_required(one)]
         return {

@@ -26,16 +26,18 @@ def check_number(value: Any) -> tuple[str, str] | None:
 
 
 def word_of(value: str | bool | int | float) -> str:
-    """Return a value of a column of text as a word: whole numbers without a decimal point.
+    """Return a value of a column of text as a word: whole numbers without a decimal point; OverflowError above 1.8e308.
 
-    >>> word_of(" Rome "), word_of(8470.0), word_of(True)
-    ('Rome', '8470', 'true')
+    >>> word_of(" Rome "), word_of(8470.0), word_of(True), word_of(12345678901234567890)
+    ('Rome', '8470', 'true', '12345678901234567890')
     """
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, bool):
         return "true" if value else "false"
-    number = float(value)
+    number = float(value)  # OverflowError for a number that no column takes
+    if isinstance(value, int):
+        return str(value)
     return str(int(number)) if number.is_integer() and abs(number) < LARGEST_EXACT else repr(number)
 
 
