@@ -57,6 +57,7 @@ PROOFS: dict[str, Proof] = {
     "service-kills": served_kills.kills,
     "service-power": served_model.states,
     "service-faults": served_model.file_calls,
+    "service-fuzz": served_model.fuzzed,
     "http-schema": http_schema.schema,
     "http-fuzz": http_fuzz.fuzzed,
     "http-large": http_large.large,
@@ -81,7 +82,7 @@ PROOFS: dict[str, Proof] = {
 """All proofs by name; the longest come first, so that two processes end at about the same time."""
 
 GROUPS = {
-    "service": ("service-kills", "service-power", "service-faults"),
+    "service": ("service-kills", "service-power", "service-faults", "service-fuzz"),
     "http": ("http-schema", "http-fuzz", "http-large", "http-slow", "http-keys"),
 }
 """Names for several proofs."""

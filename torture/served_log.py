@@ -192,7 +192,7 @@ def fuzzed(scale: float, seed: int, count: int | None = None) -> Outcome:
             disk = MemoryDisk()
             with using(disk):
                 story(Told(), random.Random(chance.randrange(2**32)))
-        changed = _changed(disk, chance)
+        changed = with_changes(disk, chance)
         with using(changed):
             try:
                 ended = _used()
@@ -221,7 +221,7 @@ def _used() -> str:
     return "read"
 
 
-def _changed(disk: MemoryDisk, chance: random.Random) -> MemoryDisk:
+def with_changes(disk: MemoryDisk, chance: random.Random) -> MemoryDisk:
     """Return a disk with the log files changed in one to three places."""
     changed = disk.frozen()
     for _ in range(chance.randint(1, 3)):

@@ -38,7 +38,7 @@ from driftsurf.service.versions import Version
 from torture.faults import KINDS
 from torture.harness import Outcome
 from torture.power import EXTREMES, KEEP, TEAR, MemoryDisk, WatchedDisk
-from torture.served_log import FaultyMemory, Killed
+from torture.served_log import FaultyMemory, Killed, with_changes
 
 PLACE = Path("/served/model")
 SETTINGS = ModelSettings(
@@ -399,4 +399,28 @@ def file_calls(scale: float, seed: int, stride: int = 1, actions: int = 12) -> O
                     wrong = found(told, digests, power=power, whole=True)
                 case = {"at": at, "kind": kind, "lasting": lasting, "ended": ended, "power": power, "wrong": wrong}
                 outcome.check(not wrong, case)
+    return outcome
+
+
+def fuzzed(scale: float, seed: int, count: int | None = None) -> Outcome:
+    """Open models whose log files were changed, some with right checksums: each is refused, or applies what is left."""
+    outcome = Outcome("fuzzed log of a served model", seed)
+    chance = random.Random(seed)
+    for trial in range(round(20_000 * scale) if count is None else count):
+        if trial % 200 == 0:
+            disk = MemoryDisk()
+            with using(disk):
+                tell(Told(), random.Random(chance.randrange(2**32)), 45)
+        changed = with_changes(disk, chance)
+        with using(changed):
+            try:
+                with opened(lambda: 0.0) as model:
+                    model.catch_up()
+                ended = "read"
+            except DriftsurfError:
+                ended = "refused"
+            except Exception as error:  # any other error is a finding
+                ended = f"{type(error).__name__}: {error}"
+        outcome.count(ended if ended in ("read", "refused") else "crashed")
+        outcome.check(ended in ("read", "refused"), {"trial": trial, "ended": ended})
     return outcome

@@ -78,6 +78,20 @@ def test_an_update_and_a_forget_can_be_undone_in_turn_and_repeated(optimizer: Op
     assert snapshots[0] == snapshots[1] != before
 
 
+@layouts
+@given(before_row=st.integers(0, 30), arrivals=st.integers(1, 40), steps=st.integers(0, 200))
+@check
+def test_a_mark_restores_what_was_overwritten_after_forgetting(
+    sparse: bool, before_row: int, arrivals: int, steps: int
+) -> None:
+    model, samples, data = trained("strsaga", sparse)
+    before, mark = snapshot(model), model.mark()
+    model.forget(samples, before_row)
+    model.update(samples, data.append(samples, arrivals), steps)
+    model.put_back(mark)
+    assert snapshot(model) == before
+
+
 def test_undo_of_the_first_update_gives_a_model_without_rows() -> None:
     data = Data.make(10)
     samples, new = data.samples()

@@ -22,7 +22,7 @@ from driftsurf.core.state import to_bytes
 from driftsurf.errors import DivergenceError
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.session import Session
-from driftsurf.strategies import AUE, DWM, Candor
+from driftsurf.strategies import AUE, DTEL, DWM, Candor
 from driftsurf.strategies._ensemble import VotingStrategy
 from driftsurf.strategies.compiled.slots import BankPool
 
@@ -40,6 +40,8 @@ STRATEGIES: dict[str, Callable[..., VotingStrategy]] = {
     "dwm": functools.partial(DWM, experts=4, period=7),
     "candor": functools.partial(Candor, experts=4),
     "candor of one": functools.partial(Candor, experts=1, decay=0.0),
+    "dtel": functools.partial(DTEL, experts=3),
+    "dtel divided": functools.partial(DTEL, experts=1, budget="divided"),
     "dwm divided": functools.partial(DWM, experts=3, period=3, budget="divided", removal=0.1),
 }
 OPTIONS = st.fixed_dictionaries(
@@ -88,7 +90,7 @@ def test_it_takes_the_same_steps(
     data: st.DataObject,
 ) -> None:
     values = learner["kind"] in ("linear", "huber")
-    if values and kind.startswith("dwm"):  # there are no errors to count
+    if values and kind.startswith("d"):  # there are no errors to count
         kind = "aue"
     if kind.startswith("candor"):  # the only learner with an anchor
         learner, values, classes = learner | {"kind": "logistic"}, False, 2
@@ -143,7 +145,7 @@ def drifting(steps: int, rows: int = 50) -> list[tuple[Any, Any]]:
     return made
 
 
-@pytest.mark.parametrize("kind", ["aue", "dwm", "candor"])
+@pytest.mark.parametrize("kind", ["aue", "dwm", "candor", "dtel"])
 def test_a_session_learns_the_same(kind: str) -> None:
     generic, banked = (Session(made(kind, {}, {"seed": 1}, banked=one)) for one in (False, True))
     for X, y in drifting(25):
@@ -156,7 +158,7 @@ def test_a_session_learns_the_same(kind: str) -> None:
 
 
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="interpreted kernels have thousands of lines to break off at")
-@pytest.mark.parametrize("kind", ["aue", "dwm", "candor"])
+@pytest.mark.parametrize("kind", ["aue", "dwm", "candor", "dtel"])
 def test_a_step_can_be_broken_off_at_any_line(kind: str) -> None:
     *before, (X, y) = drifting(12)
 
@@ -185,7 +187,7 @@ class Patient(AUE):
         return super()._steps(segment, shares)
 
 
-@pytest.mark.parametrize("experts", [3, 100])
+@pytest.mark.parametrize("experts", [3, 200])
 def test_subclasses_and_very_large_ensembles_take_generic_steps(experts: int) -> None:
     strategy = (Patient if experts == 3 else AUE)(LogisticRegression(), experts=experts)
     strategy.begin(3, sparse=False, n_classes=2)

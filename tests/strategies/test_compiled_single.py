@@ -21,7 +21,7 @@ from driftsurf.core.state import to_bytes
 from driftsurf.detectors import ADWIN, DDM, EDDM, FHDDM, MDDM
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.session import Session
-from driftsurf.strategies import PERM, Aware, Oblivious, ResetOnDrift, SlidingWindow
+from driftsurf.strategies import PERM, Aware, ExponentialDecay, LinearDecay, Oblivious, ResetOnDrift, SlidingWindow
 from driftsurf.strategies._single import SingleModel
 
 pytestmark = [
@@ -35,6 +35,10 @@ STRATEGIES: dict[str, Callable[..., SingleModel]] = {
     "oblivious": Oblivious,
     "aware": lambda learner, **options: Aware(learner, DRIFTS, **options),
     "aware after": lambda learner, **options: Aware(learner, DRIFTS, informed="after", **options),
+    "window": lambda learner, **options: SlidingWindow(learner, window=90, **options),
+    "short window": lambda learner, **options: SlidingWindow(learner, window=20, **options),
+    "linear decay": lambda learner, **options: LinearDecay(learner, window=150, **options),
+    "exponential decay": lambda learner, **options: ExponentialDecay(learner, half_life=12.5, **options),
     "mddm": lambda learner, **options: ResetOnDrift(learner, MDDM(), **options),
     "ddm": lambda learner, **options: ResetOnDrift(learner, DDM(), **options),
     "eddm": lambda learner, **options: ResetOnDrift(learner, EDDM(), **options),
@@ -75,7 +79,7 @@ def test_it_takes_the_same_steps(
     data: st.DataObject,
 ) -> None:
     values = learner["kind"] in ("linear", "huber")
-    if values and not kind.startswith(("aware", "obl")):  # there are no errors to watch
+    if values and kind in ("mddm", "ddm", "eddm", "adwin", "fhddm"):  # there are no errors to watch
         kind = "oblivious"
     check_same_steps(
         functools.partial(made, kind, learner, options), width, classes, seed, data,
@@ -92,7 +96,7 @@ def drifting(steps: int, rows: int = 50) -> list[tuple[Any, Any]]:
     return made
 
 
-@pytest.mark.parametrize("kind", ["oblivious", "aware", "aware after", "mddm"])
+@pytest.mark.parametrize("kind", ["oblivious", "aware", "aware after", "mddm", "window", "linear decay"])
 @pytest.mark.parametrize("guard", [None, 2.0])
 def test_a_session_learns_the_same(kind: str, guard: float | None) -> None:
     generic, compiled = (Session(made(kind, {}, {"seed": 1}, compiled=one), guard=guard) for one in (False, True))
@@ -111,7 +115,7 @@ def test_a_session_learns_the_same(kind: str, guard: float | None) -> None:
         assert strategy._compiled is not None
         assert strategy.nbytes > 0
         assert to_bytes(compiled.state()) == to_bytes(generic.state())
-    assert (resets > 0) == (kind != "oblivious")
+    assert (resets > 0) == (kind not in ("oblivious", "window", "linear decay"))
 
 
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the step in one call is compiled code only")
@@ -170,7 +174,7 @@ class Patient(Aware):
         return super()._fit(model, segment, undo)
 
 
-@pytest.mark.parametrize("kind", [PERM, SlidingWindow, Patient])
+@pytest.mark.parametrize("kind", [PERM, Patient])
 def test_others_take_generic_steps(kind: Callable[..., SingleModel]) -> None:
     strategy = kind(LogisticRegression())
     strategy.begin(3, sparse=False, n_classes=2)

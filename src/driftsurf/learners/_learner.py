@@ -62,8 +62,9 @@ class LinearLearner(LinearOptions, ABC):
     """A state of the model with its weights for unscaled columns and targets: as learned, and as used to predict."""
     _table: Buffer
     _touched: Touched
-    _overwritten: list[tuple[Buffer, IntArray, FloatArray]] | None = None
-    """Entries of the table that were overwritten since the last mark; None if it was never marked."""
+    _overwritten: list[tuple[Buffer, IntArray, int, FloatArray]] | None = None
+    """Entries of the table that were overwritten since the last mark: their places, counted from the entry with this
+    number, and their old values; None if it was never marked."""
 
     # -------------------------------------------------------------------- defined by a subclass
 
@@ -286,10 +287,11 @@ class LinearLearner(LinearOptions, ABC):
         entries, place = mark
         table: Buffer = entries["_table"]
         table.put_back(place)
-        for written, order, old in reversed(entries["_overwritten"]):
+        for written, order, first, old in reversed(entries["_overwritten"]):
             if written is table:  # growing replaces the table
-                known = order < len(table)
-                table.live[order[known]] = old[known]
+                places = order + (first - table.first)  # an update may have forgotten rows before it learned
+                known = places < len(table)
+                table.live[places[known]] = old[known]
         vars(self).update(entries)
 
     # -------------------------------------------------------------------- properties of the model

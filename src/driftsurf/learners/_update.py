@@ -49,7 +49,7 @@ class Update:
         )
         self.touched = touched
         if self.model._overwritten is not None:
-            self.model._overwritten.append((table, order, touched))  # before the steps write
+            self.model._overwritten.append((table, order, table.first, touched))  # before the steps write
         self.model._touched.add(order, table.first, limit=len(live))
         return words
 

@@ -79,6 +79,7 @@ def warm(note: Callable[[str], None]) -> int:
     ``note`` is called with the name of each group of loops before it is compiled, which takes some seconds.
     """
     from driftsurf.kernels.linear import saga_both_dense
+    from driftsurf.strategies.compiled.bank import work_on_table
     from driftsurf.strategies.compiled.step import learn, learn_sparse
     from driftsurf.strategies.compiled.suitable import compile_at_first_use
     from driftsurf.streams import Mixed
@@ -88,6 +89,7 @@ def warm(note: Callable[[str], None]) -> int:
         "pairs of models": saga_both_dense,
         "time steps of dense rows": learn,
         "time steps of sparse rows": learn_sparse,
+        "ensembles": work_on_table,
     }
     folders = set()
     for name, loop in loops.items():

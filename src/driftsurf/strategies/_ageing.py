@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from driftsurf.core.abilities import Taken
 from driftsurf.core.changes import UndoStack
-from driftsurf.core.contracts import FloatArray, Segment
-from driftsurf.core.values import replace
+from driftsurf.core.contracts import Batch, FloatArray, Segment
+from driftsurf.core.decisions import Decision
+from driftsurf.core.values import lazy, replace
 from driftsurf.strategies._pool import Member
 from driftsurf.strategies._reweighted import Reweighted
 from driftsurf.strategies._single import SingleModel
+from driftsurf.strategies.compiled.cell import CompiledModels
+from driftsurf.strategies.compiled.direct import DirectModels
+from driftsurf.strategies.compiled.layout import UNLIMITED, Rule, never_reacting
+
+MOST_KNOWN = 2**16
+"""Longest span whose factors are kept."""
 
 
 class AgeingModel(SingleModel):
@@ -30,9 +40,41 @@ class AgeingModel(SingleModel):
     def _fading(self, age: FloatArray) -> FloatArray:
         """Return the factor of the weight of rows of this age."""
 
+    def _fades(self) -> bool:
+        """Return whether the factors differ from 1."""
+        return True
+
+    def _factors(self, lo: int, hi: int, after: int) -> FloatArray:
+        """Return the factors of rows from number ``lo`` to ``hi``, when ``after`` is the number of the next row."""
+        known = self._known_factors
+        oldest = after - len(known)
+        if oldest <= lo:
+            return known[lo - oldest : hi - oldest]
+        return self._fading(np.arange(after - 1 - lo, after - 1 - hi, -1, dtype=np.float64))
+
+    @lazy
+    def _known_factors(self) -> FloatArray:
+        """Factors of the last rows, the newest row last; those of a very long span are computed at each step."""
+        span = self._span()
+        return self._fading(np.arange(span - 1 if span <= MOST_KNOWN else -1, -1, -1, dtype=np.float64))
+
+    def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+        if not self._has_parts_of(AgeingModel):
+            return None
+        span = min(self._span(), UNLIMITED)
+        return never_reacting(self._stored_pool.max_rows, span=span, faded=self._fades()), {}
+
+    def _learn_compiled(self, compiled: CompiledModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
+        fading = (lambda lo, hi: self._factors(lo, hi, hi)) if self._fades() else None
+        return compiled.step(batch, tested, fading)
+
+    def _compiled_take(self, compiled: DirectModels, count: int, take: Callable[[], Taken | None]) -> Taken | None:
+        # The factors are computed in Python, between storing the rows and learning them.
+        return None if self._fades() else super()._compiled_take(compiled, count, take)
+
     def _fit(self, model: Member, segment: Segment, undo: UndoStack) -> int:
         def fading(part: Segment) -> FloatArray:
-            return self._fading(np.arange(segment.hi - 1 - part.lo, segment.hi - 1 - part.hi, -1, dtype=np.float64))
+            return self._factors(part.lo, part.hi, segment.hi)
 
         oldest = segment.hi - self._span()
         undo.callback(model.learner.forget(self._pool.samples, oldest))

@@ -91,14 +91,21 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         finally:
             self._cast = None
 
-    def _most_models(self) -> int | None:
-        """Return the largest number of experts, if models in a bank can do all that is asked of them; None if not."""
+    def _sides(self) -> int | None:
+        """Return the largest number of models before and in a step, if a bank can do all that is asked of them.
+
+        None if it cannot.
+        """
         return None
+
+    def _with_members(self, live: Ensemble, members: tuple[Member, ...]) -> Ensemble:
+        """Return the live state with the same models in another form, in the order of ``live.members``."""
+        return replace(live, experts=members)
 
     @functools.cached_property
     def _suits(self) -> bool:
         """Whether options and learner allow models in a bank."""
-        return self._most_models() is not None and is_supported(self._template())
+        return self._sides() is not None and is_supported(self._template())
 
     def _choose_pool(self, batch: Batch) -> None:
         """Keep linear models in a bank, where one call trains all of them, as long as it takes the next batch.
@@ -108,30 +115,30 @@ class VotingStrategy(PooledStrategy[Ensemble]):
         pool, live = self._pool, self._live
         if isinstance(pool, BankPool):
             if not pool.takes(batch):
-                self._move(*pool.generic(live.experts))
+                self._move(*pool.generic(live.members))
         elif self._suits:
-            most = self._most_models()
-            assert most is not None
-            made = BankPool.of(pool, live.experts, most + 1, learning=bool(self._learning(live)))
+            sides = self._sides()
+            assert sides is not None
+            made = BankPool.of(pool, live.members, sides, learning=bool(self._learning(live)))
             if made is not None and made[0].takes(batch):
                 self._move(*made)
 
-    def _move(self, pool: Pool, experts: tuple[Member, ...]) -> None:
+    def _move(self, pool: Pool, members: tuple[Member, ...]) -> None:
         """Go on with the same rows and models in another pool."""
         self._pool = pool
-        self._publish(replace(self._live, experts=experts))
+        self._publish(self._with_members(self._live, members))
 
     def _publish(self, live: Ensemble) -> None:
         super()._publish(live)
         if isinstance(self._pool, BankPool):
-            self._pool.publish(live.experts)
+            self._pool.publish(live.members)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled or copied: always models of the generic path, which share no arrays with others."""
         entries, pool = vars(self).copy(), vars(self).get("_pool")
         if isinstance(pool, BankPool):
-            entries["_pool"], experts = pool.generic(self._live.experts)
-            entries["_live"] = replace(self._live, experts=experts)
+            entries["_pool"], members = pool.generic(self._live.members)
+            entries["_live"] = self._with_members(self._live, members)
         return entries
 
     def _ballots_on(self, X: Rows) -> Sequence[FloatArray]:

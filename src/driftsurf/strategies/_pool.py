@@ -245,6 +245,10 @@ class Pool:
             return None
         return tested[2]
 
+    def copy_all(self, members: Sequence[Member], step: int) -> list[Member]:
+        """Return copies of models, their random states included, with the next numbers."""
+        return [self.copy(member, step) for member in members]
+
     def copy(self, member: Member, step: int) -> Member:
         """Return a copy of a model, its random state included, with the next number."""
         known: Any = member.learner
@@ -252,16 +256,19 @@ class Pool:
         self.made += 1
         return Member(self.made - 1, learner, step, member.first_row)
 
-    def retire(self, member: Member, undo: UndoStack) -> None:
-        """Drop the rows of a model that keeps voting but will not learn again."""
-        undo.callback(member.learner.forget(self.samples, self.samples.next_row))
+    def retire(self, *members: Member, undo: UndoStack) -> None:
+        """Drop the rows of models that keep voting but will not learn again."""
+        self.forget(members, self.samples.next_row, undo)
+
+    def forget(self, members: Sequence[Member], before_row: int, undo: UndoStack) -> None:
+        """Drop the rows before number ``before_row`` from the sample sets of models."""
+        for member in members:
+            undo.callback(member.learner.forget(self.samples, before_row))
 
     def cap(self, *members: Member, undo: UndoStack) -> None:
         """Drop the oldest rows beyond ``max_rows`` from the sample set of every model."""
-        if self.max_rows is None or len(self.samples) <= self.max_rows:
-            return
-        for member in members:
-            undo.callback(member.learner.forget(self.samples, self.samples.next_row - self.max_rows))
+        if self.max_rows is not None and len(self.samples) > self.max_rows:
+            self.forget(members, self.samples.next_row - self.max_rows, undo)
 
     def release(self, *members: Member, keep: int | None = None) -> None:
         """Free the rows that neither a model nor the strategy (from ``keep`` on) needs."""

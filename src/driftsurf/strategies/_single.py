@@ -125,15 +125,23 @@ class SingleModel(CompiledStrategy[Single]):
 
     # -------------------------------------------------------------------- the compiled step
 
+    def _has_parts_of(self, kind: type[SingleModel]) -> bool:
+        """Return whether all methods that the compiled step replaces are those of ``kind``."""
+        return all(getattr(type(self), name) is getattr(kind, name) for name in GENERIC_PARTS)
+
     def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
-        if any(getattr(type(self), name) is not getattr(SingleModel, name) for name in GENERIC_PARTS):
+        if not self._has_parts_of(SingleModel):
             return None
         return never_reacting(self._stored_pool.max_rows), {}
+
+    def _learn_compiled(self, compiled: CompiledModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
+        """Learn a batch in compiled code, as ``_fit`` does; None if that cannot be, and nothing was changed."""
+        return compiled.step(batch, tested)
 
     def _compiled_step(self, compiled: CompiledModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
         step, mark = next_step(compiled), compiled.mark()
         try:
-            decision = compiled.step(batch, tested)
+            decision = self._learn_compiled(compiled, batch, tested)
         except DivergenceError:  # the generic step does not let a model learn that is about to be replaced
             return None
         if decision is None:

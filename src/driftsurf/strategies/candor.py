@@ -109,8 +109,8 @@ class Candor(VotingStrategy):
             self._tested = None
         return super().step(batch, tested)
 
-    def _most_models(self) -> int | None:
-        return int(self.experts) if type(self) is Candor else None  # a subclass may ask more of its models
+    def _sides(self) -> int | None:
+        return int(self.experts) + 1 if type(self) is Candor else None  # a subclass may ask more of its models
 
     def mark(self) -> Any:
         """Return a mark of the models and their rows, for ``put_back``. The strategy has to have begun."""
@@ -141,7 +141,7 @@ class Candor(VotingStrategy):
             models = [expert.learner for expert in live.experts]
             newcomer = replace(newcomer, learner=anchorable.anchored(models, shares))
         spent = self._pool.train(newcomer, segment, self.learner.budget(segment), undo)
-        self._pool.retire(newcomer, undo)
+        self._pool.retire(newcomer, undo=undo)
         experts = (*live.experts, newcomer)
         kept = experts[-int(self.experts) :]
         after = Ensemble(kept, (1.0 / len(kept),) * len(kept), live.step + 1)

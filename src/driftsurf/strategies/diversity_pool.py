@@ -188,7 +188,7 @@ class DiversityPool(PooledStrategy[Live]):
             why, detector = watched(detector, self._pool.scores(model, segment), batch, first=step == 0)
             if why:
                 records.append(model.record("predictive", step, risk_before=before))
-                self._pool.retire(model, undo)
+                self._pool.retire(model, undo=undo)
                 old, contest = (*old, model), Contest(np.zeros((len(old) + 1, len(old) + 1)))
                 model = self._pool.make(step, segment.lo)
                 transitions.append(Transition("reset", step, old=old[-1].id, new=model.id, why=why))
@@ -222,7 +222,7 @@ class DiversityPool(PooledStrategy[Live]):
             shares = (100.0 * contest.votes / contest.mass).tolist()
             why = f"right on {shares[best]:.1f} % of {contest.rows} rows, the new model on {shares[-1]:.1f} %"
             transitions.append(Transition("recalled", live.step - 1, old=new.id, new=model.id, why=why))
-            self._pool.retire(model, undo)  # its rows start with the next batch
+            self._pool.retire(model, undo=undo)  # its rows start with the next batch
             return Live(model, live.detector, old[:best] + old[best + 1 :], None, live.step)
         if len(old) + 1 > self.pool_size:
             gone = most_alike(contest.joint, contest.mass)

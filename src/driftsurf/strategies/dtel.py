@@ -15,7 +15,6 @@ from driftsurf.core.values import replace
 from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._diversity import most_alike, right_together
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy, restored, saved, voting_fields
-from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool
 from driftsurf.strategies.aue import TINY, mean_squared_errors
 
@@ -123,6 +122,14 @@ class DTEL(VotingStrategy):
     def _learning(self, live: Ensemble) -> tuple[Member, ...]:
         return ()
 
+    def _sides(self) -> int | None:
+        # Those of the last step, and in a step an adapted copy of each historical model, and the newest one twice.
+        return 3 * int(self.experts) + 3 if type(self) is DTEL else None
+
+    def _with_members(self, live: Ensemble, members: tuple[Member, ...]) -> Ensemble:
+        voters = len(live.experts)
+        return replace(live, experts=members[:voters], historical=members[voters:])
+
     def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:
         assert isinstance(live, History)
         batch = self._pool.samples.view(segment)
@@ -131,17 +138,14 @@ class DTEL(VotingStrategy):
             records = [e.record("expert", live.step, weight=w) for e, w in zip(live.experts, live.weights, strict=True)]
             return after, self._decision(live, after, segment, records)
         newcomer = self._pool.make(live.step, segment.lo)
-        adapted = [self._pool.copy(member, live.step) for member in live.historical]
-        for member in adapted:
-            # A historical model has no rows: those of its copy start with this batch.
-            undo.callback(member.learner.forget(self._pool.samples, segment.lo))
+        adapted = self._pool.copy_all(live.historical, live.step)
+        self._pool.forget(adapted, segment.lo, undo)  # a historical model has no rows: those of its copy start here
         rho = self.learner.budget(segment)
         steps = rho if self.budget == "each" else rho // (len(adapted) + 1)
         trained = [*adapted, newcomer]
         spent = self._pool.train_all(trained, segment, [steps] * len(trained), undo)
-        for member in trained:
-            self._pool.retire(member, undo)
-        voters = (*adapted, self._pool.copy(newcomer, live.step))
+        self._pool.retire(*trained, undo=undo)
+        voters = (*adapted, *self._pool.copy_all((newcomer,), live.step))
         shares = self._shares(voters, batch)
         historical = self._preserved((*live.historical, newcomer), batch)
         after = History(voters, shares, live.step + 1, historical=historical)
@@ -153,7 +157,7 @@ class DTEL(VotingStrategy):
 
     def _shares(self, voters: tuple[Member, ...], batch: Batch) -> tuple[float, ...]:
         """Return the weights of the votes, which sum to 1."""
-        ballots = joint_scorer([member.learner for member in voters])(batch.X)
+        ballots = self._pool.joint_scorer(voters)(batch.X)
         guess, errors = mean_squared_errors(ballots, batch.y, batch.weight)
         weights = 1.0 / (guess + errors + TINY)
         shares: list[float] = (weights / weights.sum()).tolist()
@@ -163,7 +167,7 @@ class DTEL(VotingStrategy):
         """Return the historical models to keep: all but one if there are too many."""
         if len(models) <= self.experts:
             return models
-        ballots = joint_scorer([member.learner for member in models])(batch.X)
+        ballots = self._pool.joint_scorer(models)(batch.X)
         gone = most_alike(right_together(ballots, batch), float(batch.weight.sum()))
         return models[:gone] + models[gone + 1 :]
 

@@ -117,7 +117,7 @@ class LearnNSE(VotingStrategy):
         newcomer = self._pool.make(live.step, segment.lo)
         stressed = Reweighted(self._pool.samples, lambda part: factor[part.lo - segment.lo : part.hi - segment.lo])
         spent = self._pool.train(newcomer, segment, self.learner.budget(segment), undo, seen_as=stressed)
-        self._pool.retire(newcomer, undo)
+        self._pool.retire(newcomer, undo=undo)
         kept = slice(None if self.experts is None else -int(self.experts), None)
         experts = (*live.experts, newcomer)[kept]
         memory = np.vstack([live.memory, np.zeros(2)])[kept]

@@ -61,5 +61,8 @@ class LinearDecay(SlidingWindow):
         super()._check()
         self._require("weights")
 
+    def _fades(self) -> bool:
+        return True
+
     def _fading(self, age: FloatArray) -> FloatArray:
         return 1.0 - age / self.window

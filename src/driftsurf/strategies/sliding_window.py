@@ -71,5 +71,8 @@ class SlidingWindow(AgeingModel):
     def _span(self) -> int:
         return int(self.window)
 
+    def _fades(self) -> bool:
+        return False
+
     def _fading(self, age: FloatArray) -> FloatArray:
         return np.ones_like(age)

@@ -23,6 +23,7 @@ pytest.importorskip("uvicorn")
 from driftsurf.service.http.app import App
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.limits import Limits
+from driftsurf.service.http.responses import Response
 from driftsurf.service.http.server import HttpServer
 
 ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01"}
@@ -131,7 +132,23 @@ def test_large_heads_are_refused(where: str) -> None:
 
 def test_what_is_not_http_is_refused() -> None:
     with serving() as server:
-        assert b" 400 " in received(connected(server, b"\x16\x03\x01 not http\r\n\r\n"))
+        for request in (
+            b"\x16\x03\x01 not http",
+            b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked",
+        ):
+            answer = received(connected(server, request + b"\r\n\r\n"))
+            assert b" 400 " in answer
+            assert b"application/problem+json" in answer
+
+
+def test_a_request_for_another_protocol_is_answered_in_this_one(caplog: pytest.LogCaptureFixture) -> None:
+    head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n%b\r\n"
+    with serving() as server:
+        connection = connected(server, head % b"Connection: Upgrade\r\nUpgrade: websocket\r\n")
+        assert b" 200 " in connection.recv(4096)
+        connection.sendall(head % b"Connection: close\r\n")
+        assert b" 200 " in received(connection)
+    assert "WebSocket" not in caplog.text
 
 
 def test_too_many_connections_are_refused() -> None:
@@ -290,6 +307,17 @@ def test_a_connection_whose_body_was_refused_is_used_again_and_closed() -> None:
         slow = connected(server, head)
         assert b" 405 " in slow.recv(4096)
         assert received(slow) == b""  # after the time of a body
+
+
+def test_a_large_answer_that_is_ready_at_once() -> None:
+    async def page(app: App, request: Any) -> Response:
+        return Response(b"x" * 500_000, "text/plain")
+
+    with serving(Limits()) as server:
+        server.app.pages["/large"] = page
+        answer = received(connected(server, b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+    assert b" 200 " in answer[:20]
+    assert answer.endswith(b"x" * 500_000)
 
 
 def test_large_answers_are_read_in_time_and_count() -> None:

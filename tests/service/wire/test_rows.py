@@ -384,3 +384,14 @@ def test_a_column_that_occurs_twice_is_a_bad_row() -> None:
         assert caught.value.row == 1
         read = JsonRows(FORMAT).read(b'{"rows": [' + good + b"," + twice + b"]}", "skip")
         assert (len(read), read.n_skipped) == (1, 1)
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize("column", ["price", "city", "new", "day", "id"])
+def test_a_number_beyond_all_bounds_is_a_bad_row(column: str, digits: int) -> None:
+    row = {"price": 1, "city": "Rome", "new": None, "day": None, "id": "a"} | {column: "HERE"}
+    data = json.dumps(row).replace('"HERE"', "1" + "0" * digits).encode()
+    for format in (FORMAT, WireFormat(None, id="id")):
+        for read, body in ((JsonRows(format).read, b'{"rows": [%b]}' % data), (JsonRows(format).read_lines, data)):
+            with pytest.raises(InputError):
+                read(body)

@@ -10,6 +10,7 @@ import numpy as np
 
 from driftsurf import registry
 from driftsurf.data.arrow_columns import arrow_column
+from driftsurf.data.connectors._json_columns import json_columns
 from driftsurf.data.connectors.contract import Message
 from driftsurf.data.formats._bytes import ByteFile
 from driftsurf.data.formats._reader import RAW_LIMIT, Reader, Shape, extra
@@ -88,6 +89,9 @@ class MessageDecoder:
 
     def table(self, messages: Sequence[Message]) -> tuple[Table, list[BadRow]]:
         """Return the rows of the messages that can be read, and why others cannot."""
+        quick = self._read_quickly(messages)
+        if quick is not None:
+            return quick, []
         usable, bad = list[Message](), list[BadRow]()
         for message in messages:
             fault = message_fault(message.value, self.format, self.reading.max_row_bytes)
@@ -98,6 +102,12 @@ class MessageDecoder:
         read = self._read_arrow if self.format == "arrow" else self._read_lines
         table, more = read(usable)
         return table, bad + more
+
+    def _read_quickly(self, messages: Sequence[Message]) -> Table | None:
+        """Return the rows if all of them are usual JSON; None if they have to be looked at one by one."""
+        kinds = dict(self.columns)
+        usual = self.format == "jsonl" and self.reading.on_schema_change == "fail" and not self.reading.drop
+        return json_columns([one.value for one in messages], kinds, self.reading) if usual and kinds else None
 
     # -------------------------------------------------------------------- lines
 

@@ -243,6 +243,9 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
             self._refuse(HttpProblem("timeout", f"the {self._awaited} of the request did not come in time"))
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: a request for another protocol is answered in this one, as HTTP allows."""
+
     def send_400_response(self, msg: str) -> None:
         """Answer a request that is no HTTP with a problem."""
         self._refuse(HttpProblem("bad-request", "the request is no HTTP/1.1"))

@@ -137,7 +137,7 @@ class JsonRows:
                 raise _Misfit from None
         try:
             words = [None if value is None else word_of(value) for value in values]
-        except OverflowError:
+        except OverflowError:  # a whole number beyond 1.8e308
             raise _Misfit from None
         if any(word is not None and "\0" in word for word in words):
             raise _Misfit

@@ -35,6 +35,7 @@ from driftsurf.strategies.compiled.layout import (
 )
 from driftsurf.strategies.compiled.model import (
     begin_update,
+    copy_model,
     end_update,
     forget_rows,
     make_model,
@@ -50,9 +51,9 @@ from driftsurf.strategies.compiled.table import kernel_addresses
 
 __all__ = ["Bank", "bank_of", "work_on_cell", "work_on_sparse_cell", "work_on_table"]
 
-MAKE, TRAIN, FORGET = 0, 1, 2
+MAKE, TRAIN, FORGET, COPY = 0, 1, 2, 3
 """Codes of what is done with models."""
-MOST_SIDES = 64
+MOST_SIDES = 128
 """Most models of a bank. Every step copies their weights, to be able to go back."""
 NO_ANCHOR = np.zeros(0)
 
@@ -83,11 +84,11 @@ def _train(cell: Any, numbers: Any, anchor: Any, training: Any, scratch: Any, ke
 
 
 def _work(cell: Any, command: Any, numbers: Any, anchor: Any, training: Any, scratch: Any, kernels: Any) -> Any:
-    """Make models, train them on the rows so far, or let them forget rows; return LEARNED or DIVERGED.
+    """Make models, train them on the rows so far, let them forget rows, or copy them; return LEARNED or DIVERGED.
 
     The first row of ``numbers`` has the sides of the models. MAKE takes the step and the first row of each from the
-    other two, TRAIN the number of its gradient steps, and FORGET the first row that it keeps. ``anchor`` is the point
-    that the penalty of a single model pulls towards, or empty.
+    other two, TRAIN the number of its gradient steps, FORGET the first row that it keeps, and COPY the side of another
+    model without rows, and the step. ``anchor`` is the point that the penalty of one model pulls towards, or empty.
     """
     cell, scratch = borrowed((cell, scratch), kernels)
     if command == TRAIN:
@@ -95,8 +96,10 @@ def _work(cell: Any, command: Any, numbers: Any, anchor: Any, training: Any, scr
     for i in range(numbers.shape[1]):
         if command == MAKE:
             make_model(cell, numbers[0, i], numbers[1, i], numbers[2, i], training, kernels)
-        else:
+        elif command == FORGET:
             forget_rows(cell, numbers[0, i], numbers[1, i], training, kernels)
+        else:
+            copy_model(cell, numbers[0, i], numbers[1, i], numbers[2, i])
     return LEARNED
 
 
@@ -203,6 +206,10 @@ class Bank(CellModels):
         if self._run(TRAIN, np.array((sides, steps)), anchor) != LEARNED:
             raise diverged(*self._scratch.real[:2].tolist())
         self._log_touched()
+
+    def copy(self, sides: Sequence[int], copies: Sequence[int], step: int) -> None:
+        """Copy models without rows to other sides, with the next numbers."""
+        self._run(COPY, np.array((copies, sides, (step,) * len(copies)), np.int64))
 
     def forget(self, sides: Sequence[int], before_row: int) -> None:
         """Drop the rows before number ``before_row`` from the sample sets of models."""

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from driftsurf.core.contracts import Batch, FloatArray, IncrementalState, Rows, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.learners._linear import diverged
@@ -71,10 +73,13 @@ class CompiledModels(CellModels):
 
     # -------------------------------------------------------------------- learning
 
-    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision | None:
+    def step(
+        self, batch: Batch, tested: FloatArray | None = None, fading: Callable[[int, int], FloatArray] | None = None
+    ) -> Decision | None:
         """Learn one batch, and return the decision; None if only the generic step can go on, and nothing was changed.
 
-        An error leaves everything as it was.
+        A single model may learn with other weights of the rows: ``fading`` returns factors for rows from the first
+        number to the second. An error leaves everything as it was.
         """
         count, end = len(batch.y), self._end
         if self._outgrown(count, end):
@@ -83,6 +88,8 @@ class CompiledModels(CellModels):
         try:
             steps = self._steps(count)
             self._store(batch, steps, end)
+            if fading is not None:
+                self._fade(count, fading)
             scratch = self._scratch
             scored = count * self._training.outputs
             known = tested is not None and tested.size == scored
@@ -104,6 +111,15 @@ class CompiledModels(CellModels):
         how = self._rule, self._training, self._scratch, self._kernels
         status: int = self._learn(self._cell, count, steps, known, *how)
         return status
+
+    def _fade(self, count: int, fading: Callable[[int, int], FloatArray]) -> None:
+        """Write the weights with which a single model learns to the gradient table of side 1, which has no model."""
+        cell, counts = self._cell, self._cell.counts
+        base, first = counts["base"].item(), counts["first"].item()
+        hi = counts["next"].item() + count
+        lo = max(first, hi - self._rule.span)
+        weight = cell.weight[lo - base : hi - base]
+        np.multiply(weight, fading(lo, hi), out=cell.tables[1, lo - base : hi - base])
 
     def _steps(self, count: int) -> int:
         """Return rho, the number of gradient steps for a batch of ``count`` rows."""

@@ -128,9 +128,13 @@ class Rule(NamedTuple):
     """Standard errors by which the mean lead of w' must exceed 0; 0 if noise is not taken into account."""
     class_share: float
     """Share of the last rows of w from which on w' has to know a class; 0 if classes are not counted."""
+    span: int = UNLIMITED
+    """Number of rows, the new ones included, from which a model learns; it forgets older ones before a batch."""
+    faded: bool = False
+    """Whether a single model learns with other weights of rows, which are in the gradient table of side 1."""
 
 
-def never_reacting(max_rows: int | None) -> Rule:
+def never_reacting(max_rows: int | None, *, span: int = UNLIMITED, faded: bool = False) -> Rule:
     """Return the rule of a DriftSurf that never reacts: that of a single model, or of models that vote."""
     return Rule(
         threshold=math.inf,
@@ -144,6 +148,8 @@ def never_reacting(max_rows: int | None) -> Rule:
         lead=0.0,
         significance=0.0,
         class_share=0.0,
+        span=span,
+        faded=faded,
     )
 
 
@@ -247,10 +253,11 @@ RULE = named_type(
     stable_threshold=F8,
     reactive_length=I8,
     max_rows=I8,
+    span=I8,
     lead=F8,
     significance=F8,
     class_share=F8,
-    **dict.fromkeys(("greedy", "divided", "prequential", "relative"), FLAG),
+    **dict.fromkeys(("greedy", "divided", "prequential", "relative", "faded"), FLAG),
 )
 TRAINING = named_type(
     Training,

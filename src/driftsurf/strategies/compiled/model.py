@@ -26,7 +26,7 @@ from driftsurf.strategies.compiled.addresses import (
     uncentre_at,
     weighted_sum_at,
 )
-from driftsurf.strategies.compiled.layout import LOGISTIC, STEPS
+from driftsurf.strategies.compiled.layout import EVIDENCE, LOGISTIC, STEPS
 from driftsurf.strategies.compiled.parts import (
     finish_outputs_at,
     forget_outputs_at,
@@ -226,6 +226,40 @@ def run_both(cell: Any, side: Any, other: Any, steps: Any, training: Any, scratc
         frame_of(cell, other),
         training.l2,
     )
+
+
+@uncounted
+def copy_model(cell: Any, side: Any, source: Any, step: Any) -> None:
+    """Put a copy of a classifier without rows on this side, with the next number."""
+    counts, model, other = cell.counts[0], cell.models[side], cell.models[source]
+    model["id"] = counts["made"]
+    counts["made"] += 1
+    model["born"] = step
+    model["best"] = math.inf
+    model["seed"] = other["seed"]
+    model["first_row"] = other["first_row"]
+    model["lo"] = other["lo"]
+    model["admitted"] = other["admitted"]
+    model["hi"] = other["hi"]
+    model["seen"] = other["seen"]
+    model["words"] = other["words"]
+    model["gradients"] = other["gradients"]
+    model["drawn"] = other["drawn"]
+    model["rescale_at"] = other["rescale_at"]
+    model["centred"] = other["centred"]
+    model["step_size"] = other["step_size"]
+    model["target"] = other["target"]
+    for c in range(cell.w.shape[1]):
+        cell.w[side, c] = cell.w[source, c]
+        cell.G[side, c] = cell.G[source, c]
+        cell.raw[side, c] = cell.raw[source, c]
+    for c in range(cell.factor.shape[1]):
+        cell.factor[side, c] = cell.factor[source, c]
+        cell.gain[side, c] = cell.gain[source, c]
+        cell.centre[side, c] = cell.centre[source, c]
+        cell.centred[side, c] = cell.centred[source, c]
+    for k in range(4):
+        cell.judged[EVIDENCE + 4 * side + k] = 0.0
 
 
 @uncounted

@@ -150,12 +150,31 @@ class BankPool(Pool):
 
     def make(self, step: int, first_row: int) -> Member:
         """Return a fresh model with the next number; undoing ``admit`` gives the number back."""
-        side = next(side for side in range(len(self._taken) + 1) if side not in self._taken)
-        self._taken = self._taken | {side}
+        (side,) = self._free(1)
         born, first = max(step, self._from_step), max(first_row, self._from_row)
         self.bank.make(side, born, first)
         self.made += 1
         return Member(self.made - 1, cast("Any", Slot(self.bank, side)), born, first)
+
+    def _free(self, count: int) -> list[int]:
+        """Return so many sides without a model, which are taken from now on."""
+        taken = self._taken
+        free = [side for side in range(len(taken) + count) if side not in taken][:count]
+        self._taken = taken.union(free)
+        return free
+
+    def copy_all(self, members: Sequence[Member], step: int) -> list[Member]:
+        """Return copies of models without rows, their random states included, with the next numbers."""
+        sides, first = self._free(len(members)), self.made
+        self.bank.copy(_sides(members), sides, step)
+        self.made += len(sides)
+        slots: list[Any] = [
+            Slot(self.bank, side, cast("Any", one.learner).anchor) for one, side in zip(members, sides, strict=True)
+        ]
+        return [
+            Member(first + place, slot, step, member.first_row)
+            for place, (member, slot) in enumerate(zip(members, slots, strict=True))
+        ]
 
     def admit(self, batch: Batch, undo: UndoStack) -> Segment:
         """Append a batch to the store; return its row numbers."""
@@ -187,14 +206,10 @@ class BankPool(Pool):
         """Return a function that scores rows with each model as it is now, in order."""
         return self.bank.joint_scorer(_sides(members))
 
-    def retire(self, member: Member, undo: UndoStack) -> None:
-        """Drop the rows of a model that keeps voting but will not learn again."""
-        self.bank.forget(_sides((member,)), self.bank.next_row)
-
-    def cap(self, *members: Member, undo: UndoStack) -> None:
-        """Drop the oldest rows beyond ``max_rows`` from the sample set of every model."""
-        if members and self.max_rows is not None and len(self.samples) > self.max_rows:
-            self.bank.forget(_sides(members), self.bank.next_row - self.max_rows)
+    def forget(self, members: Sequence[Member], before_row: int, undo: UndoStack) -> None:
+        """Drop the rows before number ``before_row`` from the sample sets of models. Undoing ``admit`` undoes it."""
+        if members:
+            self.bank.forget(_sides(members), before_row)
 
     def release(self, *members: Member, keep: int | None = None) -> None:
         """Free the rows that neither a model nor the strategy (from ``keep`` on) needs."""

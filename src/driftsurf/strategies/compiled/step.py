@@ -62,6 +62,7 @@ from driftsurf.strategies.compiled.layout import (
     UNIT,
     UNIT_CENTRE,
     UNITS,
+    UNLIMITED,
     UNSUITED,
     cell_type,
 )
@@ -172,8 +173,44 @@ def _watch(cell: Any, hi: Any, unit: Any, rule: Any, training: Any, scratch: Any
 
 
 @uncounted
+def _swap_weights(cell: Any, hi: Any, rule: Any) -> None:
+    """Exchange the weights of the rows that a faded model learns from with those in the gradient table of side 1."""
+    counts, other = cell.counts[0], cell.tables[1]
+    for place in range(max(counts["first"], hi - rule.span) - counts["base"], hi - counts["base"]):
+        weight = cell.weight[place]
+        cell.weight[place] = other[place]
+        other[place] = weight
+
+
+@uncounted
+def _forget_old(cell: Any, side: Any, hi: Any, rule: Any, training: Any, kernels: Any) -> None:
+    """Let a model learn from the last rows only; a first batch may be longer than that."""
+    counts, model = cell.counts[0], cell.models[side]
+    if model["lo"] < 0:
+        start = max(model["first_row"], counts["first"], hi - rule.span)
+        model["lo"] = start
+        model["admitted"] = start
+        model["hi"] = start
+    else:
+        forget_rows(cell, side, hi - rule.span, training, kernels)
+
+
+@uncounted
 def _train(cell: Any, hi: Any, steps: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
     """Update w together with its rival, within the budget; return whether training has not diverged."""
+    if rule.faded:
+        _swap_weights(cell, hi, rule)
+    if rule.span != UNLIMITED:
+        _forget_old(cell, cell.counts[0]["predictive"], hi, rule, training, kernels)
+    finite = _update(cell, hi, steps, rule, training, scratch, kernels)
+    if rule.faded:
+        _swap_weights(cell, hi, rule)
+    return finite
+
+
+@uncounted
+def _update(cell: Any, hi: Any, steps: Any, rule: Any, training: Any, scratch: Any, kernels: Any) -> Any:
+    """Update w together with its rival, from the rows that they have; return whether training has not diverged."""
     counts = cell.counts[0]
     old = counts["predictive"]
     models = 1 if counts["rival"] == NO_RIVAL else 2
