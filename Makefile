@@ -83,7 +83,7 @@ test-engines: ## Run the tests on Spark, Kafka and Dask (needs Java 17; fifteen 
 
 .PHONY: test-services
 test-services: $(VENV)/dev ## Run the tests with brokers and databases that run on this machine (others are skipped)
-	timeout 600 $(BIN)/python -m pytest -q -rs -p no:cacheprovider tests_services
+	timeout 1200 $(BIN)/python -m pytest -q -rs -p no:cacheprovider tests_services
 
 .PHONY: run-engine-tests
 run-engine-tests: $(ENGINES_VENV)/ready

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -120,3 +121,12 @@ def compare(whole: Command, other: Command, expected: Sequence[Any], found: Sequ
     assert [name for name in files if files[name] != others[name]] == []
     assert len(expected) > 0
     assert list(found) == list(expected)
+
+
+def rows_of(path: Path) -> list[Any]:
+    """Return the predictions in a file of SQLite."""
+    connection = sqlite3.connect(path)
+    try:
+        return list(connection.execute("select * from predictions order by row"))
+    finally:
+        connection.close()

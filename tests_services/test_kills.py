@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,58 @@ def nats() -> System:
     )
 
 
-SYSTEMS = {"kafka": kafka, "redis": redis, "nats": nats}
+def postgresql() -> System:
+    library = pytest.importorskip("psycopg")
+    require("postgresql")
+    server = "postgresql://postgres@127.0.0.1/test"
+
+    def act(statement: str) -> Any:
+        with library.connect(server, autocommit=True) as client:
+            done = client.execute(statement)
+            return done.fetchall() if done.description else None
+
+    def send(name: str, messages: list[bytes]) -> None:
+        with library.connect(server) as client:
+            client.execute(f"create table {name} (id bigint generated always as identity primary key, body bytea)")
+            with client.cursor().copy(f"copy {name} (body) from stdin") as copy:
+                for one in messages:
+                    copy.write_row([one])
+
+    return System(
+        lambda name: f"{server}/{name}" + "?value=body" * name.endswith("_in"),
+        send,
+        lambda name: list(act(f"select * from {name} order by row")),
+        lambda name: act(f"drop table if exists {name}"),
+    )
+
+
+def rabbitmq() -> System:
+    pytest.importorskip("pika")
+    require("rabbitmq")
+    from tests_services.rabbit_queues import Broker, held
+
+    def send(name: str, messages: list[bytes]) -> None:
+        with contextlib.closing(Broker()) as broker:
+            broker.declare(name, "stream")
+            broker.made.clear()  # it outlives this connection
+            broker.send(name, messages)
+
+    def remove(name: str) -> None:
+        with contextlib.closing(Broker()) as broker:
+            broker.delete(name)
+
+    return System(lambda name: f"amqp://127.0.0.1/{name}", send, lambda name: held(name, "stream"), remove)
+
+
+SYSTEMS = {"kafka": kafka, "redis": redis, "nats": nats, "postgresql": postgresql, "rabbitmq": rabbitmq}
+PAIRS = [
+    ("kafka", "kafka"),
+    ("redis", "nats"),
+    ("nats", "redis"),
+    ("postgresql", "postgresql"),
+    ("rabbitmq", "postgresql"),
+    ("redis", "rabbitmq"),
+]
 
 
 @pytest.fixture
@@ -74,7 +126,7 @@ def names(unique: str) -> list[str]:
     return [f"{unique}_in", f"{unique}_whole", f"{unique}_killed"]
 
 
-@pytest.mark.parametrize(("source", "sink"), [("kafka", "kafka"), ("redis", "nats"), ("nats", "redis")])
+@pytest.mark.parametrize(("source", "sink"), PAIRS)
 def test_a_run_survives_kills(source: str, sink: str, names: list[str], tmp_path: Path) -> None:
     first, last = SYSTEMS[source](), SYSTEMS[sink]()
     rows, whole, killed = names

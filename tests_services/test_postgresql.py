@@ -7,7 +7,6 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +15,6 @@ import pytest
 from driftsurf.checks import SeekableCase, WriterCase, check_seekable, check_writer
 from driftsurf.checks.connectors import COLUMNS
 from driftsurf.errors import OptionError, SourceError
-from tests_services.endings import rows, run
 from tests_services.servers import require
 
 psycopg = pytest.importorskip("psycopg")
@@ -342,37 +340,3 @@ def test_a_connection_that_is_lost_is_made_again(client: Any, unique: str) -> No
         end_connections(client)
     writer.close()
     assert client.execute(f"select count(*), max(row) from {unique}").fetchone() == (40, 39)
-
-
-# ---------------------------------------------------------------------------- whole runs
-
-
-def test_a_run_that_is_killed_ends_like_one_that_is_not(client: Any, unique: str, tmp_path: Path) -> None:
-    client.execute(f"create table {unique} (id int primary key, price float8, city text, sold text)")
-    with client.cursor() as cursor:
-        made = [tuple(row.values()) for row in rows(1_000)]
-        cursor.executemany(f"insert into {unique} values (%s, %s, %s, %s)", made)
-    settle(client)
-    options = {"label": "sold", "id": "id", "model": "driftsurf"}
-    found = []
-    for name, kills in (("calm", ()), ("killed", (2, 3, 1, 7))):
-        sink = f"{unique}_{name}"
-        try:
-            files = run(f"{SERVER}/{unique}", tmp_path / name, kills=kills, predictions=f"{SERVER}/{sink}", **options)
-            found.append((files, client.execute(f"select * from {sink} order by row").fetchall()))
-        finally:
-            client.execute(f"drop table if exists {sink}")
-    assert len(found[0][1]) == 1_000
-    assert found[0] == found[1]
-
-
-def test_poisoned_rows_go_to_the_side_file(client: Any, unique: str, tmp_path: Path) -> None:
-    client.execute(f"create table {unique} (id int primary key, body bytea)")
-    made = [json.dumps(row).encode() for row in rows(200)]
-    made[60:60] = [b"{", b"\x00", b"\xff\xfe", b"[" * 100_000, b'{"price": 1e999}', b'"' + b"x" * 2**20 + b'"', b""]
-    with client.cursor() as cursor:
-        cursor.executemany(f"insert into {unique} values (%s, %s)", list(enumerate(made)))
-    settle(client)
-    files = run(f"{SERVER}/{unique}?value=body", tmp_path / "run", label="sold", on_bad_row="skip", drop=["id"])
-    bad = [json.loads(line) for line in files["bad_rows.jsonl"].splitlines()]
-    assert sorted(one["file"].rpartition(" ")[2] for one in bad) == [str(n) for n in range(60, 67)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from torture import harness, served_kills, served_model
-from torture.power import MemoryDisk
+from torture.power import MemoryDisk, WatchedDisk
 
 from driftsurf.core.disk import using
 
@@ -66,3 +66,14 @@ def test_changed_log_files_are_refused_or_read() -> None:
     outcome = served_model.fuzzed(0, seed=1, count=40)
     assert outcome.failed == 0, outcome.line()
     assert outcome.figures["refused"] > 0
+
+
+def test_a_run_does_not_survive_a_power_loss_without_the_records_that_began_it() -> None:
+    disk, told = WatchedDisk(), served_model.Told()
+    with using(disk):
+        served_model.tell(told, random.Random(4130176541), 45, disk)
+    digests, _ = served_model.undisturbed(told.tried)
+    for durable, copy in disk.copies[40:56]:
+        with using(copy.after_power_loss(random.Random(0), 0.0, 0.0)):
+            known = served_model.Told(told.tried, durable)
+            assert not served_model.found(known, digests, power=True, whole=True)

@@ -66,13 +66,17 @@ NAME_LETTERS = 60
 
 
 def short_name(path: str) -> str:
-    """Return a name for a source: its file or folder without endings.
+    """Return a name for a source: its file or folder without endings, or the last part of an address.
 
     >>> short_name("data/elec2.csv.gz"), short_name("-"), short_name("logs/2007-*.csv")
     ('elec2', 'stdin', '2007')
+    >>> short_name("redis://host/0/orders?password=env:SECRET")
+    'orders'
     """
     if path == STANDARD_INPUT:
         return "stdin"
+    if "://" in path:
+        path = path.partition("?")[0]
     name = Path(os.path.normpath(path)).name.partition(".")[0]
     return "".join(letter for letter in name if letter.isalnum() or letter in "-_").strip("-_") or "tables"
 

@@ -140,6 +140,9 @@ class Follower:
             own = {name: one for name, one in start.state.items() if not name.startswith("session.pending.")}
             replace(start, state=own).restore(run.session)
         run.move_to(self.log.first)
+        # The run, whose first checkpoint is saved now, must not survive a power loss that the records do not survive by
+        # which its columns and its encoding were decided.
+        self.log.sync()
         run.begin()
         self._follow(run)
         self._first_rows, self.ahead_rows, self.ahead_bytes = [], 0, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import ssl
 import threading
@@ -114,7 +115,14 @@ class Link:
         async def ignore(error: Exception) -> None:
             """Do nothing: the call that fails tells of the error."""
 
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {
+            "allow_reconnect": False,
+            "max_reconnect_attempts": 1,  # of each host, before connecting fails
+            "reconnect_time_wait": 0,
+            "connect_timeout": ANSWER,
+            "closed_cb": forget,
+            "error_cb": ignore,
+        }
         password, token = address.password(), self._token()
         if password is not None:
             options |= {"user": address.user, "password": password.value}
@@ -126,14 +134,12 @@ class Link:
         servers = [f"{scheme}://{one}" for one in (address.hosts or address.host).split(",")]
         client = self.library.NATS()
         try:
-            await asyncio.wait_for(
-                client.connect(
-                    servers, allow_reconnect=False, connect_timeout=ANSWER, closed_cb=forget, error_cb=ignore, **options
-                ),
-                2 * ANSWER,
-            )
+            await asyncio.wait_for(client.connect(servers, **options), 2 * ANSWER)
         except BaseException as error:
-            await client.close()
+            with contextlib.suppress(TimeoutError):  # after a failed handshake, closing never ends
+                await asyncio.wait_for(client.close(), 1.0)
+            if isinstance(error, ssl.SSLError):
+                raise SourceError(f"{self.name}: TLS fails: {error}") from error
             if "Authorization" in str(error):  # the client has no exception for this answer of the server
                 raise SourceError(f"{self.name}: the server refuses user, password or token") from error
             raise

@@ -120,14 +120,17 @@ class KafkaTopic:
         came = self._consumer.consume(most, 0) or self._consumer.consume(1, seconds)
         for message in came:
             error = message.error()
-            number, offset = message.partition(), message.offset()
             if error is not None:
-                self._take_error(error, number, offset)
-            elif number in self._arrived:
-                self._arrived[number] = offset + 1
-                if not self._stop or offset < self._stop.get(number, 0):
-                    self._waiting[number].append(message)
-                    self._bytes += len(message)
+                self._take_error(error, message.partition(), message.offset())
+            else:
+                self._waiting[message.partition()].append(message)
+                self._bytes += len(message)
+        for number, waiting in self._waiting.items():
+            if waiting:
+                self._arrived[number] = max(self._arrived[number], waiting[-1].offset() + 1)
+                stop = self._stop.get(number, 0)
+                while self._stop and waiting and waiting[-1].offset() >= stop:
+                    self._bytes -= len(waiting.pop())
         self._pause(most)
         return bool(came)
 

@@ -125,7 +125,7 @@ class MessageSource:
         try:
             self.connector.open(at, bounded=self.follow is None)
             while self.reading.rows is None or rows < self.reading.rows:
-                plan = self._next_plan(at)
+                plan = self.next_plan(at)
                 if plan is None:
                     return
                 table, bad = decoder.table(self.connector.read(plan.ranges))
@@ -141,7 +141,7 @@ class MessageSource:
         finally:
             self.connector.close()
 
-    def _next_plan(self, at: Position) -> Plan | None:
+    def next_plan(self, at: Position) -> Plan | None:
         """Return the plan of the next batch: the logged one, or a new one, which is logged; None at the end."""
         logged = None if self.plans is None else self.plans.get(at)
         if logged is not None:

@@ -6,12 +6,22 @@ import importlib
 from typing import Any, ClassVar
 
 from driftsurf.data.connectors.contract import Writer
+from driftsurf.data.connectors.sqlite import SqliteWriter
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.registry import register
 from driftsurf.runs.predictions import PredictionBatch
 from driftsurf.runs.sinks._base import SinkContext
 
-__all__ = ["ConnectorSink", "KafkaSink", "NatsSink", "PostgresSink", "RedisSink"]
+__all__ = [
+    "ConnectorSink",
+    "KafkaSink",
+    "MqttSink",
+    "NatsSink",
+    "PostgresSink",
+    "RabbitSink",
+    "RedisSink",
+    "SqliteSink",
+]
 
 
 class ConnectorSink:
@@ -99,8 +109,36 @@ class PostgresSink(ConnectorSink):
     writer: ClassVar[str] = "driftsurf.data.connectors.postgresql:PostgresWriter"
 
 
+@register("sink", "mqtt", schemes=("mqtt", "mqtts"), requires=("paho",), install="pip install 'driftsurf[mqtt]'")
+class MqttSink(ConnectorSink):
+    """A topic of an MQTT broker."""
+
+    writer: ClassVar[str] = "driftsurf.data.connectors.mqtt:MqttWriter"
+
+
+@register(
+    "sink", "rabbitmq", schemes=("amqp", "amqps"), requires=("pika",), install="pip install 'driftsurf[rabbitmq]'"
+)
+class RabbitSink(ConnectorSink):
+    """A stream or another queue of RabbitMQ."""
+
+    writer: ClassVar[str] = "driftsurf.data.connectors.rabbitmq:RabbitWriter"
+
+
 @register("sink", "nats", schemes=("nats",), requires=("nats",), install="pip install 'driftsurf[nats]'")
 class NatsSink(ConnectorSink):
     """A stream of NATS JetStream."""
 
     writer: ClassVar[str] = "driftsurf.data.connectors.nats_writer:NatsWriter"
+
+
+@register("sink", "sqlite", endings=(".sqlite", ".db"))
+class SqliteSink(ConnectorSink):
+    """A table in a file of SQLite, which has the name of what it holds: predictions, journal or trace."""
+
+    writer: ClassVar[str] = "driftsurf.data.connectors.sqlite:SqliteWriter"
+
+    def __init__(self, destination: str, context: SinkContext) -> None:
+        super().__init__(destination, context)
+        assert isinstance(self._writer, SqliteWriter)
+        self._writer.table = context.option.removesuffix("_to")

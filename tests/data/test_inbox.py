@@ -1,0 +1,161 @@
+"""Messages that are handed out once, with an inbox in memory: kept before they are acknowledged, each read once."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driftsurf.checks import InboxCase, SeekableCase, check_inbox
+from driftsurf.checks.connectors import SEEKABLE, ends_where_the_stream_ended
+from driftsurf.data.connectors import inbox as module
+from driftsurf.data.connectors.contract import Inbox, Message, Received
+from driftsurf.data.connectors.inbox import InboxSource, Spool
+from driftsurf.errors import SourceError
+
+
+class MemoryQueue:
+    """Messages with identities, which are handed out until they are acknowledged."""
+
+    def __init__(self, *messages: bytes, named: bool = True) -> None:
+        self.waiting: deque[tuple[int, bytes]] = deque()
+        self.count = 0
+        self.named = named
+        self.send(messages)
+
+    def send(self, messages: Sequence[bytes]) -> None:
+        for one in messages:
+            self.waiting.append((self.count, one))
+            self.count += 1
+
+
+class MemoryInbox:
+    """Takes from a queue in memory; what it has not acknowledged when it is closed is handed out again."""
+
+    name = "memory://queue"
+
+    def __init__(self, queue: MemoryQueue) -> None:
+        self.queue = queue
+        self.out: dict[int, bytes] = {}
+        self.dies_before_done = False
+
+    def open(self) -> None:
+        self.close()
+
+    def take(self, most: int, seconds: float) -> list[Received]:
+        found = list[Received]()
+        while self.queue.waiting and len(found) < most:
+            number, value = self.queue.waiting.popleft()
+            self.out[number] = value
+            found.append(Received(number, Message("queue", value), f"id {number}" * self.queue.named))
+        return found
+
+    def done(self, tokens: Sequence[Any]) -> None:
+        if self.dies_before_done:
+            raise KeyboardInterrupt
+        for one in tokens:
+            self.out.pop(one, None)
+
+    def close(self) -> None:
+        self.queue.waiting.extendleft(reversed(self.out.items()))
+        self.out.clear()
+
+
+class MemorySource(InboxSource):
+    def __init__(self, queue: MemoryQueue, **options: Any) -> None:
+        self.queue = queue
+        super().__init__("memory://queue", **options)
+
+    def inbox(self, location: str) -> Inbox:
+        return MemoryInbox(self.queue)
+
+
+def rows(count: int, first: int = 0) -> list[bytes]:
+    return [json.dumps({"n": n}).encode() for n in range(first, first + count)]
+
+
+def test_the_double_conforms() -> None:
+    queue = MemoryQueue()
+    check_inbox(InboxCase(lambda: MemoryInbox(queue), queue.send))
+
+
+def test_a_spool_can_be_read_from_any_position(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    case = SeekableCase(lambda: Spool(MemoryInbox(queue), tmp_path / "spool"), queue.send)
+    for check in SEEKABLE:
+        if check is not ends_where_the_stream_ended:  # a queue does not tell where it ends
+            check(case)
+
+
+def source(queue: MemoryQueue, folder: Path, **options: Any) -> MemorySource:
+    made = MemorySource(queue, batch_size=10, **options)
+    made.keep_plans(folder, keep=2, resumed=True, name="plans.jsonl")
+    return made
+
+
+def numbers(made: MemorySource, position: Any = None) -> list[list[float]]:
+    return [table["n"].values.tolist() for table, _ in made.tables(position)]
+
+
+def test_a_killed_process_reads_each_message_once(tmp_path: Path) -> None:
+    queue = MemoryQueue(*rows(25))
+    made = source(queue, tmp_path)
+    tables = made.tables()
+    _, position = next(tables)
+    next(tables)
+    made.connector.close()
+    queue.send(rows(10, first=25))
+    again = numbers(source(queue, tmp_path), json.loads(json.dumps(position)))
+    assert again == [list(range(10, 20)), list(range(20, 30)), list(range(30, 35))]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_messages_that_were_kept_and_not_acknowledged(tmp_path: Path, *, named: bool) -> None:
+    queue = MemoryQueue(*rows(25), named=named)
+    made = source(queue, tmp_path)
+    assert isinstance(made.connector, Spool)
+    assert isinstance(made.connector.inbox, MemoryInbox)
+    made.connector.inbox.dies_before_done = True
+    with pytest.raises(KeyboardInterrupt):
+        numbers(made)
+    found = [n for batch in numbers(source(queue, tmp_path)) for n in batch]
+    assert found == ([] if named else list(range(10))) + list(range(25))
+
+
+def test_a_message_that_is_sent_twice_is_read_once(tmp_path: Path) -> None:
+    queue = MemoryQueue(*rows(5))
+    queue.waiting.extend(list(queue.waiting))
+    assert numbers(source(queue, tmp_path)) == [[0, 1, 2, 3, 4]]
+
+
+def test_identities_are_forgotten_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED", 20)
+    queue = MemoryQueue(*rows(100))
+    made = source(queue, tmp_path)
+    list(made.tables())
+    assert isinstance(made.connector, Spool)
+    assert len(made.connector._known) == 20
+
+
+def test_messages_that_no_checkpoint_needs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 200)
+    queue = MemoryQueue(*rows(500))
+    made = source(queue, tmp_path)
+    positions = []
+    for _, position in made.tables():
+        made.committed(position)
+        positions.append(position)
+        assert len(list((tmp_path / "messages").iterdir())) < 12
+    assert numbers(source(queue, tmp_path), positions[-2]) == [list(range(490, 500))]
+    with pytest.raises(SourceError, match="are not in"):
+        numbers(source(queue, tmp_path), positions[0])
+
+
+def test_without_checkpoints_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert numbers(MemorySource(MemoryQueue(*rows(12)), batch_size=10)) == [list(range(10)), [10, 11]]
+    assert list(tmp_path.iterdir()) == []
