@@ -69,6 +69,8 @@ class MessageSource:
         self.batch_seconds = batch_seconds
         self.follow = follow
         self.plans: PlanLog | None = None
+        self.live: bool = False
+        """Whether to yield a table without rows when nothing has come, instead of waiting on, and to log every plan."""
         self.connector: Seekable = self.connect(self.location)
 
     @abstractmethod
@@ -127,7 +129,11 @@ class MessageSource:
             while self.reading.rows is None or rows < self.reading.rows:
                 plan = self._next_plan(at)
                 if plan is None:
-                    return
+                    if self.follow is None or not self.follow():
+                        return
+                    if self.live:
+                        yield Table({}), MessagePosition(at=at, rows=rows, skipped=skipped, columns=decoder.columns)
+                    continue
                 table, bad = decoder.table(self.connector.read(plan.ranges))
                 for one in bad:
                     skipped += 1
@@ -142,20 +148,17 @@ class MessageSource:
             self.connector.close()
 
     def _next_plan(self, at: Position) -> Plan | None:
-        """Return the plan of the next batch: the logged one, or a new one, which is logged; None at the end."""
+        """Return the plan of the next batch: the logged one, or a new one, which is logged; None if nothing came."""
         logged = None if self.plans is None else self.plans.get(at)
         if logged is not None:
             return logged
         most = whole("batch_size", self.batch_size, at_least=1)
-        while True:
-            plan = self.connector.plan(most, 0.0 if self.follow is None else self.reading.batch_wait)
-            if plan is not None:
-                break
-            if self.follow is None or not self.follow():
-                return None
+        plan = self.connector.plan(most, 0.0 if self.follow is None else self.reading.batch_wait)
+        if plan is None:
+            return None
         if isinstance(self.follow, _Polling):
             self.follow.found()
-        if self.plans is not None and not plan.certain:
+        if self.plans is not None and (self.live or not plan.certain):
             self.plans.add(at, plan)
         return plan
 
