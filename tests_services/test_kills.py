@@ -142,6 +142,8 @@ def test_a_run_survives_kills(source: str, sink: str, names: list[str], tmp_path
             kills=3,
             seed=len(source),
         )
+        bad = (tmp_path / "killed" / "result" / "bad_rows.jsonl").read_text(encoding="utf-8").splitlines()
+        assert len(bad) == 3
     finally:
         first.remove(rows)
         last.remove(whole)

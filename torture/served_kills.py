@@ -146,7 +146,7 @@ def _wrong_after_kills(folder: Path, told: Sequence[dict[str, Any]]) -> str:
     try:
         if not model.wait_ready():
             return f"it does not become ready: {model.status().failure}"
-        payloads = [payload for _, payload in all_records(model._log)]
+        payloads = [payload for _, payload in all_records(model.log)]
         records = [decode(payload, model._admission.columns) for payload in payloads]
         for one in told:
             record = records[one["position"]]

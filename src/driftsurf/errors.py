@@ -26,6 +26,7 @@ caught. Each message names the value, the choices and the remedy.
      +-- RunFolderError (OSError)
      +-- FetchError (OSError)
      +-- SourceError (OSError)
+     |    +-- SourceUnreachableError
      +-- LogError (OSError)
      +-- ServiceError (RuntimeError)
      |    +-- UnavailableError
@@ -92,6 +93,7 @@ __all__ = [
     "ShapeError",
     "SmallBatchWarning",
     "SourceError",
+    "SourceUnreachableError",
     "StateError",
     "StateVersionError",
     "StateWarning",
@@ -293,6 +295,10 @@ class FetchError(DriftsurfError, OSError):
 
 class SourceError(DriftsurfError, OSError):
     """A data source is missing, damaged, or not in the format that its name promises."""
+
+
+class SourceUnreachableError(SourceError):
+    """A broker or database cannot be reached; a later attempt may succeed."""
 
 
 class LogError(DriftsurfError, OSError):

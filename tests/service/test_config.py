@@ -158,3 +158,39 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises((MissingExtraError, ValueError)):
         require_service()
+
+
+SOURCE = MODEL + '[models.sales.sources.orders]\naddress = "redis://host/0/orders"\nkind = "predict"\n'
+
+
+def test_sources_and_sinks(tmp_path: Path) -> None:
+    text = SOURCE + 'id = "order"\nbatch-size = 50\nbatch-wait = 1\ndrop = ["at"]\n'
+    text += '[models.sales.sinks.scores]\naddress = "postgresql://host/dw/scores"\nkind = "predictions"\n'
+    sales = read(tmp_path, text).models["sales"]
+    assert (sales.sources["orders"].id, sales.sources["orders"].batch_size) == ("order", 50)
+    assert sales.sources["orders"].drop == ("at",)
+    assert sales.sinks["scores"].kind == "predictions"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (SOURCE + "batchsize = 5\n", "batch-size"),
+        (SOURCE.replace('"predict"', '"rows"'), "'rows'"),
+        (SOURCE.replace('kind = "predict"\n', ""), "learn"),
+        (SOURCE.replace("redis://host/0/orders", ""), "address"),
+        (SOURCE + 'format = "csv"\n', "names"),
+        (SOURCE + 'format = "xml"\n', "'xml'"),
+        (SOURCE + 'names = ["a"]\n', "names"),
+        (SOURCE + "batch-size = 0\n", "batch_size"),
+        (SOURCE + "batch-size = 100_000\n", "100,000"),
+        (SOURCE.replace("sources.orders", 'sources."a/b"'), "a/b"),
+        (SOURCE + "[keeping]\nidempotency-keys = 10\n", "idempotency-keys"),
+        (SOURCE.replace("sources", "sinks"), "'predict'"),
+        (MODEL + "sources = 3\n", "sources"),
+    ],
+)
+def test_sources_that_cannot_be_used(tmp_path: Path, text: str, value: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        read(tmp_path, text)
+    assert value in str(caught.value)

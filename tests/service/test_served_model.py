@@ -154,7 +154,7 @@ def test_an_answer_that_the_log_has_dropped_is_told_from_a_failure(tmp_path: Pat
         for seed in range(50):
             model.learn(*rows(20, seed)).result(60)
             settled(model)
-            if model._log.first > given.position:
+            if model.log.first > given.position:
                 break
         logged = model.status().logged
         with pytest.raises(AnswerGoneError, match=r"k-1.*without ids, or with a new key") as caught:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from driftsurf.data.connectors.contract import Message, Plan, Ranges
 from driftsurf.data.source import Position
@@ -81,6 +82,42 @@ class MemoryConnector:
     def lag(self) -> int | None:
         """Return how many messages follow."""
         return sum(len(one) - at for one, at in zip(self.topic.partitions, self._at, strict=True))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class MemoryTable:
+    """A writer that keeps its rows in memory, by the name of the destination."""
+
+    tables: ClassVar[dict[str, list[dict[str, Any]]]] = {}
+    exact = True
+
+    def __init__(self, location: str, columns: Mapping[str, str]) -> None:
+        self.name = location
+        self.columns = dict(columns)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """What the table holds."""
+        return self.tables.setdefault(self.name, [])
+
+    def open(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def write(self, first_row: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append rows, which must be the next ones."""
+        assert first_row == len(self.rows)
+        assert all(list(row) == list(self.columns) for row in rows)
+        self.rows.extend(dict(row) for row in rows)
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    def clear(self) -> None:
+        """Remove all rows."""
+        self.rows.clear()
 
     def close(self) -> None:
         """Do nothing."""

@@ -14,7 +14,7 @@ from driftsurf.runs.folder import JOURNAL, TRACE
 from driftsurf.runs.predictions import LabelType, PredictionBatch
 from driftsurf.runs.sinks import Closable, Sink
 
-__all__ = ["JOURNAL_COLUMNS", "Outlets", "Records", "trace_columns"]
+__all__ = ["JOURNAL_COLUMNS", "Outlets", "Records", "journal_records", "trace_columns"]
 
 JOURNAL_COLUMNS: dict[str, LabelType] = {
     "row": "integer",
@@ -56,7 +56,8 @@ def trace_columns(head: str) -> dict[str, LabelType]:
     return kinds | {name: _KINDS[TYPES.get(name, int)] for name in names}
 
 
-def _journal_records(text: str) -> list[dict[str, Any]]:
+def journal_records(text: str) -> list[dict[str, Any]]:
+    """Return lines of a journal as records with the columns ``JOURNAL_COLUMNS``, without their numbers."""
     found = []
     for line in text.splitlines():
         record = json.loads(line)
@@ -99,7 +100,7 @@ class Outlets:
         self.copies = copies
         columns = trace_columns(trace_head) if TRACE in copies else {}
         self._read: dict[str, Callable[[str], list[dict[str, Any]]]] = {
-            JOURNAL: _journal_records,
+            JOURNAL: journal_records,
             TRACE: lambda text: _trace_records(columns, text),
         }
         self._lines = dict.fromkeys(copies, 0)

@@ -14,6 +14,7 @@ from driftsurf.core.secrets import read_secret
 from driftsurf.data.toml_file import read_toml
 from driftsurf.errors import OptionError
 from driftsurf.service.alerts.options import AlertOptions, read_alerts
+from driftsurf.service.connections.options import LEAST_KEYS, SinkOptions, SourceOptions
 from driftsurf.service.http.limits import Limits
 from driftsurf.service.http.security import ApiKey, digest_of
 from driftsurf.service.options import ServedOptions, ServiceOptions
@@ -24,6 +25,8 @@ from driftsurf.session.model_names import imported_class
 __all__ = ["ModelConfig", "ServiceConfig", "read_config"]
 
 T = TypeVar("T")
+PARTS = "challengers", "sources", "sinks"
+"""Tables in the table of a model."""
 KEY_OPTIONS = "name", "sha256", "key", "scopes", "models", "rate", "burst", "expires"
 
 
@@ -33,6 +36,19 @@ class ModelConfig:
 
     options: ServedOptions
     challengers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sources: Mapping[str, SourceOptions] = field(default_factory=dict)
+    sinks: Mapping[str, SinkOptions] = field(default_factory=dict)
+
+    def check(self, name: str) -> None:
+        """Raise OptionError if an option has a value that cannot be used."""
+        check_bounds(self.options)
+        self.options.settings().check()
+        self.options.reading()
+        parts: Mapping[str, Mapping[str, SourceOptions | SinkOptions]] = {"sources": self.sources, "sinks": self.sinks}
+        for part, connections in parts.items():
+            for own, one in connections.items():
+                check_name(f"an entry of models.{name}.{part}", own)
+                one.check(f"models.{name}.{part}.{own}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +72,13 @@ class ServiceConfig:
         if not self.models:
             raise OptionError("there is no model to serve; name one with --model NAME, or as [models.NAME]")
         for name, model in self.models.items():
-            check_model_name(name)
-            check_bounds(model.options)
-            model.options.settings().check()
-            model.options.reading()
+            check_name("a model", name)
+            model.check(name)
+            if model.sources and self.keeping.idempotency_keys < LEAST_KEYS:
+                raise OptionError(
+                    f"idempotency-keys of [keeping] is {self.keeping.idempotency_keys:,}; a model with sources needs "
+                    f"{LEAST_KEYS:,}"
+                )
         names = [key.name for key in self.keys]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -68,12 +87,12 @@ class ServiceConfig:
             key.check()
 
 
-def check_model_name(name: str) -> None:
-    """Raise OptionError if a model cannot have a name, which is that of its folder and a part of its address."""
+def check_name(what: str, name: str) -> None:
+    """Raise OptionError if something cannot have a name, which is that of its folder, and a part of an address."""
     allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
     if not name or len(name) > 100 or not set(name) <= allowed or name[0] == ".":
         raise OptionError(
-            f"a model cannot be called {shown(name)}; use 1 to 100 letters, digits, '-', '_' and '.', and no '.' first"
+            f"{what} cannot be called {shown(name)}; use 1 to 100 letters, digits, '-', '_' and '.', and no '.' first"
         )
 
 
@@ -123,8 +142,8 @@ def _model(where: str, table: Mapping[str, Any], *, trusted: bool) -> ModelConfi
     for name, one in challengers.items():
         for option in one:
             choice(f"{where}.challengers.{name}: option", option, ("model", "learner", "parameters", "seed"))
-    own = {name: value for name, value in table.items() if name != "challengers"}
-    options = from_table(ServedOptions, own, where, others=("challengers",))
+    own = {name: value for name, value in table.items() if name not in PARTS}
+    options = from_table(ServedOptions, own, where, others=PARTS)
     named = [
         (options.strategy, options.learner),
         *((one.get("model"), one.get("learner")) for one in challengers.values()),
@@ -134,7 +153,16 @@ def _model(where: str, table: Mapping[str, Any], *, trusted: bool) -> ModelConfi
         raise OptionError(
             f"{where} names {foreign}, which is not part of driftsurf. If you trust this file, add --trust-config"
         )
-    return ModelConfig(options, challengers)
+    return ModelConfig(
+        options,
+        challengers,
+        _options(SourceOptions, where, "sources", table.get("sources", {})),
+        _options(SinkOptions, where, "sinks", table.get("sinks", {})),
+    )
+
+
+def _options(kind: type[T], where: str, name: str, value: Any) -> dict[str, T]:
+    return {own: from_table(kind, one, f"{where}.{name}.{own}") for own, one in _tables(where, name, value).items()}
 
 
 def _keys(path: Path, value: Any) -> tuple[ApiKey, ...]:

@@ -43,6 +43,8 @@ __all__ = [
     "ORDERS",
     "Answer",
     "ChallengerStatus",
+    "Connected",
+    "ConnectionStatus",
     "Durability",
     "Event",
     "ModelStatus",
@@ -251,6 +253,42 @@ class ChallengerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionStatus:
+    """A broker or database from which a model reads rows or labels, or to which it writes predictions."""
+
+    name: str
+    direction: Literal["source", "sink"]
+    kind: str
+    """What is read or written: "predict", "learn" and "label", or "predictions" and "journal"."""
+    address: str
+    """The address without its parameters."""
+    state: Literal["connecting", "running", "reconnecting", "waiting", "stopped"]
+    """"waiting" is for the model, "stopped" for good: because of an error, or because the service ends."""
+    rows: int
+    """Rows or labels that were taken, or rows that were written, since the connection was first made."""
+    bad_rows: int
+    """Messages that are no rows, or that the model refused; for a sink, records that were dropped unwritten."""
+    lag: int | None
+    """Messages that were not read yet, or records that were not written yet; None if that is not known."""
+    reconnects: int
+    """Attempts to reach the system that failed since the process began."""
+    error: str
+    """The last error; empty if all is well."""
+
+
+class Connected(Protocol):
+    """The sources and sinks of a model, as far as the model has to know of them."""
+
+    def status(self) -> tuple[ConnectionStatus, ...]:
+        """Return the state of each."""
+        ...
+
+    def needed(self) -> int:
+        """Return the first record of the log that has not been written to every sink."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class ModelStatus:
     """A served model at one moment, as plain values: for ``/v1/models``, metrics, health and the page."""
 
@@ -296,6 +334,8 @@ class ModelStatus:
     """Error of the trivial rule over the last steps."""
     restore_points: tuple[RestorePoint, ...]
     challengers: tuple[ChallengerStatus, ...]
+    connections: tuple[ConnectionStatus, ...] = ()
+    """Brokers and databases that the model reads from and writes to."""
 
     @property
     def ready(self) -> bool:

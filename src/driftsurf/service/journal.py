@@ -50,15 +50,18 @@ class JournalFeed:
                 self._last.append((self.lines, line))
 
     def since(self, line: int, most: int) -> list[Event]:
-        """Return the lines after a number, the oldest first, at most ``most``."""
+        """Return the lines after a number as objects, the oldest first, at most ``most``."""
+        return [Event(number, parse_json(one)) for number, one in self.texts(line, most)]
+
+    def texts(self, line: int, most: int) -> list[tuple[int, str]]:
+        """Return the lines after a number as text, with their numbers."""
         with self.lock:
             known = list(self._last) if self.lines > line else []
             if self.lines > line and (not known or known[0][0] > line + 1):
                 # The last line of the files has the number ``lines``: nothing is written meanwhile.
                 text = self.older().splitlines()
                 known = list(enumerate(text, start=self.lines - len(text) + 1))
-        found = [(number, one) for number, one in known if number > line]
-        return [Event(number, parse_json(one)) for number, one in found[:most]]
+        return [(number, one) for number, one in known if number > line][:most]
 
 
 class JournalFile(RolledFile):

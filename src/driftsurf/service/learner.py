@@ -35,6 +35,8 @@ class Learner:
         Called in this thread when all records that were there at the beginning have been applied.
     idle
         Called in this thread when there has been nothing to do for a while.
+    needed
+        Returns the first record that somebody else still has to read.
     clock
         Seconds by which checkpoints are timed; they decide nothing.
     """
@@ -45,6 +47,7 @@ class Learner:
         *,
         ready: Callable[[], object],
         idle: Callable[[], object] = lambda: None,
+        needed: Callable[[], int] = lambda: 2**62,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.follower = follower
@@ -54,6 +57,7 @@ class Learner:
         """For each order that is not carried out yet and needs records: the first of them."""
         self._ready = ready
         self._idle = idle
+        self._needed = needed
         self._clock = clock
         self._waiting: dict[int, list[Future[tuple[OrderRecord, int]]]] = {}
         """For each order that is not carried out yet: who waits for its outcome."""
@@ -204,7 +208,7 @@ class Learner:
         if follower.checkpoint() and self._recovered:
             with self._dropping:
                 self.needed_from = {at: first for at, first in self.needed_from.items() if at >= follower.saved}
-                follower.drop_old_records(min([follower.saved, *self.needed_from.values()]))
+                follower.drop_old_records(min([follower.saved, self._needed(), *self.needed_from.values()]))
 
     def _end(self, phase: Phase, failure: str) -> None:
         with self._lock:

@@ -13,24 +13,24 @@ from typing import Any
 
 import numpy.typing as npt
 
-from driftsurf.core import files
 from driftsurf.data.log.log import Log
 from driftsurf.data.log.records import Kinds, block_of
 from driftsurf.data.tables import Table
-from driftsurf.errors import CapabilityError, Option, OptionError, OverloadedError, StorageFullError, UnavailableError
+from driftsurf.errors import CapabilityError, OptionError, OverloadedError, StorageFullError, UnavailableError
 from driftsurf.estimators.saved import session_bytes
 from driftsurf.explanation.explain import explain
 from driftsurf.explanation.records import read_run
 from driftsurf.report.run_page import PageParts, record_parts, render_record
 from driftsurf.runs.checkpoint import CheckpointFolder
-from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, MODEL, TRACE, model_path
+from driftsurf.runs.folder import COLUMNS, JOURNAL, TRACE
 from driftsurf.runs.orders import OrderRecord
-from driftsurf.runs.start import FinishedRun
+from driftsurf.runs.predictions import LabelType
 from driftsurf.service.admission import Admission, Admitted, check_ids
 from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.committer import Committer
 from driftsurf.service.contract import (
     Answer,
+    Connected,
     Event,
     ModelStatus,
     Order,
@@ -43,15 +43,15 @@ from driftsurf.service.contract import (
 from driftsurf.service.following import Follower
 from driftsurf.service.journal import JournalFeed
 from driftsurf.service.learner import Learner
+from driftsurf.service.model_folder import folder_blueprint
 from driftsurf.service.request_keys import check_request
-from driftsurf.service.settings import CHECKPOINTS, SETTINGS_FILE, Keeping, ModelSettings
+from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
 from driftsurf.service.versions import Version
 from driftsurf.session.label_counts import LabelCounts
 
 __all__ = ["ServedModel", "open_model"]
 
 LOG = "log"
-START = "start"
 ROOM_SECONDS = 5.0
 """How long a measurement of the free room of the disk is used."""
 
@@ -63,7 +63,13 @@ class ServedModel:
     """
 
     def __init__(
-        self, folder: Path, blueprint: Blueprint, keeping: Keeping, *, clock: Callable[[], float] = time.time
+        self,
+        folder: Path,
+        blueprint: Blueprint,
+        keeping: Keeping,
+        *,
+        clock: Callable[[], float] = time.time,
+        connections: Connected | None = None,
     ) -> None:
         self.folder = folder
         self.name: str = blueprint.name
@@ -71,22 +77,23 @@ class ServedModel:
         self.blueprint = blueprint
         self._clock = clock
         self._room = 0.0, 2**62
-        self._feed = JournalFeed()
+        self._connections = connections
+        self.feed: JournalFeed = JournalFeed()
         with contextlib.ExitStack() as undo:
             checkpoints = undo.enter_context(CheckpointFolder(folder / CHECKPOINTS, keep=keeping.restore_points))
             saved = checkpoints.load()
             known = 0 if saved is None else int(str(saved.state["position"]))
             log = undo.enter_context(Log(folder / LOG, segment_bytes=keeping.segment_bytes, known=known))
-            committer = undo.enter_context(Committer(log))
-            self._follower = Follower(blueprint, log, checkpoints, keeping, self._feed, on_step=self._publish)
+            self._committer = committer = undo.enter_context(Committer(log))
+            self._follower = Follower(blueprint, log, checkpoints, keeping, self.feed, on_step=self._publish)
             undo.callback(self._follower.close)
-            self._log = log
+            self.log: Log = log
             self._admission = Admission(blueprint, log, committer, clock)
             self.snapshot: Version = Version(task=blueprint.task, categorical=blueprint.settings.categorical)
             self._follower.recover(saved)
-            self._feed.older = self._journal_text
+            self.feed.older = self._journal_text
             self._publish()
-            self._learner = Learner(self._follower, ready=self._begin, idle=self._tick)
+            self._learner = Learner(self._follower, ready=self._begin, idle=self._tick, needed=self._needed)
             self._open = undo.pop_all()
         self._learner.start()
 
@@ -248,12 +255,28 @@ class ServedModel:
             self._room = now, free
         return free
 
+    def flush(self) -> None:
+        """Return when everything that was logged before is on the storage device."""
+        self._committer.when_durable(self.log.next - 1).result()
+
+    def _needed(self) -> int:
+        """Return the first record that has to be kept for sinks, unless the disk is nearly full."""
+        if self._connections is None or self.free_bytes < 2 * self.keeping.least_free_bytes:
+            return self.log.next
+        return self._connections.needed()
+
     # ------------------------------------------------------------------------ watching
+
+    @property
+    def label_type(self) -> LabelType | None:
+        """Type of the predicted labels; None before the first ones."""
+        run = self._follower.run
+        return None if run is None else run.plan.label_type
 
     def status(self) -> ModelStatus:
         """Return the model at this moment."""
         follower, admission, learner = self._follower, self._admission, self._learner
-        run, log, settings = follower.run, self._log, self.blueprint.settings
+        run, log, settings = follower.run, self.log, self.blueprint.settings
         version = self.snapshot
         own = usual = trivial = float("nan")
         counts, challengers, points, rows = LabelCounts(), [], list[RestorePoint](), 0
@@ -279,11 +302,12 @@ class ServedModel:
             rows=rows, labels=counts, early=early, last_label=last_label or None,
             error=own, usual_error=usual, trivial_error=trivial,
             restore_points=tuple(points), challengers=tuple(challengers),
+            connections=() if self._connections is None else self._connections.status(),
         )  # fmt: skip
 
     def journal(self, since: int = 0, most: int = 1000) -> list[Event]:
         """Return lines of the journal after line ``since``, as far as they are kept."""
-        return self._feed.since(since, most)
+        return self.feed.since(since, most)
 
     def _journal_text(self) -> str:
         run = self._follower.run
@@ -351,6 +375,7 @@ def open_model(
     *,
     challengers: Mapping[str, Mapping[str, Any]] | None = None,
     clock: Callable[[], float] = time.time,
+    connections: Connected | None = None,
 ) -> ServedModel:
     """Open the folder of a served model, or make it.
 
@@ -366,6 +391,8 @@ def open_model(
         Options of challengers by name; those that the model does not have yet are added.
     clock
         Returns the seconds since 1970, which become the times of records.
+    connections
+        Sources and sinks of the model, whose state is shown with it, and whose records are kept.
 
     Returns
     -------
@@ -374,8 +401,8 @@ def open_model(
     """
     keeping = Keeping() if keeping is None else keeping
     keeping.check()
-    blueprint = _blueprint(folder, settings)
-    model = ServedModel(folder, blueprint, keeping, clock=clock)
+    blueprint = folder_blueprint(folder, settings)
+    model = ServedModel(folder, blueprint, keeping, clock=clock, connections=connections)
     if challengers:
         try:
             if model.wait_ready():
@@ -388,53 +415,3 @@ def open_model(
             model.close()
             raise
     return model
-
-
-def _blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
-    """Return the blueprint of a folder, which is made if it is new; OptionError if the settings are others."""
-    file = folder / SETTINGS_FILE
-    if file.exists():
-        saved = ModelSettings.from_json(files.read_text(file))
-        start = FinishedRun.read(folder / START) if saved.start_from is not None else None
-        blueprint = Blueprint.of(folder.name, saved, start)
-        if settings is not None:
-            _check_same(saved, settings, blueprint, start)
-        return blueprint
-    if settings is None:
-        raise OptionError(f"{str(folder)!r} has no {SETTINGS_FILE}; give the settings of a new model")
-    start = None if settings.start_from is None else FinishedRun.read(Path(settings.start_from))
-    blueprint = Blueprint.of(folder.name, settings, start)
-    blueprint = replace(blueprint, settings=replace(blueprint.settings, model=blueprint.model))
-    # Unusable options are refused before anything is written. What the first labels may decide are classes.
-    blueprint.strategy(blueprint.task or "multiclass")
-    files.make_folder(folder)
-    if start is not None:
-        files.make_folder(folder / START)
-        origin = model_path(Path(str(settings.start_from)))
-        files.write_bytes(folder / START / ABOUT, files.read_bytes(origin.parent / ABOUT))
-        files.write_bytes(folder / START / MODEL, files.read_bytes(origin))
-        files.sync_folder(folder / START)
-    files.write_text(file, blueprint.settings.to_json())
-    files.sync_folder(folder)
-    files.sync_folder(folder.parent)
-    return blueprint
-
-
-def _check_same(saved: ModelSettings, asked: ModelSettings, blueprint: Blueprint, start: FinishedRun | None) -> None:
-    """Raise OptionError if a setting is given that differs from the saved one; one with its default is not given."""
-    if asked.start_from is not None and saved.start_from is None:
-        raise OptionError(
-            Option("start_from"),
-            f" is {asked.start_from!r}, and the model {blueprint.name!r} exists already and began without a run; leave "
-            "it out, or serve the run under another name",
-        )
-    given, default = Blueprint.of(blueprint.name, asked, start).settings, ModelSettings()
-    for name in ("label", "task", "model", "learner", "parameters", "seed", "batch_size", "columns", "categorical",
-                 "classes", "max_pending", "timeout"):  # fmt: skip
-        was, now = getattr(saved, name), getattr(given, name)
-        if now not in (was, getattr(default, name)):
-            raise OptionError(
-                Option(name),
-                f" was {was!r} when the model {blueprint.name!r} was made, and is {now!r}; ",
-                "leave it out, or serve another folder",
-            )

@@ -14,15 +14,16 @@ from driftsurf.errors import UnavailableError
 from driftsurf.service.alerts import AlertThread
 from driftsurf.service.alerts.readings import ModelReadings
 from driftsurf.service.config import ModelConfig, ServiceConfig
+from driftsurf.service.connections.connections import Connections
 from driftsurf.service.contract import Served
 from driftsurf.service.extra import require_telemetry
 from driftsurf.service.http.app import App
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.server import HttpServer, check_address
-from driftsurf.service.model import open_model
+from driftsurf.service.model import ServedModel, open_model
 from driftsurf.service.page.pages import PAGES
 from driftsurf.service.progress import Progress
-from driftsurf.service.settings import SETTINGS_FILE, ModelSettings
+from driftsurf.service.settings import SETTINGS_FILE, Keeping, ModelSettings
 from driftsurf.service.telemetry import Telemetry
 
 __all__ = ["Service"]
@@ -62,6 +63,7 @@ class Service:
         self.note = note
         self._open = contextlib.ExitStack()
         self.models: dict[str, Served] = {}
+        self._connections: list[tuple[ServedModel, Connections]] = []
 
     def __enter__(self) -> Self:
         config = self.config
@@ -71,10 +73,10 @@ class Service:
             with Progress(self.note) as progress:
                 for name, one in config.models.items():
                     progress.begin(f"opening {name}")
-                    settings = settings_of(one, folder / name)
-                    served = open_model(folder / name, settings, config.keeping, challengers=one.challengers)
+                    served, connections = open_served(folder / name, one, config.keeping)
                     self._open.callback(served.close)
                     self.models[name] = served
+                    self._connections.append((served, connections))
                 self._warm(progress)
             self.app: App = App(
                 [(served, formats_of(served, config.models[name])) for name, served in self.models.items()],
@@ -94,6 +96,10 @@ class Service:
             self._open.callback(self.app.readers.shutdown)
             self.server: HttpServer = HttpServer(self.app, config.service.host, config.service.port, self._reload)
             self._open.callback(self.server.socket.close)
+            self.app.when_closing = self._stop_reading
+            for served, connections in self._connections:
+                self._open.callback(connections.close)
+                connections.start(served, formats_of(served, config.models[served.name]))
             self._close = self._open.pop_all()
         return self
 
@@ -117,7 +123,15 @@ class Service:
     def _counts(self, name: str) -> tuple[int, int]:
         """Return how many rows of a model were taken and refused since the service began."""
         counts = self.app.entries[name].counts
-        return sum(counts.get(kind, 0) for kind in TAKEN), sum(counts.get(kind, 0) for kind in REFUSED)
+        sources = [one for one in self.models[name].status().connections if one.direction == "source"]
+        return (
+            sum(counts.get(kind, 0) for kind in TAKEN) + sum(one.rows for one in sources),
+            sum(counts.get(kind, 0) for kind in REFUSED) + sum(one.bad_rows for one in sources),
+        )
+
+    def _stop_reading(self) -> None:
+        for _, connections in self._connections:
+            connections.stop_reading()
 
     def _warm(self, progress: Progress) -> None:
         """Compile or load what learning and predicting need, before anybody can connect."""
@@ -144,6 +158,14 @@ def settings_of(model: ModelConfig, folder: Path) -> ModelSettings | None:
     """Return the settings of a model; None for one that exists, if nothing is said of it."""
     settings = model.options.settings()
     return None if settings == ModelSettings() and (folder / SETTINGS_FILE).exists() else settings
+
+
+def open_served(folder: Path, model: ModelConfig, keeping: Keeping) -> tuple[ServedModel, Connections]:
+    """Open a model with its sources and sinks, which are not connected yet."""
+    connections = Connections(folder, model.sources, model.sinks)
+    settings = settings_of(model, folder)
+    served = open_model(folder, settings, keeping, challengers=model.challengers, connections=connections)
+    return served, connections
 
 
 def formats_of(served: Served, model: ModelConfig) -> ModelFormats:

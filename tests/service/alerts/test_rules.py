@@ -32,6 +32,7 @@ FINE = {
         ("disk", {"disk_free": 1e6}),
         ("challenger-better", {"challengers": {"trees": (-0.03, -0.01)}}),
         ("learner-failed", {"failure": "no memory"}),
+        ("connection-lost", {"cut_off": {"source 'orders'": "the messages 3 to 5 are gone"}}),
     ],
 )
 def test_each_condition_is_found_by_its_rule_alone(rule: str, values: dict[str, object]) -> None:

@@ -21,7 +21,7 @@ from driftsurf.data.sources._columns import first_shape
 from driftsurf.data.tables import Table, empty_column
 from driftsurf.errors import DriftsurfError, OptionError
 
-__all__ = ["MessageDecoder"]
+__all__ = ["FORMATS", "MessageDecoder", "message_fault", "one_line"]
 
 LINES = "jsonl", "csv"
 """Formats in which every message is one line."""
@@ -94,7 +94,7 @@ class MessageDecoder:
             return quick, []
         usable, bad = list[Message](), list[BadRow]()
         for message in messages:
-            fault = self._fault(message.value)
+            fault = message_fault(message.value, self.format, self.reading.max_row_bytes)
             if fault:
                 bad.append(self._bad(message, fault))
             else:
@@ -102,16 +102,6 @@ class MessageDecoder:
         read = self._read_arrow if self.format == "arrow" else self._read_lines
         table, more = read(usable)
         return table, bad + more
-
-    def _fault(self, value: bytes) -> str:
-        """Return why a message is no row whatever its columns are; "" if it may be one."""
-        if not value.strip():
-            return "the message is empty"
-        if len(value) > self.reading.max_row_bytes and self.format in LINES:
-            return f"the message is longer than {self.reading.max_row_bytes} bytes; allow more with --max-row-bytes"
-        if self.format == "csv" and b"\n" in value.strip():
-            return "the message has several lines; send one row in each message"
-        return ""
 
     def _read_quickly(self, messages: Sequence[Message]) -> Table | None:
         """Return the rows if all of them are usual JSON; None if they have to be looked at one by one."""
@@ -122,8 +112,7 @@ class MessageDecoder:
     # -------------------------------------------------------------------- lines
 
     def _read_lines(self, messages: list[Message]) -> tuple[Table, list[BadRow]]:
-        # A line end inside of JSON is white space between its parts, since text cannot hold one.
-        lines = [one.value.strip().replace(b"\r", b" ").replace(b"\n", b" ") for one in messages]
+        lines = [one_line(one.value) for one in messages]
         reading = replace(self.reading, header=False if self.format == "csv" else None, encoding="utf-8")
         data = b"\n".join(lines) + b"\n" * bool(lines)
         entry = registry.get("format", self.format)
@@ -180,3 +169,19 @@ class MessageDecoder:
     def _bad(self, message: Message, reason: str) -> BadRow:
         raw = message.value[:RAW_LIMIT].decode("utf-8", "backslashreplace")
         return BadRow(f"{self.name}, {message.place}", 0, reason, raw)
+
+
+def message_fault(value: bytes, format: str, most_bytes: int) -> str:
+    """Return why a message is no row whatever its columns are; "" if it may be one."""
+    if not value.strip():
+        return "the message is empty"
+    if len(value) > most_bytes and format in LINES:
+        return f"the message is longer than {most_bytes} bytes; allow more with --max-row-bytes"
+    if format == "csv" and b"\n" in value.strip():
+        return "the message has several lines; send one row in each message"
+    return ""
+
+
+def one_line(value: bytes) -> bytes:
+    """Return a message as one line: a line end inside of JSON is white space, since text cannot hold one."""
+    return value.strip().replace(b"\r", b" ").replace(b"\n", b" ")

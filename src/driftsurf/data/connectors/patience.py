@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from driftsurf.errors import SourceError
+from driftsurf.errors import SourceUnreachableError
 
-__all__ = ["Patience"]
+__all__ = ["Patience", "watched"]
 
 Result = TypeVar("Result")
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
 """Seconds between two attempts: they double from the first to the longest."""
 
 log: logging.Logger = logging.getLogger("driftsurf.connectors")
+_watching = threading.local()
+
+
+@contextlib.contextmanager
+def watched(failed: Callable[[str], object]) -> Iterator[None]:
+    """Context in which failed attempts of this thread are told to a function; if it raises an error, they end."""
+    _watching.failed = failed
+    try:
+        yield
+    finally:
+        del _watching.failed
 
 
 @dataclass(slots=True)
@@ -30,7 +43,7 @@ class Patience:
     errors
         Exceptions of its client that mean that it cannot be reached now.
     seconds
-        How long to go on trying before a call fails with SourceError.
+        How long to go on trying before a call fails with SourceUnreachableError.
     reconnect
         Called before every further attempt.
     """
@@ -44,15 +57,19 @@ class Patience:
 
     def call(self, act: Callable[[], Result]) -> Result:
         """Return what ``act`` returns, once it succeeds."""
-        began, wait = time.monotonic(), FIRST_WAIT
+        began, wait, before = time.monotonic(), FIRST_WAIT, self.failures
         while True:
             try:
-                return act()
+                result = act()
+                if self.failures > before:
+                    log.info("%s is reached again", self.name)
+                return result
             except self.errors as error:
                 self.failures += 1
+                getattr(_watching, "failed", _ignore)(self._reason(error))
                 left = self.seconds - (time.monotonic() - began)
                 if left <= 0:
-                    raise SourceError(
+                    raise SourceUnreachableError(
                         f"{self.name} cannot be reached for {self.seconds:g} s: {self._reason(error)}. Start it, or "
                         "check host, port and credentials"
                     ) from error
@@ -71,3 +88,7 @@ class Patience:
     @staticmethod
     def _reason(error: Exception) -> str:
         return str(error).strip() or type(error).__name__
+
+
+def _ignore(reason: str) -> None:
+    """Do nothing with the reason of a failure."""

@@ -127,7 +127,7 @@ class MessageSource:
         try:
             self.connector.open(at, bounded=self.follow is None)
             while self.reading.rows is None or rows < self.reading.rows:
-                plan = self._next_plan(at)
+                plan = self._plan_now(at)
                 if plan is None:
                     if self.follow is None or not self.follow():
                         return
@@ -147,8 +147,15 @@ class MessageSource:
         finally:
             self.connector.close()
 
-    def _next_plan(self, at: Position) -> Plan | None:
-        """Return the plan of the next batch: the logged one, or a new one, which is logged; None if nothing came."""
+    def next_plan(self, at: Position) -> Plan | None:
+        """Return the plan of the next batch: the logged one, or a new one, which is logged; None at the end."""
+        while (plan := self._plan_now(at)) is None:
+            if self.follow is None or not self.follow():
+                return None
+        return plan
+
+    def _plan_now(self, at: Position) -> Plan | None:
+        """Return the plan of the next batch; None if nothing came."""
         logged = None if self.plans is None else self.plans.get(at)
         if logged is not None:
             return logged

@@ -53,6 +53,11 @@ def reading_of(
         disk_free=status.free_bytes,
         challengers={one.name: (one.low, one.high) for one in status.challengers if not one.failed},
         failure=status.failure if status.phase == "failed" else "",
+        cut_off={
+            f"{one.direction} {one.name!r}": one.error
+            for one in status.connections
+            if one.state in ("reconnecting", "stopped") and one.error
+        },
     )
 
 

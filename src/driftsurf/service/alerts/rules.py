@@ -56,6 +56,8 @@ class Reading:
     """Interval of the error of each challenger minus that of the model, by name."""
     failure: str = ""
     """Why the model has stopped learning; empty while it learns."""
+    cut_off: Mapping[str, str] = field(default_factory=dict)
+    """Sources and sinks that have stopped or cannot be reached, by name, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,12 @@ def learner_failed(reading: Reading, options: AlertOptions) -> Iterator[Conditio
         yield Condition("learner-failed", "critical", summary)
 
 
+def connection_lost(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
+    """Yield a condition for each source or sink that has stopped or cannot be reached."""
+    for name, why in reading.cut_off.items():
+        yield Condition("connection-lost", "critical", f"the {name} is not connected: {why}", subject=name)
+
+
 RULES: tuple[Rule, ...] = (
     error_above_usual,
     worse_than_trivial,
@@ -157,6 +165,7 @@ RULES: tuple[Rule, ...] = (
     disk_space,
     challenger_better,
     learner_failed,
+    connection_lost,
 )
 """Every rule of a condition that lasts. Transitions and refused rows need a memory, which the book has."""
 

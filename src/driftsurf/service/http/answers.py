@@ -101,6 +101,8 @@ class ModelInfo(msgspec.Struct, kw_only=True):
     trivial_error: float | None
     restore_points: list[dict[str, Any]]
     challengers: list[dict[str, Any]]
+    connections: list[dict[str, Any]]
+    """Sources and sinks: name, direction, kind, address, state, rows, bad_rows, lag, reconnects, error."""
     columns: list[dict[str, str]]
     classes: list[Any]
 
@@ -127,12 +129,13 @@ def model_info(status: ModelStatus, columns: list[dict[str, str]], classes: list
         labels={**_plain(status.labels), "waiting": status.labels.waiting},
         restore_points=[_plain(one) for one in status.restore_points],
         challengers=[_plain(one) for one in status.challengers],
+        connections=[_plain(one) for one in status.connections],
         columns=columns,
         classes=classes,
     )
 
 
-_OWN = "id", "labels", "restore_points", "challengers", "columns", "classes"
+_OWN = "id", "labels", "restore_points", "challengers", "connections", "columns", "classes"
 _SAME = tuple(name for name in ModelInfo.__struct_fields__ if name not in _OWN)
 """Entries that are those of the status."""
 

@@ -94,6 +94,8 @@ class App:
         """Returns active alerts and the state of their channels; the service replaces it."""
         self.record: Callable[[HttpRequest, str, int, float], None] | None = None
         """Called with each request, its endpoint, the status of its answer and the seconds that it took."""
+        self.when_closing: Callable[[], None] = lambda: None
+        """Called when the service begins to end; it returns at once."""
         self.closing: bool = False
         self._openapi: bytes | None = None
 
@@ -107,6 +109,7 @@ class App:
     def close(self) -> None:
         """Tell probes that the service ends, and end event streams; models are closed by who opened them."""
         self.closing = True
+        self.when_closing()
         self.events.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.errors import OptionError
 from driftsurf.runs.predictions import class_column, label_text
-from driftsurf.service.contract import Answer, ServedSnapshot
+from driftsurf.service.contract import Answer, ServedColumn
 from driftsurf.service.http.answers import Predictions, bad_rows
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.wire.arrow_rows import ArrowRows
@@ -22,7 +22,7 @@ from driftsurf.service.wire.csv_rows import CsvRows
 from driftsurf.service.wire.format import OnBadRow, RowsRead, WireColumn, WireFormat
 from driftsurf.service.wire.json_rows import JsonRows
 
-__all__ = ["MEDIA", "Format", "ModelFormats", "Purpose", "answer_format", "body_format", "encode_answer"]
+__all__ = ["MEDIA", "Format", "ModelFormats", "Purpose", "Shape", "answer_format", "body_format", "encode_answer"]
 
 Format: TypeAlias = Literal["json", "ndjson", "csv", "arrow"]
 Purpose: TypeAlias = Literal["predict", "learn", "label"]
@@ -86,6 +86,20 @@ def _quality(parameters: list[str]) -> float:
     return 1.0
 
 
+class Shape(Protocol):
+    """What the rows of a model look like; a version of the model is one."""
+
+    @property
+    def columns(self) -> tuple[ServedColumn, ...]:
+        """The columns of a row; empty before the first rows of a model without declared columns."""
+        ...
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The classes that are known."""
+        ...
+
+
 @dataclass(slots=True)
 class ModelFormats:
     """Readers of the rows of a model, made when its columns or classes change.
@@ -93,22 +107,25 @@ class ModelFormats:
     Parameters
     ----------
     id
-        The column of ids.
+        The column of ids; "" if rows never have one.
     label
         The column of labels; "" if rows never have one.
     reading
         How text becomes dates, and what to do with added and missing columns.
+    drop
+        Further columns that rows may have and that are not read.
     """
 
     id: str = "id"
     label: str = ""
     reading: ReadingOptions = field(default_factory=ReadingOptions)
+    drop: tuple[str, ...] = ()
     _made_for: tuple[Any, Any] | None = None
-    _newest: ServedSnapshot | None = None
+    _newest: Shape | None = None
     """The last version asked for, whose columns need not be compared again."""
     _readers: dict[tuple[Purpose, Format], Read] = field(default_factory=dict)
 
-    def reader(self, snapshot: ServedSnapshot, purpose: Purpose, format: Format) -> Read:
+    def reader(self, snapshot: Shape, purpose: Purpose, format: Format) -> Read:
         """Return what reads the rows of a request."""
         if snapshot is not self._newest:
             made_for = snapshot.columns, snapshot.classes
@@ -120,18 +137,20 @@ class ModelFormats:
             found = self._readers[purpose, format] = self._make(snapshot, purpose, format)
         return found
 
-    def _make(self, snapshot: ServedSnapshot, purpose: Purpose, format: Format) -> Read:
+    def _make(self, snapshot: Shape, purpose: Purpose, format: Format) -> Read:
         known = tuple(WireColumn(one.name, one.kind) for one in snapshot.columns)
-        wire = WireFormat(known or None, id=self.id, reading=self.reading, classes=tuple(snapshot.classes))
+        wire = WireFormat(
+            known or None, id=self.id or None, ignored=self.drop, reading=self.reading, classes=tuple(snapshot.classes)
+        )
         if purpose == "predict":
-            wire = replace(wire, ignored=(self.label,) if self.label else ())
+            wire = replace(wire, ignored=(*self.drop, *([self.label] if self.label else [])))
         else:
             if not self.label:
                 raise OptionError("this model has no column of labels; name it with driftsurf serve --label COLUMN")
             wire = replace(wire, label=self.label)
         if purpose == "label":
             others = tuple(one.name for one in known)
-            wire = replace(wire, columns=(), id_required=True, ignored=others)
+            wire = replace(wire, columns=(), id_required=True, ignored=(*self.drop, *others))
         match format:
             case "json":
                 return JsonRows(wire).read

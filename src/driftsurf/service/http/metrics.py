@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from driftsurf.runs.prometheus import family, label_text
-from driftsurf.service.contract import ModelStatus
+from driftsurf.service.contract import ConnectionStatus, ModelStatus
 from driftsurf.service.http.entry import Entry
 
 __all__ = ["BOUNDS", "CONTENT_TYPE", "Family", "ServiceMetrics"]
@@ -100,6 +100,13 @@ class ServiceMetrics:
         ]
         what = "Error of a challenger minus that of the model."
         yield Family("challenger_difference", "gauge", what, differences)
+        for name, kind, what, figure in _CONNECTIONS:
+            found = [
+                ({"model": status.name, "direction": one.direction, "name": one.name}, figure(one))
+                for status in statuses
+                for one in status.connections
+            ]
+            yield Family(name, kind, what, [(labels, float(value)) for labels, value in found if value is not None])
 
     def _durations(self) -> Iterator[str]:
         name = "driftsurf_http_request_seconds"
@@ -147,3 +154,18 @@ _FAMILIES: tuple[tuple[str, str, str, Callable[[ModelStatus], float | None]], ..
     ),
 )
 """Name, type, meaning and value of the metrics of a model."""
+
+_UP = "running", "waiting"
+_CONNECTIONS: tuple[tuple[str, str, str, Callable[[ConnectionStatus], float | None]], ...] = (
+    ("connection_up", "gauge", "1 if a source or sink is connected, else 0.", lambda one: one.state in _UP),
+    (
+        "connection_rows_total",
+        "counter",
+        "Rows that were read from a source or written to a sink.",
+        lambda one: one.rows,
+    ),
+    ("connection_bad_rows_total", "counter", "Messages of a source that were refused.", lambda one: one.bad_rows),
+    ("connection_lag", "gauge", "Messages that were not read, or records that were not written.", lambda one: one.lag),
+    ("connection_failures_total", "counter", "Attempts to reach a system that failed.", lambda one: one.reconnects),
+)
+"""Name, type, meaning and value of the metrics of sources and sinks."""

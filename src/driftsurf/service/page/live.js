@@ -152,6 +152,7 @@ const now = (model) => {
     ["rows without a label yet", grouped(model.labels.waiting)],
   ]);
   challengers(model.challengers);
+  connections(model.connections);
   orders(model);
 };
 const challengers = (list) => {
@@ -165,6 +166,19 @@ const challengers = (list) => {
     const cells = [item.name, number(item.error), number(item.leading_error), interval, grouped(item.steps)];
     for (const cell of cells) tag("td", row, cell);
     if (item.failed) tag("td", row, item.failed);
+  }
+};
+const connections = (list) => {
+  one(".connections").hidden = !list.length;
+  const table = one(".connections table");
+  table.replaceChildren();
+  const head = tag("tr", table);
+  for (const word of ["name", "what", "address", "state", "rows", "put aside", "behind by", "error"]) tag("th", head, word);
+  for (const item of list) {
+    const row = tag("tr", table), behind = item.lag === null ? "–" : grouped(item.lag);
+    for (const cell of [item.name, `${item.direction}, ${item.kind}`, item.address]) tag("td", row, cell);
+    tag("td", row, item.state, item.state === "running" ? "" : "bad");
+    for (const cell of [grouped(item.rows), grouped(item.bad_rows), behind, item.error]) tag("td", row, cell);
   }
 };
 

@@ -1,0 +1,252 @@
+"""Sources of a served model: threads that read messages and give them to the model, each exactly once."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from driftsurf.data.connectors.contract import Message
+from driftsurf.data.connectors.source import MessageSource
+from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.source import Position, open_source
+from driftsurf.errors import (
+    AnswerGoneError,
+    IdempotencyError,
+    InputError,
+    LabelError,
+    OptionError,
+    OverloadedError,
+    SchemaError,
+    StorageFullError,
+    UnavailableError,
+)
+from driftsurf.service.connections.bad_rows import BadRowFile
+from driftsurf.service.connections.connection import Connection, Due, Stopped, read_state, write_state
+from driftsurf.service.connections.messages import MessageRows
+from driftsurf.service.connections.options import SourceKind, SourceOptions
+from driftsurf.service.contract import Request
+from driftsurf.service.http.formats import ModelFormats
+from driftsurf.service.model import ServedModel
+from driftsurf.service.wire.format import RowsRead
+
+__all__ = ["Feeder"]
+
+POSITION, PLANS = "position.json", "plans.jsonl"
+SAVE_SECONDS, SAVE_BATCHES = 1.0, 100
+"""The position is saved when one of the two has passed: batches after it are read again after a crash, and dropped."""
+LAG_SECONDS = 1.0
+WAIT_SECONDS = 0.5
+"""Time after which a model is asked again that takes nothing now."""
+
+
+class Feeder(Connection):
+    """A source. Each batch of messages becomes one record of the log of the model.
+
+    Which messages a batch has is on disk before they are read, and the idempotency key of its record is made of the
+    position at which it begins. So a batch that is read again after a crash is the same one, and is taken once. The
+    position is saved after the records before it are on disk.
+
+    Parameters
+    ----------
+    name
+        Name in the configuration.
+    options
+        What is read, and how.
+    folder
+        Folder of the source.
+    """
+
+    def __init__(self, name: str, options: SourceOptions, folder: Path) -> None:
+        self.options = options
+        kind: SourceKind = next(one for one in get_args(SourceKind) if one == options.kind)
+        reading = ReadingOptions(
+            format=options.format, names=options.names or None, batch_wait=options.batch_wait, on_bad_row="skip"
+        )
+        source = open_source(options.address, reading, batch_size=options.batch_size, follow=lambda: False)
+        if not isinstance(source, MessageSource):
+            raise OptionError(
+                f"the source {name!r} of a model must be a broker or a database; {options.address!r} is none. Send "
+                "its rows with the client"
+            )
+        source.check()
+        self.source: MessageSource = source
+        super().__init__(name, "source", kind, source.name, folder)
+        self._purpose = kind
+        self._reader: MessageRows | None = None
+        self._at: Position = None
+        self._life = ""
+        """Tells batches of this source from those of an earlier one of the same name."""
+        self._bad: BadRowFile | None = None
+        self._due = Due(SAVE_SECONDS, SAVE_BATCHES)
+        self._lag: int | None = None
+        self._lag_at = 0.0
+
+    def prepare(self, formats: ModelFormats) -> None:
+        """Take over how rows of the model are read; OptionError if the model has no labels to learn from."""
+        asked, kind = self.options, self._purpose
+        id = formats.id if asked.id is None else asked.id
+        label = formats.label if asked.label is None else asked.label
+        drop, reading = asked.drop, formats.reading
+        if kind != "predict" and not label:
+            raise OptionError(
+                f"the source {self.name!r} gives labels, and the model has no column of labels; name it with label"
+            )
+        if kind == "label":  # a table of labels may have any other columns
+            reading = replace(reading, on_schema_change="ignore-added")
+        if kind == "learn":  # what has its label needs no id
+            id, drop = "", (*drop, id)
+        self._reader = MessageRows(asked, kind, ModelFormats(id, label, reading, drop))
+
+    def lag(self) -> int | None:
+        """Return how many messages were not read yet, as far as that is known."""
+        return self._lag
+
+    # ------------------------------------------------------------------------ the thread
+
+    def work(self, model: ServedModel) -> None:
+        """Read messages until the service ends."""
+        if self._bad is None:
+            self._load()
+        self.source.connector.open(self._at, bounded=False)
+        self.connected()
+        while not self.stopping.is_set():
+            plan = self.source.next_plan(self._at)
+            if plan is not None:
+                self._take(model, self.source.connector.read(plan.ranges))
+                self._at = plan.end
+            self.going()
+            self._measure_lag()
+            if self._due:
+                self._save(model)
+        self._save(model)
+
+    def disconnect(self) -> None:
+        """Disconnect from the system."""
+        self.source.connector.close()
+        if self.stopping.is_set() and self._bad is not None:
+            self._bad.close()
+            if self.source.plans is not None:
+                self.source.plans.close()
+
+    def _measure_lag(self) -> None:
+        now = time.monotonic()
+        if now - self._lag_at >= LAG_SECONDS:
+            self._lag, self._lag_at = self.source.connector.lag(), now
+
+    # ------------------------------------------------------------------------ what is saved
+
+    def _load(self) -> None:
+        """Go on where an earlier process ended."""
+        path = self.folder / POSITION
+        saved = read_state(path, {"address": str, "life": str, "rows": int, "bad_rows": int, "bad_bytes": int})
+        if saved is None:
+            saved = {"address": self.address, "life": secrets.token_hex(8), "at": None}
+            saved |= {"rows": 0, "bad_rows": 0, "bad_bytes": 0}
+            write_state(path, saved)
+        if saved["address"] != self.address:
+            raise OptionError(
+                f"the source {self.name!r} read {saved['address']} before, and is {self.address} now; give the new "
+                "one another name"
+            )
+        self._at, self._life, self.rows = saved["at"], saved["life"], saved["rows"]
+        self.source.keep_plans(self.folder, keep=1, resumed=True, name=PLANS)
+        self._bad = BadRowFile(self.folder, saved["bad_bytes"])
+        self.bad_rows = saved["bad_rows"] + self._bad.count
+
+    def _save(self, model: ServedModel) -> None:
+        """Save the position, after everything before it."""
+        assert self._bad is not None
+        model.flush()
+        self._bad.roll()
+        state = {"address": self.address, "life": self._life, "at": self._at, "rows": self.rows}
+        write_state(self.folder / POSITION, state | {"bad_rows": self.bad_rows, "bad_bytes": self._bad.size})
+        self._bad.saved()
+        self._due.saved()
+        if self.source.plans is not None:
+            self.source.plans.committed(self._at)
+        if self._at is not None:
+            self.source.connector.committed(self._at)
+
+    # ------------------------------------------------------------------------ batches
+
+    def _take(self, model: ServedModel, messages: Sequence[Message]) -> None:
+        """Give messages to the model: as one record, or one for each message that has many rows."""
+        parts = [[one] for one in messages] if self.options.format == "arrow" else [list(messages)]
+        start = hashlib.sha256(json.dumps(self._at, sort_keys=True).encode()).hexdigest()[:32]
+        for number, part in enumerate(parts):
+            digest = hashlib.sha256()
+            for one in part:
+                digest.update(len(one.value).to_bytes(8, "little"))
+                digest.update(one.value)
+            key = f"source {self.name} {self._life} {start} {number}"
+            self._give(model, part, Request(key, digest.digest(), by=self.name))
+        self._due.count(len(parts))
+
+    def _give(self, model: ServedModel, messages: list[Message], request: Request) -> None:
+        """Give the rows of messages to the model, without those that cannot be used."""
+        assert self._bad is not None
+        assert self._reader is not None
+        wanted = [one for one in messages if f"{self.address}, {one.place}" not in self._bad.decided]
+        while wanted:
+            begun = bool(model.columns)
+            rows, wanted, bad = self._reader.read(model, wanted)
+            if bad:
+                self._refuse(bad)
+            if rows is None:
+                return
+            try:
+                self._admit(model, rows, request)
+            except InputError as error:
+                if isinstance(error, IdempotencyError):
+                    raise
+                if isinstance(error, SchemaError) and not begun and model.columns:
+                    continue  # the first rows of somebody else have decided the columns meanwhile
+                refused = _refused(error, rows, len(wanted))
+                self._refuse([(one, str(error)) for place, one in enumerate(wanted) if place in refused])
+                wanted = [one for place, one in enumerate(wanted) if place not in refused]
+            else:
+                self.rows += len(rows)
+                return
+
+    def _refuse(self, bad: list[tuple[Message, str]]) -> None:
+        assert self._bad is not None
+        self._bad.add(self.address, bad)
+        self.bad_rows += len(bad)
+
+    def _admit(self, model: ServedModel, rows: RowsRead, request: Request) -> None:
+        """Call the model; wait as long as it takes nothing."""
+        while True:
+            try:
+                return self._call(model, rows, request)
+            except (OverloadedError, StorageFullError, UnavailableError) as error:
+                if self.stopping.is_set():
+                    raise Stopped from error
+                self.wait(str(error), WAIT_SECONDS)
+
+    def _call(self, model: ServedModel, rows: RowsRead, request: Request) -> None:
+        labels: Any = rows.labels
+        if self.kind == "learn":
+            model.learn(rows.table, labels, request)
+        elif self.kind == "label":
+            model.label(dict(zip(rows.ids or [], labels, strict=True)), request)
+        else:
+            # The answer of an earlier process may be gone; nobody asks for it again.
+            with contextlib.suppress(AnswerGoneError):
+                model.predict(rows.table, rows.ids, request)
+
+
+def _refused(error: InputError, rows: RowsRead, count: int) -> set[int]:
+    """Return the places of the messages that the model refused: those that the error names, otherwise all."""
+    if error.row is None or count != len(rows) or not 0 <= error.row < count:
+        return set(range(count))
+    if isinstance(error, LabelError) and rows.labels is not None:  # the same label is refused everywhere
+        value = rows.labels[error.row]
+        return {place for place, one in enumerate(rows.labels) if one == value and type(one) is type(value)}
+    return {error.row}

@@ -1,0 +1,68 @@
+"""The folder of a served model: the settings that it fixes when it is made, and that later starts agree with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from driftsurf.core import files
+from driftsurf.errors import Option, OptionError
+from driftsurf.runs.folder import ABOUT, MODEL, model_path
+from driftsurf.runs.start import FinishedRun
+from driftsurf.service.blueprint import Blueprint
+from driftsurf.service.settings import SETTINGS_FILE, ModelSettings
+
+__all__ = ["folder_blueprint"]
+
+START = "start"
+"""Folder of the model with which a served model began."""
+
+
+def folder_blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
+    """Return the blueprint of a folder, which is made if it is new; OptionError if the settings are others."""
+    file = folder / SETTINGS_FILE
+    if file.exists():
+        saved = ModelSettings.from_json(files.read_text(file))
+        start = FinishedRun.read(folder / START) if saved.start_from is not None else None
+        blueprint = Blueprint.of(folder.name, saved, start)
+        if settings is not None:
+            _check_same(saved, settings, blueprint, start)
+        return blueprint
+    if settings is None:
+        raise OptionError(f"{str(folder)!r} has no {SETTINGS_FILE}; give the settings of a new model")
+    start = None if settings.start_from is None else FinishedRun.read(Path(settings.start_from))
+    blueprint = Blueprint.of(folder.name, settings, start)
+    blueprint = replace(blueprint, settings=replace(blueprint.settings, model=blueprint.model))
+    # Unusable options are refused before anything is written. What the first labels may decide are classes.
+    blueprint.strategy(blueprint.task or "multiclass")
+    files.make_folder(folder)
+    if start is not None:
+        files.make_folder(folder / START)
+        origin = model_path(Path(str(settings.start_from)))
+        files.write_bytes(folder / START / ABOUT, files.read_bytes(origin.parent / ABOUT))
+        files.write_bytes(folder / START / MODEL, files.read_bytes(origin))
+        files.sync_folder(folder / START)
+    files.write_text(file, blueprint.settings.to_json())
+    files.sync_folder(folder)
+    files.sync_folder(folder.parent)
+    return blueprint
+
+
+def _check_same(saved: ModelSettings, asked: ModelSettings, blueprint: Blueprint, start: FinishedRun | None) -> None:
+    """Raise OptionError if a setting is given that differs from the saved one; one with its default is not given."""
+    if asked.start_from is not None and saved.start_from is None:
+        raise OptionError(
+            Option("start_from"),
+            f" is {asked.start_from!r}, and the model {blueprint.name!r} exists already and began without a run; leave "
+            "it out, or serve the run under another name",
+        )
+    given, default = Blueprint.of(blueprint.name, asked, start).settings, ModelSettings()
+    for name in ("label", "task", "model", "learner", "parameters", "seed", "batch_size", "columns", "categorical",
+                 "classes", "max_pending", "timeout"):  # fmt: skip
+        was, now = getattr(saved, name), getattr(given, name)
+        if now not in (was, getattr(default, name)):
+            raise OptionError(
+                Option(name),
+                f" was {was!r} when the model {blueprint.name!r} was made, and is {now!r}; ",
+                "leave it out, or serve another folder",
+            )
