@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-NAMES = "model.state", "journal.jsonl", "trace.csv", "columns.csv", "skipped.jsonl"
+NAMES = "model.state", "journal.jsonl", "trace.csv", "columns.csv", "bad_rows.jsonl"
 """Files of a run folder that depend on nothing but the rows."""
 OPTIONS = "--label", "sold", "--model", "driftsurf", "--batch-size", "100", "--every", "3"
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -201,6 +203,49 @@ def test_passwords_and_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert "hunter" not in str(caught.value)
         finally:
             made.kill()
+
+
+def test_a_run_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NATS_SECRET", "hunter2")
+    made = PrivateServer(tmp_path, "authorization { token: hunter2 }")
+    try:
+        put(f"nats://hunter2@127.0.0.1:{made.port}", "orders", orders(500))
+        command = Command(
+            tmp_path / "run", f"{made.url}/orders?token=env:NATS_SECRET", f"{made.url}/scores?token=env:NATS_SECRET"
+        )
+        command.words[command.words.index("--quiet")] = "--log-level"
+        process = subprocess.run([*command.words, "debug"], capture_output=True, check=False)
+        shown = process.stdout + process.stderr
+        assert process.returncode == 0, shown
+        files = [one for one in command.folder.rglob("*") if one.is_file()]
+        assert b"NATS_SECRET" in b"".join(one.read_bytes() for one in files)
+        assert not any(b"hunter2" in text for text in [shown, *(one.read_bytes() for one in files)])
+    finally:
+        made.kill()
+
+
+def test_tls_with_a_certificate_of_ones_own(tmp_path: Path) -> None:
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("no openssl is installed")
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    make = f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {cert}"
+    subprocess.run([program, *make.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    made = PrivateServer(tmp_path, f'tls {{ cert_file: "{cert}", key_file: "{key}" }}')
+    try:
+        writer = NatsWriter(f"{made.url}/scores?ca={cert}", COLUMNS)
+        assert writer.open() == 0
+        writer.write(0, [{"row": 0}])
+        writer.flush()
+        assert writer.open() == 1
+        writer.close()
+        stranger = NatsWriter(f"{made.url}/scores?tls=true", COLUMNS)
+        with pytest.raises(SourceError, match="certificate verify failed"):
+            stranger.open()
+        with pytest.raises(SourceError, match="the certificates cannot be read"):
+            NatsWriter(f"{made.url}/scores?ca={tmp_path / 'none.pem'}", COLUMNS).open()
+    finally:
+        made.kill()
 
 
 # ---------------------------------------------------------------------------- servers that are killed or slow

@@ -317,6 +317,22 @@ def test_a_broker_that_falls_silent_is_named(url: str, topic: str) -> None:
     reader.close()
 
 
+def test_a_slow_broker_is_waited_for(topic: str) -> None:
+    slow = Broker(**{"test.mock.broker.rtt": 200})
+    slow.send(topic, rows(100))
+    reader = KafkaTopic(f"kafka://{slow.servers}/{topic}")
+    reader.open(None, bounded=True)
+    found = [one.value for plan in iter(lambda: reader.plan(30, 0.0), None) for one in reader.read(plan.ranges)]
+    reader.close()
+    assert sorted(found) == sorted(rows(100))
+    writer = KafkaWriter(f"kafka://{slow.servers}/{topic}-out", COLUMNS)
+    writer.open()
+    writer.write(0, [{"row": n} for n in range(100)])
+    writer.flush()
+    assert writer.open() == 100
+    writer.close()
+
+
 def test_another_position_is_refused(url: str) -> None:
     with pytest.raises(StateError, match="not a position in a topic"):
         KafkaTopic(url).open({"file": "x"}, bounded=True)

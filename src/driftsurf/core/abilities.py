@@ -132,10 +132,15 @@ class Taken(NamedTuple):
 
 @runtime_checkable
 class DirectlyStepped(Protocol):
-    """Can take a usual time step in one call of compiled code, from unchecked rows and with the range guard."""
+    """Can take a usual time step in one call of compiled code, from unchecked rows and with the range guard.
+
+    It is ``Reversible`` and ``SnapshotScoring`` too.
+    """
 
     def take(self, X: DenseRows, codes: FloatArray, admission: Any, *, shown: bool) -> Taken | None:
-        """Learn one batch; None if ``step`` has to, and nothing was changed.
+        """Learn one batch; None if ``step`` has to.
+
+        The caller has made a mark, and puts the strategy back to it if the result is None or an exception is raised.
 
         ``X`` are rows of the right type and width, whose values are checked here, and ``admission`` has the arrays of
         the range guard (:class:`driftsurf.kernels.guard.Admission`). ``shown`` asks for the scores.

@@ -82,9 +82,9 @@ class Buffer:
         """Number of allocated bytes."""
         return int(self._array.nbytes)
 
-    def place(self, length: int) -> int:
-        """Return the position in ``physical`` after the first ``length`` live values."""
-        return self._start + length
+    def place(self, length: int) -> tuple[npt.NDArray[Any], int]:
+        """Return ``physical`` and the position in it after the first ``length`` live values."""
+        return self._array, self._start + length
 
     def append(self, values: npt.NDArray[Any]) -> int:
         """Append values; return the number of positions by which the live values moved towards the front."""

@@ -179,8 +179,8 @@ def is_ready(
         and X.ndim == 2
         and X.shape[1] == schema.n_features
         and X.shape[0] > 0
-        and X.flags.c_contiguous
-        and X.flags.aligned
+        and (flags := X.flags).c_contiguous
+        and flags.aligned
         and (not finite or bool(all_finite(X) if most is None else all_within_dense(X, most)))
     )
 

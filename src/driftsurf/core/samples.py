@@ -24,7 +24,7 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, Truth, Values, Whole
 from driftsurf.core.state import resolved
-from driftsurf.kernels.columns import all_finite, are_codes, put_row
+from driftsurf.kernels.columns import FULL, REFUSED, all_finite, are_codes, put_row
 from driftsurf.kernels.losses import largest
 
 __all__ = ["Samples"]
@@ -128,20 +128,25 @@ class Samples:
 
     def append_one(self, X: DenseRows, code: float) -> bool:
         """Append a single dense row of weight 1, if its values are finite; otherwise return False, nothing changed."""
-        rows, codes, weight = self._X, self._y, self._weight
-        if not (rows.fits(1) and codes.fits(1) and weight.fits(1)):
+        known = len(self._y)
+        # The places are those after the targets, as in ``append``: the others may have values of a call broken off.
+        (rows, row), (codes, at), (weight, place) = (
+            self._X.place(known),
+            self._y.place(known),
+            self._weight.place(known),
+        )
+        result = put_row(X, code, rows, codes, weight, row, at, place)
+        if result == FULL:
+            del rows, codes, weight  # memory cannot grow in place while somebody else holds the array
             finite = bool(all_finite(X))
             if finite:
                 self.append(X, np.array((code,)))
             return finite
-        known = len(codes)
-        # The places are those after the targets, as in ``append``: the others may have values of a call broken off.
-        places = rows.place(known), codes.place(known), weight.place(known)
-        if not put_row(X, code, rows.physical, codes.physical, weight.physical, *places):
+        if result == REFUSED:
             return False
-        rows.truncate(known + 1)
-        weight.truncate(known + 1)
-        codes.truncate(known + 1)
+        self._X.truncate(known + 1)
+        self._weight.truncate(known + 1)
+        self._y.truncate(known + 1)
         return True
 
     def view(self, segment: Segment) -> Batch:

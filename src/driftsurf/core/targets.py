@@ -96,7 +96,7 @@ class ClassTargets:
 
     def read(self, y: Any, count: int) -> tuple[ClassTargets, FloatArray]:
         """Return the codes of ``y``, and the set with the labels of ``y`` that were not known."""
-        codes = self._read_two(y, count)  # the fast path, without any copy of ``y``
+        codes = self.known_codes(y, count)  # the fast path, without any copy of ``y``
         if codes is not None:
             return self, codes
         array = label_array(y)
@@ -121,7 +121,7 @@ class ClassTargets:
             return self, codes.astype(np.float64)
         return self._grown(array[strange]).read(array, count)
 
-    def _read_two(self, y: Any, count: int) -> FloatArray | None:
+    def known_codes(self, y: Any, count: int) -> FloatArray | None:
         """Return the codes if all labels are one of two known integers, the usual case, in one pass; else None."""
         if not (type(y) is np.ndarray and y.dtype == np.int64 and y.shape == (count,) and y.flags.c_contiguous):
             return None
@@ -130,10 +130,6 @@ class ClassTargets:
         codes = np.empty(count)
         first, second = self.labels
         return codes if binary_codes(y, first, second, codes) else None
-
-    def known_codes(self, y: Any, count: int) -> FloatArray | None:
-        """Return the codes of ``y`` in the usual case, in which nothing is wrong with it; None if ``read`` has to."""
-        return self._read_two(y, count)
 
     @functools.cached_property
     def _two_whole(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from driftsurf.kernels.compile import F8, I8, _in, _out, _sparse, kernel
+from driftsurf.kernels.compile import F8, I8, _in, _out, _sparse, inline, kernel
 
 
 @kernel(lambda f: (_in(f, 2), _in(F8), _in(F8), _out(F8)))
@@ -54,16 +54,25 @@ def all_finite(X: Any) -> Any:
     return bad == 0
 
 
+WRITTEN, FULL, REFUSED = 0, 1, 2
+"""Results of ``put_row``."""
+
+
 @kernel(lambda f: (_in(f, 2), F8, _out(f, 2), _out(F8), _out(F8), I8, I8, I8))
 def put_row(X: Any, code: Any, rows: Any, codes: Any, weight: Any, row: Any, at: Any, place: Any) -> Any:
-    """Write a single row, its code and weight 1 to these places of arrays; return whether its values are finite."""
+    """Write a single row, its code and weight 1 to these places of arrays.
+
+    Returns WRITTEN; FULL if an array is too short, and nothing was written; or REFUSED if a value is not finite.
+    """
+    if row >= rows.shape[0] or at >= codes.shape[0] or place >= weight.shape[0]:
+        return FULL
     bad = 0
     for c in range(X.shape[1]):
         rows[row, c] = X[0, c]
         bad += 0 if abs(X[0, c]) < math.inf else 1
     codes[at] = code
     weight[place] = 1.0
-    return bad == 0
+    return WRITTEN if bad == 0 else REFUSED
 
 
 @kernel(lambda f: (_in(f), F8, F8, types.boolean))
@@ -97,15 +106,18 @@ def binary_codes(labels: Any, first: Any, second: Any, out: Any) -> Any:
     return other == 0
 
 
+@inline
+def limit_of(total: Any, mass: Any, most: Any) -> Any:
+    """Return the largest value of a column: ``most`` times its size, which is total / mass; infinity without mass."""
+    return most * (total / mass) if mass > 0.0 else math.inf
+
+
 @kernel(lambda f: (_in(F8), _in(F8), F8, _out(F8)), exact=True)
 def column_limits(total: Any, mass: Any, most: Any, out: Any) -> None:
-    """Write the largest value of each column: ``most`` times its size, which is total / mass; infinity without mass.
-
-    If ``out`` is longer, the values are repeated.
-    """
+    """Write the largest value of each column; if ``out`` is longer, the values are repeated."""
     d = total.shape[0]
     for c in range(d):
-        limit = most * (total[c] / mass[c]) if mass[c] > 0.0 else math.inf
+        limit = limit_of(total[c], mass[c], most)
         for k in range(c, out.shape[0], d):
             out[k] = limit
 

@@ -47,12 +47,16 @@ class LinearOptions(Parameterised):
 
     def budget(self, new: Segment) -> int:
         """Return rho for these rows; fractions of a step are carried over by counting from row 0."""
+        return self._budget(new.lo, new.hi)
+
+    def _budget(self, lo: int, hi: int) -> int:
+        """Return rho for the rows ``lo`` to ``hi - 1``."""
         if self.optimizer == "one-pass":
-            return len(new)
+            return hi - lo
         if self.steps_per_batch is not None:
             return int(self.steps_per_batch)
         per_row = float(self.steps_per_row)
-        return math.floor(per_row * new.hi) - math.floor(per_row * new.lo)
+        return math.floor(per_row * hi) - math.floor(per_row * lo)
 
     @property
     def _tabled(self) -> bool:

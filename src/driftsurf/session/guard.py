@@ -13,7 +13,7 @@ from driftsurf.core.column_sizes import clipped, limited, squared_norms, usual_s
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State, n_rows
 from driftsurf.core.fields import Array, Entry, Fields, Real, Rule
 from driftsurf.core.options import number
-from driftsurf.core.values import lazy, replace
+from driftsurf.core.values import lazy
 from driftsurf.kernels.columns import column_limits
 from driftsurf.kernels.guard import (
     CAP,
@@ -121,16 +121,16 @@ class RangeGuard:
         """Return the arrays with which compiled code admits ``count`` rows; None before the first row."""
         if self.columns is None:
             return None
-        most = len(self.recent) + count
-        later = np.empty(min(most, MEMORY))
-        return Admission(
-            self.columns, self.recent, self._squared, self.clips, np.empty_like(self.columns), later, np.empty(most)
-        )
+        columns, recent = self.columns, self.recent
+        most = len(recent) + count
+        after, later = np.empty(columns.shape), np.empty(most if most < MEMORY else MEMORY)
+        return Admission(columns, recent, self._squared, self.clips, after, later, np.empty(most))
 
     def admitted(self, after: FloatArray, later: FloatArray, kept: int) -> RangeGuard:
         """Return the guard after rows that left these numbers behind, of which ``later`` holds ``kept``."""
-        guard = replace(self, recent=later if kept == len(later) else later[:kept], columns=after)
-        vars(guard).pop("limits", None)  # computed for the guard before, and copied with the other entries
+        guard = object.__new__(RangeGuard)  # without another check of the factor, nor the limits of the guard before
+        recent = later if kept == len(later) else later[:kept]
+        vars(guard).update(factor=self.factor, recent=recent, columns=after, clips=self.clips)
         return guard
 
     @property

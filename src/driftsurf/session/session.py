@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -119,12 +119,13 @@ class Session(BaseSession):
         """
         with self.lock:
             self.settle()
-            pending, schema = self._pending, self.schema
+            pending, schema = self._pending, self._now.schema
             if pending is None or schema is None:
                 direct = self._learn_directly(X, y, shown=False)
-                if direct is not None:
-                    self._report_later(direct[1].outcome)
-                return direct is not None
+                if direct is None:
+                    return False
+                self._report_later(direct[1].outcome)
+                return True
             if len(pending) + 1 == self.batch_size or not is_ready(X, schema, pending.dtype, finite=False):
                 return False
             code = self.targets.code_of(y) if len(X) == 1 else None
@@ -153,9 +154,7 @@ class Session(BaseSession):
         now = self._now
         if not (DirectlyStepped in self._abilities and self._pending is None and now.schema is not None):
             return None
-        # Values to be predicted must be within limits, and so finite; otherwise the compiled code checks that they are.
-        most = now.guard.limits if shown and now.guard is not None else None
-        if not is_ready(X, now.schema, _dtype(self._dtype), finite=most is not None, most=most):
+        if not is_ready(X, now.schema, _dtype(self._dtype), finite=False):  # the compiled code checks the values
             return None
         codes = now.targets.known_codes(y, len(X))
         if codes is None:
@@ -166,22 +165,24 @@ class Session(BaseSession):
 
     def _directly(self, X: Any, codes: FloatArray, shown: bool) -> tuple[Snapshot, Taken | None]:
         """Take one time step; return the values after it, and what was done, or None if nothing was changed."""
-        now, strategy = self._now, cast("DirectlyStepped", self.strategy)
-        guard, targets = now.guard, now.targets
+        strategy: Any = self.strategy
+        now, guard, targets = self._now, self._now.guard, self._now.targets
         admission = UNGUARDED if guard is None else guard.admission(len(codes))
-        taken = None if admission is None else strategy.take(X, codes, admission, shown=shown)
+        taken: Taken | None = None if admission is None else strategy.take(X, codes, admission, shown=shown)
         if taken is None:
+            assert self._before is not None
+            self._put_back(self._before[0])
             return now, None
         assert admission is not None
         if shown:
-            taken = taken._replace(scores=now.restricted(taken.scores))
+            taken = Taken(taken.outcome, taken.kept, now.restricted(taken.scores))
         if guard is not None:
             guard = guard.admitted(admission.after, admission.later, taken.kept)
             if isinstance(targets, RegressionTargets):
                 targets = targets.after_step(codes, np.ones(len(codes)))
-        now = self._published(
-            now, targets=targets, guard=guard, steps=now.steps + 1, n_classes_learned=len(targets.labels)
-        )
+        known = len(targets.labels)
+        scorer, steps = strategy.scorer(), now.steps + 1
+        now = replace(now, scorer=scorer, targets=targets, guard=guard, steps=steps, n_classes_learned=known)
         return now, taken
 
     def _code_of_single(self, X: Any, y: Any) -> float | None:
@@ -409,7 +410,7 @@ class Session(BaseSession):
 
     def _report_later(self, outcome: Outcome) -> None:
         """Record a step after it is complete; its decision is made when somebody reads it, if that can wait."""
-        if outcome.transitions or self.steps == WARN_AFTER_STEPS:
+        if outcome.transitions or self._now.steps == WARN_AFTER_STEPS:
             self._reported(outcome)
         else:
             self.journal.record_later(outcome)

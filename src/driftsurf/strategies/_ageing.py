@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf.core.abilities import Taken
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.values import lazy, replace
+from driftsurf.kernels.guard import Admission
 from driftsurf.strategies._pool import Member
 from driftsurf.strategies._reweighted import Reweighted
 from driftsurf.strategies._single import SingleModel
@@ -68,9 +69,11 @@ class AgeingModel(SingleModel):
         fading = (lambda lo, hi: self._factors(lo, hi, hi)) if self._fades() else None
         return compiled.step(batch, tested, fading)
 
-    def _compiled_take(self, compiled: DirectModels, count: int, take: Callable[[], Taken | None]) -> Taken | None:
+    def _compiled_take(
+        self, compiled: DirectModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
+    ) -> Taken | None:
         # The factors are computed in Python, between storing the rows and learning them.
-        return None if self._fades() else super()._compiled_take(compiled, count, take)
+        return None if self._fades() else super()._compiled_take(compiled, X, codes, admission, shown)
 
     def _fit(self, model: Member, segment: Segment, undo: UndoStack) -> int:
         def fading(part: Segment) -> FloatArray:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy.typing as npt
+
 from driftsurf.core.abilities import Taken
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, Segment, State
@@ -15,6 +17,7 @@ from driftsurf.core.fields import Fields
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError
+from driftsurf.kernels.guard import Admission
 from driftsurf.strategies._base import NOTHING, declared, make_decision
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Live
@@ -159,21 +162,17 @@ class SingleModel(CompiledStrategy[Single]):
         self._stored_live = replace(self._stored_live, memory=memory)
         return decision
 
-    def _compiled_take(self, compiled: DirectModels, count: int, take: Callable[[], Taken | None]) -> Taken | None:
+    def _compiled_take(
+        self, compiled: DirectModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
+    ) -> Taken | None:
         step = next_step(compiled)
         if self._foresee(step + 1):
             return None
-        mark = compiled.mark()
-        taken = take()
+        taken = super()._compiled_take(compiled, X, codes, admission, shown)
         if taken is None:
             return None
-        try:
-            why, memory = self._watch_newest(compiled, step, count)
-        except BaseException:
-            compiled.put_back(mark)
-            raise
+        why, memory = self._watch_newest(compiled, step, len(codes))
         if why:
-            compiled.put_back(mark)
             return None
         self._stored_live = replace(self._stored_live, memory=memory)
         return taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import ssl
 import threading
@@ -135,7 +136,10 @@ class Link:
         try:
             await asyncio.wait_for(client.connect(servers, **options), 2 * ANSWER)
         except BaseException as error:
-            await client.close()
+            with contextlib.suppress(TimeoutError):  # after a failed handshake, closing never ends
+                await asyncio.wait_for(client.close(), 1.0)
+            if isinstance(error, ssl.SSLError):
+                raise SourceError(f"{self.name}: TLS fails: {error}") from error
             if "Authorization" in str(error):  # the client has no exception for this answer of the server
                 raise SourceError(f"{self.name}: the server refuses user, password or token") from error
             raise

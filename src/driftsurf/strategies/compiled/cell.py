@@ -124,15 +124,14 @@ class CompiledModels(CellModels):
     def _steps(self, count: int) -> int:
         """Return rho, the number of gradient steps for a batch of ``count`` rows."""
         template: Any = self._pool.template
-        row = self._cell.counts["next"].item()
-        steps: int = template.budget(Segment(row, row + count))
+        row = self._counts["next"].item()
+        steps: int = template._budget(row, row + count)
         return steps
 
     def _outcome(self, count: int, transitions: int) -> Outcome:
         """Return the outcome of the step that has just been taken."""
-        counts = self._cell.counts
         self._log_touched()
-        numbers = counts["step"].item() - 1, counts["next"].item() - count, count
+        numbers = self._counts["step"].item() - 1, self._counts["next"].item() - count, count
         return Outcome(self._scratch, numbers, transitions, self._rule, self._details)
 
     def decision_of(self, whole: list[int], real: list[float], step: int, first_row: int, count: int) -> Decision:
@@ -147,8 +146,8 @@ class CompiledModels(CellModels):
 
     @property
     def _predictor(self) -> int:
-        counts = self._cell.counts
-        return int(counts["predictive"].item()) ^ int(counts["challenged"].item())
+        side: int = self._counts["predictive"].item() ^ self._counts["challenged"].item()
+        return side
 
     def generic(self) -> tuple[Pool, Live]:
         """Return pool and models of the generic path, with copies of everything."""

@@ -21,12 +21,15 @@ from numba import from_dtype
 
 from driftsurf.core.abilities import Taken
 from driftsurf.core.contracts import FloatArray
+from driftsurf.kernels.columns import limit_of
 from driftsurf.kernels.compile import F8, I8, _in, kernel, uncounted
 from driftsurf.kernels.guard import (
     ADMITTED,
     CAP,
     COLUMN_CAP,
     LIMIT,
+    MASS,
+    TOTAL,
     Admission,
     admission_type,
     admit_csr,
@@ -74,6 +77,18 @@ def _store(X: Any, codes: Any, cell: Any, a: Any) -> Any:
 
 
 @uncounted
+def _is_within(X: Any, before: Any, limits: Any) -> Any:
+    """Return whether no value has to be limited to be predicted; ``limits`` is memory for one number a column."""
+    for c in range(X.shape[1]):
+        limits[c] = limit_of(before[TOTAL, c], before[MASS, c], LIMIT)
+    outside = 0
+    for i in range(X.shape[0]):
+        for c in range(X.shape[1]):
+            outside += 0 if abs(np.float64(X[i, c])) <= limits[c] else 1
+    return outside == 0
+
+
+@uncounted
 def _clip(rows: Any, cap: Any) -> None:
     """Limit values to ``LIMIT`` times the usual size of their column, given the cap of each column."""
     for i in range(rows.shape[0]):
@@ -86,21 +101,25 @@ def _clip(rows: Any, cap: Any) -> None:
 def take(
     X: Any, codes: Any, table: Any, steps: Any, shown: Any, admission: Any, rule: Any, training: Any, kernels: Any
 ) -> Any:
-    """Check, store and learn rows as one time step of ``steps`` gradient steps; there is room for them.
+    """Check, store and learn rows as one time step of ``steps`` gradient steps.
 
     Without columns in ``admission`` there is no guard. With ``shown``, the scores of the rows are needed as they are,
     so that a step is refused whose values would have to be limited. Returns REFUSED if the step has to go the other
-    way, and nothing was changed; LEARNED; or another result of ``learn``, after which the caller restores the cell.
+    way, and nothing was changed; LEARNED; or another result of ``learn``, after which the caller goes back to a mark.
     Then the number of norms in ``admission.later``, and that of transitions.
     """
     cell, scratch = cell_at(table, X), scratch_at(table, X)
     counts = cell.counts[0]
     count = codes.shape[0]
     a = counts["next"] - counts["base"]
+    if a + count > cell.y.shape[0] or count > scratch.losses.shape[0] or steps > scratch.orders.shape[1]:
+        return REFUSED, 0, 0  # there is no room
     if not _store(X, codes, cell, a):
         return REFUSED, 0, 0
     kept = 0
     if admission.before.shape[1] > 0:
+        if shown and admission.clips and not _is_within(X, admission.before, scratch.columns[0]):
+            return REFUSED, 0, 0
         status, extremes, kept, weighted = admit_at(table[ADMIT_], X)(
             X,
             admission.before,
@@ -141,30 +160,23 @@ class DirectModels(CompiledModels):
     """Addresses and sizes of the arrays of ``_named``."""
     _named: tuple[Cell, Scratch] | None = None
 
-    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
-        """Learn one batch of dense rows of the right type and width; None if ``step`` has to, and nothing was changed.
+    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool) -> Taken | None:
+        """Learn one batch of dense rows of the right type and width; None if ``step`` has to.
 
-        With ``shown``, also return the scores of the rows before they are learned.
+        The caller has made a mark, and puts the models back to it if the result is None or an exception is raised. With
+        ``shown``, also return the scores of the rows before they are learned.
         """
-        count, steps = len(codes), self._steps(len(codes))
-        cell, scratch = self._cell, self._scratch
-        if self._end + count > len(cell.y) or len(scratch.losses) < count or scratch.orders.shape[1] < steps:
-            return None
         # Scores of other losses have to be limited, or turned into log-probabilities.
-        if (shown and self._training.kind != LOGISTIC) or not call_is_at_hand(take):
+        if (shown and self._training.kind != LOGISTIC) or not ("_run" in vars(self) or call_is_at_hand(take)):
             return None
-        mark = self.mark()
-        try:
-            how = self._rule, self._training, self._kernels
-            status, kept, transitions = self._run(X, codes, self._addresses(), steps, shown, admission, *how)
-            if status == LEARNED:
-                scores = scratch.scores[:count].copy() if shown else NO_SCORES
-                return Taken(self._outcome(count, transitions), kept, scores)
-        except BaseException:
-            self.put_back(mark)
-            raise
-        self.put_back(mark)
-        return None
+        count, rule, training = len(codes), self._rule, self._training
+        status, kept, transitions = self._run(
+            X, codes, self._addresses(), self._steps(count), shown, admission, rule, training, self._kernels
+        )
+        if status != LEARNED:
+            return None
+        scores = self._scratch.scores[:count].copy() if shown else NO_SCORES
+        return Taken(self._outcome(count, transitions), kept, scores)
 
     def _run_learn(self, count: int, steps: int, known: bool) -> int:
         if not call_is_at_hand(learn_stored):

@@ -76,6 +76,8 @@ class CellModels:
         self._log: dict[int, tuple[object, Touched]] | None = None
         """For each model, the owner of its saved gradient table and its overwritten entries; None if never saved."""
         counts = self._cell.counts
+        self._counts = {name: counts[name] for name in ("base", "next", "step", "predictive", "challenged")}
+        """Counts that every step reads, as views, which stay valid: making a view takes longer than reading it."""
         counts["base"] = counts["first"] = samples.first_row
         counts["next"] = samples.next_row
         counts["seed"], counts["made"] = pool.seed & MASK, pool.made
@@ -128,8 +130,7 @@ class CellModels:
     @property
     def _end(self) -> int:
         """Place of the next row."""
-        counts = self._cell.counts
-        end: int = (counts["next"] - counts["base"]).item()
+        end: int = self._counts["next"].item() - self._counts["base"].item()
         return end
 
     def _outgrown(self, count: int, end: int) -> bool:

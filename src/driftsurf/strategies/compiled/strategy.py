@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any, cast
 
 import numba
@@ -57,9 +56,11 @@ class CompiledStrategy(PooledStrategy[L]):
         """Take a compiled step; None if the generic one has to, and nothing was changed."""
         return compiled.step(batch, tested)
 
-    def _compiled_take(self, compiled: DirectModels, count: int, take: Callable[[], Taken | None]) -> Taken | None:
-        """Learn ``count`` rows in one call, by ``take``; None if ``step`` has to, and nothing was changed."""
-        return take()
+    def _compiled_take(
+        self, compiled: DirectModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
+    ) -> Taken | None:
+        """Learn one usual batch as ``take`` does."""
+        return compiled.take(X, codes, admission, shown)
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was.
@@ -82,11 +83,11 @@ class CompiledStrategy(PooledStrategy[L]):
         return decision
 
     def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
-        """Learn one usual batch of dense rows in one call; None if ``step`` has to, and nothing was changed."""
+        """Learn one usual batch of dense rows in one call; None if ``step`` has to, once all is back at its mark."""
         compiled = self._compiled
         if not isinstance(compiled, DirectModels):
             return None
-        taken = self._compiled_take(compiled, len(codes), lambda: compiled.take(X, codes, admission, shown=shown))
+        taken = self._compiled_take(compiled, X, codes, admission, shown)
         if taken is not None:
             self._scorer = compiled.scorer()
         return taken
