@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,3 +148,29 @@ def test_a_run_survives_kills(source: str, sink: str, names: list[str], tmp_path
         first.remove(rows)
         last.remove(whole)
         last.remove(killed)
+
+
+def test_rows_and_labels_of_two_systems_survive_kills(names: list[str], tmp_path: Path) -> None:
+    orders_in, outcomes_in = redis(), postgresql()
+    rows, whole, killed = names
+    labels = f"{rows}_labels_in"
+    made = [json.loads(one) | {"order": n} for n, one in enumerate(orders(ROWS))]
+    try:
+        orders_in.send(rows, [_without(row, "sold") for row in made])
+        outcomes_in.send(labels, [_without(row, "price", "age") for row in reversed(made[:-500])])
+        survives_kills(
+            tmp_path,
+            orders_in.url(rows),
+            (outcomes_in.url(whole), outcomes_in.url(killed)),
+            lambda url: outcomes_in.held(url.rpartition("/")[2]),
+            options=("--labels", outcomes_in.url(labels), "--id", "order"),
+            kills=3,
+        )
+    finally:
+        orders_in.remove(rows)
+        for name in (labels, whole, killed):
+            outcomes_in.remove(name)
+
+
+def _without(row: dict[str, Any], *names: str) -> bytes:
+    return json.dumps({name: value for name, value in row.items() if name not in names}).encode()

@@ -187,7 +187,7 @@ def test_rows_and_labels_of_two_topics_and_predictions_in_a_table(tmp_path: Path
         until(lambda: len(MemoryTable.tables.get("memory://scores?password=env:NONE", ())) == 500)
         assert [one.address for one in status.connections if one.name == "scores"] == ["memory://scores"]
         lines = model.feed.lines
-        until(lambda: len(MemoryTable.tables["memory://decisions"]) == lines)
+        written("memory://decisions", lines)
         until(lambda: all(one.state == "running" and not one.error for one in model.status().connections))
         answers = [one for one in logged(model) if one[0] == "ROWS"]
     table = MemoryTable.tables["memory://scores?password=env:NONE"]
@@ -299,27 +299,26 @@ def test_batches_that_are_read_again_are_taken_once(
     for place in range(0, 500, 50):
         messages[place] = b'{"price": 1, "city": "Rome", "sold": "perhaps"}' if place > 50 else b"{"
     topic("orders", 3).send(messages[:300])
-    save, crashes = feeding.Feeder._save, [True]
+    save, left = feeding.Feeder._save, [0]
 
     def crashing(self: Any, model: Any) -> None:
-        if moment == "after":
+        left[0] -= 1
+        if moment == "after" or left[0]:
             save(self, model)
-        if crashes:
-            crashes.pop()
+        if not left[0]:
             raise Stopped
-        if moment == "before":
-            save(self, model)
 
     monkeypatch.setattr(feeding.Feeder, "_save", crashing)
-    monkeypatch.setattr(feeding, "SAVE_BATCHES", 4)
-    folder, options = tmp_path / "sales", {"o": source("orders", "learn")}
-    for part in range(4):
-        crashes[:] = [True] * (part < 3)
+    folder, options = tmp_path / "sales", {"o": source("orders", "learn", batch_size=10)}
+    # A process reads ten batches before it first saves its position; the next one saves after each batch, and so on.
+    for part, (batches, saves) in enumerate([(10, 1), (1, 3), (5, 2), (1, 8), (20, -1)]):
+        monkeypatch.setattr(feeding, "SAVE_BATCHES", batches)
+        left[0] = saves
         with served(folder, options) as (model, own):
             if part == 2:
                 topic("orders").send(messages[300:])
-            if part < 3:
-                until(lambda: own.status()[0].state == "stopped")
+            if saves > 0:
+                until(lambda own=own: own.status()[0].state == "stopped")  # type: ignore[misc]
             else:
                 taken(own, 500)
                 found = logged(model)

@@ -175,6 +175,9 @@ class Locating(Protocol):
 class Planning(Protocol):
     """A source whose batches depend on when its rows arrive, so that it logs which rows a batch has before it reads."""
 
+    live: bool
+    """Whether to yield a table without rows when nothing has come, instead of waiting on, and to log every plan."""
+
     def keep_plans(self, folder: Path, *, keep: int, resumed: bool, name: str) -> None:
         """Log plans in a file of a checkpoint folder, of which ``keep`` checkpoints are kept.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
@@ -13,6 +14,10 @@ from driftsurf.data.tables import Table
 from driftsurf.errors import BadRowError, DriftsurfError, Option, SourceError, StateError
 
 __all__ = ["ReadTable", "SourceReader"]
+
+
+PAUSE = 0.2
+"""Seconds between two looks for the first rows of a live source."""
 
 
 class ReadTable(NamedTuple):
@@ -55,7 +60,7 @@ class SourceReader:
         """Return the first table without taking it; raise SourceError if the source has no rows."""
         if self._peeked is None:
             tables = self._read(None)
-            first = next(tables, None)
+            first = next((one for one in tables if _came(one.table)), None)
             if first is None:
                 raise SourceError(f"{self.source.name} has no row that can be used")
             self._peeked = first, tables
@@ -124,6 +129,13 @@ class SourceReader:
         """Return the rows left out since the last call, as lines of JSON."""
         lines, self._bad = "".join(self._bad), []
         return lines
+
+
+def _came(table: Table) -> bool:
+    """Return whether a table has rows, after a moment if it has none: a live source is asked again."""
+    if not len(table):
+        time.sleep(PAUSE)
+    return len(table) > 0
 
 
 def _split_position(position: Position) -> tuple[Position, int]:

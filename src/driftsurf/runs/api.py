@@ -205,9 +205,9 @@ def run(
     block_bytes
         Bytes read at a time.
     labels
-        Source of labels that come later than their rows; needs ``key``.
+        Source of labels that come later than their rows; needs ``id``.
     key
-        Column by which ``labels`` find their rows. Without ``labels``, each key has a learner of its own.
+        Another name for ``id`` with ``labels``. Without ``labels``, each key has a learner of its own.
     delay
         Labels come this many batches later; without ``labels``, the labels of the source itself.
     max_pending
@@ -217,8 +217,8 @@ def run(
     sequence
         Column of integers or dates that grows along the rows of a key.
     id
-        Column of ids, which predictions show and which is not learned. With ``key``, late labels find their rows by it,
-        and ``delay`` is in units of ``sequence``.
+        Column of ids, which predictions show and which is not learned, and by which labels find their rows. With
+        ``key``, ``delay`` is in units of ``sequence``.
     features
         Columns of numbers or text to learn from, separated by commas. [default: all other columns of numbers]
     classes

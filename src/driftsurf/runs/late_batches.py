@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from driftsurf.core.contracts import State
 from driftsurf.core.fields import Fields, Whole
+from driftsurf.data.connectors.contract import Plan
+from driftsurf.data.connectors.plans import PlanLog
 from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.source import Position
 from driftsurf.data.source_reader import SourceReader
@@ -18,7 +20,7 @@ from driftsurf.runs.label_places import LabelPlaces
 from driftsurf.runs.late_session import Arrived, ArrivedLabels, RowKeys
 from driftsurf.runs.table_rows import text_of
 
-__all__ = ["LabelPace", "LateBatches"]
+__all__ = ["LabelPace", "LateBatches", "LiveBatches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,14 @@ class LabelPace:
         if column.kind == "date":
             first = (first - np.datetime64(0, "us")) / np.timedelta64(1, "s")
         return float(first // self.seconds)
+
+
+class _WithTable(Protocol):
+    @property
+    def table(self) -> Table | None: ...
+
+
+Result = TypeVar("Result", bound=_WithTable)
 
 
 class _LabelBatch(NamedTuple):
@@ -130,6 +140,9 @@ class LateBatches:
         """Yield batches of labels with the bad rows before each; at last the bad rows after all labels."""
         reader = self.labels_reader
         for table, place, *_ in reader.tables(position):
+            if not len(table):  # a live source has nothing now
+                yield _LabelBatch(table, position, place, "", 0)
+                continue
             before, position = position, place
             yield _LabelBatch(table, before, place, reader.bad_rows(), reader.skipped)
         yield _LabelBatch(None, position, {}, reader.bad_rows(), reader.skipped)
@@ -143,14 +156,14 @@ class LateBatches:
         places = LabelPlaces(self.labels_reader, waiting.before, there)
         return ArrivedLabels([keys[row] for row in np.flatnonzero(there)], read, places)
 
-    def _settle(self, *accepted: _LabelBatch) -> None:
+    def _settle(self, *accepted: _LabelBatch, rows: bool = True) -> None:
         """Note the bad rows before rows and labels; if both sources are the same, note them once."""
-        self._bad_rows += self.rows_reader.bad_rows()
+        self._bad_rows += self.rows_reader.bad_rows() if rows else ""
         labels = self._read.labels
         for waiting in accepted:
             labels = waiting.skipped
             self._bad_rows += waiting.bad_rows if self.key is not None else ""
-        self._read = _Skipped(self.rows_reader.skipped, labels)
+        self._read = _Skipped(self.rows_reader.skipped if rows else self._read.rows, labels)
 
     @property
     def skipped(self) -> int:
@@ -184,6 +197,80 @@ class LateBatches:
         self.encoder.restore(rest)
         self._taken = self._read = _Skipped(known["skipped_rows"], known["skipped_labels"])
         self.rows_reader.skipped, self.labels_reader.skipped = self._taken
+
+
+class LiveBatches(LateBatches):
+    """Batches of rows and of labels as they come, from two sources that log their plans.
+
+    A time step has a batch of rows, a batch of labels, or both, whichever has come. While both wait, there is one batch
+    of labels for each batch of rows. What a step has is logged before anything of it is learned, so that a run that was
+    killed joins the same rows and labels again.
+
+    Parameters
+    ----------
+    rows, labels, encoder, key
+        As of :class:`LateBatches`.
+    log
+        The log of steps; None without checkpoints.
+    """
+
+    def __init__(
+        self, rows: SourceReader, labels: SourceReader, encoder: RowEncoder, *, key: str | None, log: PlanLog | None
+    ) -> None:
+        super().__init__(rows, labels, encoder, key=key, pace=LabelPace())
+        self.log = log
+
+    def batches(self, position: Position = None) -> Iterator[tuple[Arrived | None, list[Any], Position]]:
+        """Yield rows (None if none have come), the labels that came before them, and the position after both."""
+        at: dict[str, Any] = {"rows": None, "labels": None, "row_batch": 0, "label_batch": 0}
+        if isinstance(position, Mapping):
+            at = dict(position)
+        labels, rows = self._label_batches(at["labels"]), self.rows_reader.tables(at["rows"])
+        ended, last = False, _LabelBatch(None, None, {}, "", self._read.labels)
+        while True:
+            start = [at["row_batch"], at["label_batch"]]
+            logged = None if self.log is None else self.log.get(start)
+            has_rows, has_labels = (None, None) if logged is None else logged.ranges
+            read = None if ended or has_rows is False else _next(rows, wait=has_rows is True)
+            ended = ended or (read is None and has_rows is None)
+            there = read is not None and len(read.table) > 0
+            ahead = there and at["label_batch"] > at["row_batch"]
+            come, accepted = list[ArrivedLabels](), list[_LabelBatch]()
+            if has_labels or (has_labels is None and not ahead):
+                waiting = _next(labels, wait=has_labels is True)
+                if waiting is not None and waiting.table is None:
+                    last = waiting
+                elif waiting is not None and waiting.table is not None and len(waiting.table):
+                    come.append(self._deliver(waiting, at))
+                    accepted.append(waiting)
+            if not there and not come:
+                if not ended:
+                    continue
+                self._settle(last)
+                return
+            arrived = None
+            if read is not None and there:
+                at |= {"rows": read.position, "row_batch": at["row_batch"] + 1}
+                arrived = Arrived(self._keys(read.table, read.position), self.encoder.rows(read.table), named=True)
+            if self.log is not None and logged is None:
+                self.log.add(start, Plan([there, bool(come)], [at["row_batch"], at["label_batch"]]))
+            self._settle(*accepted, rows=there)
+            yield arrived, come, dict(at)
+
+    def committed(self, position: Position) -> None:
+        """Note that a checkpoint at this position is on disk."""
+        super().committed(position)
+        if self.log is not None and isinstance(position, Mapping):
+            self.log.committed([position["row_batch"], position["label_batch"]])
+
+
+def _next(tables: Iterator[Result], *, wait: bool) -> Result | None:
+    """Return the next table; None after the last one. With ``wait``, pass over tables without rows."""
+    for one in tables:
+        table = one.table
+        if table is None or len(table) or not wait:
+            return one
+    return None
 
 
 FIELDS = Fields({"skipped_rows": Whole(), "skipped_labels": Whole()})

@@ -84,11 +84,11 @@ class LabelOptions:
     """Where labels come from, and how late they may come."""
 
     labels: StrPath | None = option(
-        None, "Source of labels that come later than their rows; needs --key.", metavar="FILE"
+        None, "Source of labels that come later than their rows; needs --id.", metavar="FILE"
     )
     key: str | None = option(
         None,
-        "Column by which --labels find their rows. Without --labels, each key has a learner of its own.",
+        "Another name for --id with --labels. Without --labels, each key has a learner of its own.",
         metavar="COLUMN",
     )
     delay: float | None = option(
@@ -114,8 +114,8 @@ class KeyColumnOptions:
     )
     id: str | None = option(
         None,
-        "Column of ids, which predictions show and which is not learned. With --key, late labels find their rows by "
-        "it, and --delay is in units of --sequence.",
+        "Column of ids, which predictions show and which is not learned, and by which labels find their rows. With "
+        "--key, --delay is in units of --sequence.",
         metavar="COLUMN",
     )
 
@@ -358,6 +358,13 @@ class RunOptions:
         return self.labels.labels is not None or self.labels.delay is not None
 
     @property
+    def join_column(self) -> str | None:
+        """Column by which labels of another source find their rows."""
+        if self.labels.labels is None or self.labels.key is not None:
+            return self.labels.key
+        return self.key_columns.id
+
+    @property
     def batch_rows(self) -> int:
         """Rows in a time step of tables."""
         size = self.model.batch_size
@@ -382,7 +389,8 @@ class RunOptions:
         size: object = self.model.batch_size
         if isinstance(size, str) and size != "epoch":
             whole("batch_size", size, at_least=1)
-        keyed = [name for name in self.given(*KEYED_GROUPS) if name != "id" or self.has_late_labels]
+        joins = not self.has_late_labels or (self.labels.labels is not None and self.labels.key is None)
+        keyed = [name for name in self.given(*KEYED_GROUPS) if name != "id" or not joins]
         wrong: list[Message] = [Message(Option(name)) for name in keyed]
         wrong += [Message(Option("batch_size", "epoch"))] if self.model.batch_size == "epoch" else []
         delay = self.labels.delay
@@ -399,10 +407,8 @@ class RunOptions:
         for group in GROUPS:
             check_bounds(getattr(self, group.name))
         tables, labels = self.tables, self.labels
-        if labels.labels is not None and labels.key is None:
-            raise OptionError(
-                Option("labels"), " needs ", Option("key"), ", the column by which labels find their rows"
-            )
+        if labels.labels is not None and self.join_column is None:
+            raise OptionError(Option("labels"), " needs ", Option("id"), ", the column by which labels find their rows")
         if labels.labels == STANDARD_INPUT:
             raise OptionError(Option("labels"), " must be a file; got '-', and only rows can come from standard input")
         if labels.delay is not None and labels.labels is None and (source == STANDARD_INPUT or tables.follow):
@@ -419,10 +425,6 @@ class RunOptions:
                     ", not both: labels of a source of their ",
                 ),
                 "own arrive by batches or by time",
-            )
-        if tables.follow and labels.labels is not None:
-            raise OptionError(
-                *("pass ", Option("follow"), " or ", Option("labels"), ", not both: a growing file is read on its own"),
             )
         if labels.timeout is not None and not self.has_late_labels:
             raise OptionError(

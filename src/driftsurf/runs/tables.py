@@ -18,6 +18,7 @@ from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_of
 from driftsurf.data import Source, open_source, polling
 from driftsurf.data.column_summary import ColumnSummary, summarise_columns
+from driftsurf.data.connectors.plans import PlanLog
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
@@ -29,13 +30,13 @@ from driftsurf.data.source import Planning
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, find_labelled, find_target, is_unread_number
-from driftsurf.errors import Message, Option, SchemaError, StateError
+from driftsurf.errors import Message, Option, OptionError, SchemaError, StateError
 from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import MOST_CLASSES, TraceRecorder
 from driftsurf.evaluation.trace import open_labels
 from driftsurf.runs.folder import COLUMNS, SCORES, short_name
-from driftsurf.runs.late_batches import LabelPace, LateBatches
+from driftsurf.runs.late_batches import LabelPace, LateBatches, LiveBatches
 from driftsurf.runs.late_session import LateSession
 from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
 from driftsurf.runs.outputs import check_not_input, files_of
@@ -50,8 +51,8 @@ from driftsurf.streams.base import Drift
 
 __all__ = ["plan_tables"]
 
-PLANS, LABEL_PLANS = "plans.jsonl", "plans-of-labels.jsonl"
-"""Files of a checkpoint folder in which sources of rows and of labels log their plans."""
+PLANS, LABEL_PLANS, JOINS = "plans.jsonl", "plans-of-labels.jsonl", "joins.jsonl"
+"""Files of a checkpoint folder in which sources of rows and of labels log their plans, and which of them met."""
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
 
@@ -97,7 +98,7 @@ class _TablePlanner:
         self.start = start
         self.source = source
         self.options = options
-        self.key = options.labels.key
+        self.key = options.join_column
         self.id = self.key if self.key is not None else options.key_columns.id
         """Column of ids: that by which late labels find their rows, or one that predictions show."""
         self.late = options.has_late_labels
@@ -135,7 +136,7 @@ class _TablePlanner:
         session: Session | LateSession
         sidecars: dict[str, Sidecar] = {}
         if self.late:
-            batches = LateBatches(self.rows, self.labels, encoded, key=self.key, pace=self._pace())
+            batches = self._late_batches(encoded)
             steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=named, categories=categories)
             session = LateSession(
                 steps, max_pending=self._max_pending, timeout=options.labels.timeout, shown_classes=shown
@@ -175,6 +176,18 @@ class _TablePlanner:
             hints=() if saved is not None or self.start is not None else self._hints(target),
         )
 
+    def _late_batches(self, encoded: RowEncoder) -> LateBatches:
+        if not self.live:
+            return LateBatches(self.rows, self.labels, encoded, key=self.key, pace=self._pace())
+        output, log = self.options.output, None
+        if output.checkpoint_path is not None:
+            log = PlanLog(output.checkpoint_path / JOINS, output.checkpoints_kept)
+            if self.resumed:
+                log.load()
+            else:
+                log.clear()
+        return LiveBatches(self.rows, self.labels, encoded, key=self.key, log=log)
+
     def _choose_model(self, saved: Mapping[str, Any] | None) -> tuple[str, Message | None]:
         """Return the name of the model and, if it was not named, why it is this one.
 
@@ -197,6 +210,17 @@ class _TablePlanner:
         self.kinds = kinds
         self.rows = self._reader(self.source)
         self.labels = self._reader(os.fspath(self.options.labels.labels or self.source)) if self.late else self.rows
+        rows, labels = self.rows.source, self.labels.source
+        self.live = self.key is not None and isinstance(rows, Planning) and isinstance(labels, Planning)
+        """Whether rows and labels are joined as they come."""
+        if self.live:
+            assert isinstance(rows, Planning)
+            assert isinstance(labels, Planning)
+            rows.live = labels.live = True
+        elif self.key is not None and self.options.tables.follow:
+            raise OptionError(
+                *("pass ", Option("follow"), " or ", Option("labels"), ", not both: a growing file is read on its own"),
+            )
 
     def _reader(self, path: str) -> SourceReader:
         source, output = self._open(path), self.options.output
@@ -210,8 +234,13 @@ class _TablePlanner:
         """Open the source of rows or of labels, which have other columns than the rows."""
         tables, reading = self.options.tables, self.options.reading
         seconds = tables.batch_seconds
+        follow = polling(1.0, idle_seconds=tables.follow_for) if tables.follow else None
         own: dict[str, Any] = {"kinds": self.kinds, "drop": (), "rows": None}
-        if path == self.source:
+        if path != self.source:
+            # Labels are asked for without waiting, as long as rows come.
+            own["batch_wait"] = 0.0
+            follow = None if follow is None else _on
+        else:
             drop = tuple(name for name in reading.drop if name not in (tables.time, self.id))
             own = {"kinds": {**reading.kinds, **self.kinds}, "drop": drop}
         size = self.options.model.batch_size
@@ -221,7 +250,7 @@ class _TablePlanner:
             batch_size=None if size is None and seconds is not None else self.options.batch_rows,
             batch_seconds=seconds,
             time=None if seconds is None else tables.time,
-            follow=polling(1.0, idle_seconds=tables.follow_for) if tables.follow else None,
+            follow=follow,
         )
         source.check()
         return source
@@ -311,7 +340,10 @@ class _TablePlanner:
 
     def _check_columns(self, rows: Table, labels: Table) -> None:
         ids = [] if self.id is None else [self.id]
-        named = {"categorical": list(self.options.reading.categorical), "id" if self.key is None else "key": ids}
+        named = {
+            "categorical": list(self.options.reading.categorical),
+            "key" if self.options.labels.key is not None else "id": ids,
+        }
         named |= {"time": [] if self.options.tables.time is None else [self.options.tables.time]}
         if (time := self.options.tables.time) in rows.columns and time is not None:
             check_time(self.rows.source, rows, time)
@@ -324,6 +356,11 @@ class _TablePlanner:
                 f"the labels have no column {self.key!r} by which to find their rows; they have "
                 f"{listed(list(labels.columns))}."
             )
+
+
+def _on() -> bool:
+    """Return True: a source of labels is followed as long as that of the rows."""
+    return True
 
 
 def _label_type(target: Target, y: npt.NDArray[Any]) -> LabelType:

@@ -33,7 +33,7 @@ from driftsurf.session.default_model import choose_model
 from driftsurf.session.model_names import make_strategy, require_exact_state
 from driftsurf.session.session import Session
 
-__all__ = ["CHALLENGER_OPTIONS", "Blueprint"]
+__all__ = ["CHALLENGER_OPTIONS", "Blueprint", "label_type"]
 
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
@@ -188,7 +188,7 @@ class Blueprint:
             models=models,
             recorder=TraceRecorder(described, self.settings.batch_size, warmup, time=lambda: _iso(fold.joiner.time)),
             about=self._about(fold, labels),
-            label_type=_label_type(fold.task, labels),
+            label_type=label_type(fold.task, labels),
             sidecars={
                 COLUMNS: ColumnMoves(
                     leading,
@@ -210,7 +210,7 @@ class Blueprint:
         decided = {
             "target": target.to_json(),
             "classes": sorted(labels)[:MOST_CLASSES],
-            "label_type": _label_type(fold.task, labels),
+            "label_type": label_type(fold.task, labels),
             "time": None,
         }
         about = {
@@ -240,7 +240,8 @@ def _inherited(settings: ModelSettings, start: FinishedRun) -> ModelSettings:
     return replace(settings, **given)
 
 
-def _label_type(task: Task, labels: Sequence[Any]) -> LabelType:
+def label_type(task: Task, labels: Sequence[Any]) -> LabelType:
+    """Return the type of predictions, by the labels that are known."""
     if task == "regression":
         return "value"
     first = next(iter(labels), 0)

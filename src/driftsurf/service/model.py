@@ -26,7 +26,7 @@ from driftsurf.runs.folder import COLUMNS, JOURNAL, TRACE
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.predictions import LabelType
 from driftsurf.service.admission import Admission, Admitted, check_ids
-from driftsurf.service.blueprint import Blueprint
+from driftsurf.service.blueprint import Blueprint, label_type
 from driftsurf.service.committer import Committer
 from driftsurf.service.contract import (
     Answer,
@@ -269,9 +269,12 @@ class ServedModel:
 
     @property
     def label_type(self) -> LabelType | None:
-        """Type of the predicted labels; None before the first ones."""
+        """Type of the predicted labels; None before the first ones, which decide it."""
         run = self._follower.run
-        return None if run is None else run.plan.label_type
+        if run is None:
+            return None
+        labels = run.fold.joiner.targets.labels
+        return label_type(run.fold.task, labels) if labels or run.fold.task == "regression" else None
 
     def status(self) -> ModelStatus:
         """Return the model at this moment."""

@@ -23,7 +23,7 @@ from driftsurf.data.connectors.address import Address
 from driftsurf.data.connectors.contract import Inbox, Message, Received
 from driftsurf.data.connectors.inbox import InboxSource, Spool
 from driftsurf.data.connectors.patience import Patience
-from driftsurf.errors import OptionError, SourceError
+from driftsurf.errors import OptionError, SourceError, SourceUnreachableError
 from driftsurf.registry import register
 
 __all__ = ["MqttInbox", "MqttSource", "MqttWriter"]
@@ -99,7 +99,7 @@ class _Connection:
         self.wait(lambda: self._ready, LOST)
         self.check()
         if not self._ready:
-            raise SourceError(f"{self.name} did not answer for {LOST:g} s; check host and port")
+            raise SourceUnreachableError(f"{self.name} did not answer for {LOST:g} s; check host and port")
 
     def _on_connect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
         if reason.is_failure:
@@ -135,7 +135,9 @@ class _Connection:
         if self._refused:
             raise SourceError(f"{self.name} refuses: {self._refused}. Check credentials and permissions")
         if self._lost and time.monotonic() - self._lost > LOST:
-            raise SourceError(f"{self.name} cannot be reached for {LOST:g} s. Start it, or check host and port")
+            raise SourceUnreachableError(
+                f"{self.name} cannot be reached for {LOST:g} s. Start it, or check host and port"
+            )
 
     def close(self) -> None:
         """Disconnect."""

@@ -25,7 +25,7 @@ from driftsurf.data.connectors.source import MessagePosition
 from driftsurf.data.source import Position
 from driftsurf.data.sources._columns import OnSkip
 from driftsurf.data.tables import Table
-from driftsurf.errors import SourceError
+from driftsurf.errors import SourceError, SourceUnreachableError
 from driftsurf.registry import register
 
 __all__ = ["RabbitInbox", "RabbitSource", "RabbitStream", "RabbitWriter"]
@@ -286,7 +286,9 @@ class RabbitStream:
             if len(found) == before and time.monotonic() >= end:
                 break
         if stop is not None and not found:
-            raise SourceError(f"{self.name}: the messages before {stop:,} did not come within {LOST:g} s; try again")
+            raise SourceUnreachableError(
+                f"{self.name}: the messages before {stop:,} did not come within {LOST:g} s; try again"
+            )
         return found
 
     def _receive(self, most: int, seconds: float) -> list[_Delivery]:

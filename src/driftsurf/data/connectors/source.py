@@ -69,6 +69,8 @@ class MessageSource:
         self.batch_seconds = batch_seconds
         self.follow = follow
         self.plans: PlanLog | None = None
+        self.live: bool = False
+        """Whether to yield a table without rows when nothing has come, instead of waiting on, and to log every plan."""
         self.connector: Seekable = self.connect(self.location)
 
     @abstractmethod
@@ -125,9 +127,13 @@ class MessageSource:
         try:
             self.connector.open(at, bounded=self.follow is None)
             while self.reading.rows is None or rows < self.reading.rows:
-                plan = self.next_plan(at)
+                plan = self._plan_now(at)
                 if plan is None:
-                    return
+                    if self.follow is None or not self.follow():
+                        return
+                    if self.live:
+                        yield Table({}), MessagePosition(at=at, rows=rows, skipped=skipped, columns=decoder.columns)
+                    continue
                 table, bad = decoder.table(self.connector.read(plan.ranges))
                 for one in bad:
                     skipped += 1
@@ -143,19 +149,23 @@ class MessageSource:
 
     def next_plan(self, at: Position) -> Plan | None:
         """Return the plan of the next batch: the logged one, or a new one, which is logged; None at the end."""
+        while (plan := self._plan_now(at)) is None:
+            if self.follow is None or not self.follow():
+                return None
+        return plan
+
+    def _plan_now(self, at: Position) -> Plan | None:
+        """Return the plan of the next batch; None if nothing came."""
         logged = None if self.plans is None else self.plans.get(at)
         if logged is not None:
             return logged
         most = whole("batch_size", self.batch_size, at_least=1)
-        while True:
-            plan = self.connector.plan(most, 0.0 if self.follow is None else self.reading.batch_wait)
-            if plan is not None:
-                break
-            if self.follow is None or not self.follow():
-                return None
+        plan = self.connector.plan(most, 0.0 if self.follow is None else self.reading.batch_wait)
+        if plan is None:
+            return None
         if isinstance(self.follow, _Polling):
             self.follow.found()
-        if self.plans is not None and not plan.certain:
+        if self.plans is not None and (self.live or not plan.certain):
             self.plans.add(at, plan)
         return plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from driftsurf.core import files
@@ -37,37 +37,34 @@ class BadRowFile:
         self.path: Path = folder / BAD_ROWS
         data = files.read_bytes(self.path) if self.path.exists() else b""
         data = data[: data.rfind(b"\n") + 1]
-        rest = data[size:].splitlines()
-        self.decided: set[str] = {str(json.loads(line)["file"]) for line in rest}
-        """Messages after the saved position that are in the file already."""
-        self.count: int = len(rest)
-        """Messages that were added since the saved position."""
+        self.decided: dict[str, int] = {}
+        """Messages of batches that are read again and are in the file already, each with the place of its line."""
+        place = min(size, len(data))
+        for line in data[place:].splitlines(keepends=True):
+            self.decided[str(json.loads(line)["file"])] = place
+            place += len(line)
         self._file = files.AppendedFile(self.path, len(data), hashlib.sha256(data).hexdigest())
         files.sync_folder(folder)
 
     @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return self._file.size
+    def settled(self) -> int:
+        """Bytes of the file that are about batches which have been given to the model."""
+        return next(iter(self.decided.values()), self._file.size)
+
+    def undecided(self, source: str, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages that are not in the file; what is there about the others is settled now."""
+        return [one for one in messages if self.decided.pop(_place(source, one), None) is None]
 
     def add(self, source: str, bad: Iterable[tuple[Message, str]]) -> None:
         """Write bad messages with the reason of each; return when they are on disk."""
         for message, reason in bad:
             raw = message.value[:RAW_LIMIT].decode("utf-8", "backslashreplace")
-            place = f"{source}, {message.place}"
-            self._file.write(json.dumps({"file": place, "reason": reason, "raw": raw}) + "\n")
-            self.decided.add(place)
-            self.count += 1
+            self._file.write(json.dumps({"file": _place(source, message), "reason": reason, "raw": raw}) + "\n")
         self._file.sync()
-
-    def saved(self) -> None:
-        """Note that the position of the source was saved."""
-        self.decided.clear()
-        self.count = 0
 
     def roll(self) -> None:
         """Begin a new file if this one is large."""
-        if self._file.size > MOST_BYTES:
+        if self._file.size > MOST_BYTES and not self.decided:
             self._file.close()
             files.publish(self.path, self.path.with_name(OLDER))
             self._file = files.AppendedFile(self.path)
@@ -75,3 +72,7 @@ class BadRowFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _place(source: str, message: Message) -> str:
+    return f"{source}, {message.place}"

@@ -158,7 +158,7 @@ class Feeder(Connection):
         self._at, self._life, self.rows = saved["at"], saved["life"], saved["rows"]
         self.source.keep_plans(self.folder, keep=1, resumed=True, name=PLANS)
         self._bad = BadRowFile(self.folder, saved["bad_bytes"])
-        self.bad_rows = saved["bad_rows"] + self._bad.count
+        self.bad_rows = saved["bad_rows"] + len(self._bad.decided)
 
     def _save(self, model: ServedModel) -> None:
         """Save the position, after everything before it."""
@@ -166,8 +166,8 @@ class Feeder(Connection):
         model.flush()
         self._bad.roll()
         state = {"address": self.address, "life": self._life, "at": self._at, "rows": self.rows}
-        write_state(self.folder / POSITION, state | {"bad_rows": self.bad_rows, "bad_bytes": self._bad.size})
-        self._bad.saved()
+        settled = {"bad_rows": self.bad_rows - len(self._bad.decided), "bad_bytes": self._bad.settled}
+        write_state(self.folder / POSITION, state | settled)
         self._due.saved()
         if self.source.plans is not None:
             self.source.plans.committed(self._at)
@@ -193,7 +193,7 @@ class Feeder(Connection):
         """Give the rows of messages to the model, without those that cannot be used."""
         assert self._bad is not None
         assert self._reader is not None
-        wanted = [one for one in messages if f"{self.address}, {one.place}" not in self._bad.decided]
+        wanted = self._bad.undecided(self.address, messages)
         while wanted:
             begun = bool(model.columns)
             rows, wanted, bad = self._reader.read(model, wanted)
