@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from driftsurf.data.connectors.address import Address
-from driftsurf.data.connectors.contract import Inbox, Message, Plan, Ranges, Received
+from driftsurf.data.connectors.contract import Inbox, Message, Plan, Ranges, Received, Seekable
 from driftsurf.data.connectors.inbox import InboxSource
 from driftsurf.data.connectors.patience import Patience
 from driftsurf.data.connectors.source import MessagePosition
@@ -393,6 +393,8 @@ class RabbitInbox:
 )
 class RabbitSource(InboxSource):
     """Rows from a stream or another queue of RabbitMQ."""
+
+    connector: Seekable
 
     def inbox(self, location: str) -> Inbox:
         """Return the inbox of a queue."""

@@ -63,7 +63,7 @@ class MessageSource:
         time: str | None = None,
         follow: Callable[[], bool] | None = None,
     ) -> None:
-        self.location = str(location)
+        self.location: str = str(location)
         self.reading: ReadingOptions = ReadingOptions() if reading is None else reading
         self.batch_size = batch_size
         self.batch_seconds = batch_seconds

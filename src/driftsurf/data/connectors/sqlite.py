@@ -22,7 +22,7 @@ class SqliteWriter:
     exact: bool = True
 
     def __init__(self, location: str, columns: Mapping[str, str]) -> None:
-        self.path = Path(location)
+        self.path: Path = Path(location)
         self.table: str = "predictions"
         self._columns = columns
         self._file: sqlite3.Connection | None = None

@@ -58,10 +58,12 @@ class GrowingWork:
         slots: Slots,
         sets: IntArray,
     ) -> None:
-        self.compiled, self.sessions = compiled, sessions
+        self.compiled: PreparedWork | None = compiled
+        self.sessions: SessionsWork | None = sessions
         self.rows = rows
         """The rows of either."""
-        self.slots, self.sets = slots, sets
+        self.slots: Slots = slots
+        self.sets: IntArray = sets
         """The slot of each row in compiled loops, and the set of the classes of its key at the end of the call."""
         self.transitions: npt.NDArray[Any] | None = None
 

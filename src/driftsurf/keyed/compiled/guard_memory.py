@@ -48,7 +48,7 @@ class Norms:
         """Norms that each key can have."""
         self.counts: IntArray = np.zeros(n_keys, np.int64)
         """Norms that each key has, oldest first."""
-        self.end = 0
+        self.end: int = 0
         """Where memory that no key uses starts."""
 
     @property

@@ -63,6 +63,9 @@ class Feeder(Connection):
         Folder of the source.
     """
 
+    rows: int
+    bad_rows: int
+
     def __init__(self, name: str, options: SourceOptions, folder: Path) -> None:
         self.options = options
         kind: SourceKind = next(one for one in get_args(SourceKind) if one == options.kind)

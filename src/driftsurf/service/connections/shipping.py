@@ -44,6 +44,9 @@ class Shipper(Connection):
         Folder of the sink.
     """
 
+    rows: int
+    bad_rows: int
+
     def __init__(self, name: str, options: SinkOptions, folder: Path) -> None:
         self.options = options
         sink = self._open("integer")

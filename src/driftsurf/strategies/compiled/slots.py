@@ -27,9 +27,9 @@ class Slot:
     __slots__ = ("anchor", "bank", "side")
 
     def __init__(self, bank: Bank, side: int, anchor: FloatArray = NO_ANCHOR) -> None:
-        self.bank = bank
-        self.side = side
-        self.anchor = anchor
+        self.bank: Bank = bank
+        self.side: int = side
+        self.anchor: FloatArray = anchor
         """Point that the penalty pulls towards; empty: none."""
 
     def __getattr__(self, name: str) -> Any:
@@ -71,9 +71,9 @@ class StoredRows:
 
     def __init__(self, bank: Bank, samples: Samples) -> None:
         self._bank = bank
-        self.n_features = samples.n_features
-        self.sparse = samples.sparse
-        self.dtype = samples.dtype
+        self.n_features: int = samples.n_features
+        self.sparse: bool = samples.sparse
+        self.dtype: Any = samples.dtype
 
     @property
     def first_row(self) -> int:
@@ -108,9 +108,12 @@ class BankPool(Pool):
         Models, in the order of the first sides of the bank.
     """
 
+    samples: Samples
+    made: int
+
     def __init__(self, pool: Pool, bank: Bank, members: Sequence[Member]) -> None:
         vars(self).update(vars(pool))
-        self.bank = bank
+        self.bank: Bank = bank
         self.samples = cast("Samples", StoredRows(bank, pool.samples))
         self._taken = frozenset(range(len(members)))
         """Sides of the models in charge, which are not given to others."""
