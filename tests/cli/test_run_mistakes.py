@@ -53,7 +53,7 @@ COLUMNS = "id", "when", "price", "share", "city", "member", "sold"
         (["--label", "sold", "--batch-seconds", "5"], ("--batch-seconds", "--time")),
         (["--label", "sold", "--on-bad-row", "maybe"], ("maybe", "fail", "skip")),
         (["--label", "sold", "--format", "xml"], ("'xml'", "csv")),
-        (["--label", "sold", "--labels", "x.csv"], ("--labels", "--key")),
+        (["--label", "sold", "--labels", "x.csv"], ("--labels", "--id")),
         (
             ["--labels", "sales.csv", "--key", "id", "--delay", "1", "--time", "when", "--batch-seconds", "9"],
             ("--delay", "--batch-seconds"),

@@ -117,7 +117,7 @@ def test_names_of_columns_stay_after_a_step_that_was_broken_off(monkeypatch: pyt
         raise KeyboardInterrupt
 
     monkeypatch.setattr(one, "_put_back", fail_first)
-    monkeypatch.setattr(one, "_published", fail)
+    monkeypatch.setattr(one.strategy, "scorer", fail)
     with pytest.raises(KeyboardInterrupt):
         one.learn(X[:50], Y[:50])
     assert one.schema is not None
