@@ -118,3 +118,10 @@ def test_the_page_shows_the_shares(run: Any) -> None:
     for name in ("DriftSurf(SoftmaxRegression)", "NaiveBayes"):
         assert name in page
     assert beliefs(list(journal))[0].describe()[1:] in page
+
+
+def test_a_journal_of_an_earlier_version_gets_the_names_of_experts() -> None:
+    change = Transition("entered", 3, 1, left=0.6, right=0.4, margin=0.1, old=1, new=3)
+    text = "".join(json_lines([replace(decided(3, [0.5, 0.5], [0.6, 0.6]), transitions=(change,))]))
+    assert '"expert":"' not in text.replace('"role":"expert"', "")
+    assert read_lines(text)[0].transitions[0].expert == "expert b"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
-from driftsurf.core.decisions import Decision, ModelRecord, Transition
+from driftsurf.core.decisions import TOLD, Decision, ModelRecord, Transition
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.predictions import RecentPredictions
 from driftsurf.visible import escape
@@ -111,13 +111,15 @@ class Journal:
         if not count:
             return f"<p>Journal: {head}</p>"
         last = list(self._transitions)[-SHOWN:]
-        lines = [(str(one.step), one.phrase, one.reason) for one in last]
+        named = any(one.expert for one in last)
+        lines = [(str(one.step), one.phrase, one.reason, *[one.expert] * named) for one in last]
         left = ' style="text-align:left"'
+        heads = "".join(f"<th{left}>{name}</th>" for name in ("step", "what happened", "reason", *["expert"] * named))
         rows = "".join("<tr>" + "".join(f"<td{left}>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
         shown = "" if count == len(last) else f"; the last {len(last)} are shown"
         return (
             f"<table><caption>Journal: {head}{shown}</caption>"
-            f"<thead><tr><th{left}>step</th><th{left}>what happened</th><th{left}>reason</th></tr></thead>"
+            f"<thead><tr>{heads}</tr></thead>"
             f"<tbody>{rows}</tbody></table>"
         )
 
@@ -158,6 +160,8 @@ def read_lines(text: str) -> list[Decision]:
         elif kind == "transition":
             del record["text"]
             last = decisions[-1]
+            if last.experts and record["kind"] not in TOLD:  # journals of earlier versions do not name the expert
+                record.setdefault("expert", last.experts[record["new"] % len(last.experts)])
             decisions[-1] = replace(last, transitions=(*last.transitions, Transition(**record)))
     return decisions
 

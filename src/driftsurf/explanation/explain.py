@@ -133,7 +133,8 @@ def explain_decision(record: RunRecord, place: int) -> str:
     """
     decision = record.decisions[place]
     last = decision.first_row + decision.rows - 1
-    what = ", ".join(transition.phrase for transition in decision.transitions) or "nothing changed"
+    named = (f"{one.phrase} ({one.expert})" if one.expert else one.phrase for one in decision.transitions)
+    what = ", ".join(named) or "nothing changed"
     lines = [f"step {decision.step}, rows {decision.first_row:,} to {last:,}: {what}"]
     for transition in decision.transitions:
         lines += _compared(decision, transition)

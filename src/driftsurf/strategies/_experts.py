@@ -89,9 +89,13 @@ def as_strategy(model: Any) -> Strategy:
 def names_of(strategies: Sequence[Any]) -> list[str]:
     """Return a name for each expert; those of the same kind are told apart by the options in which they differ.
 
+    Experts that differ in nothing but their random numbers are counted.
+
     >>> from driftsurf.learners import SoftmaxRegression
     >>> names_of([DriftSurf(SoftmaxRegression(), judge=judge) for judge in ("training", "prequential")])
     ['DriftSurf(judge=training)', 'DriftSurf(judge=prequential)']
+    >>> names_of([Oblivious(NaiveBayes()), Oblivious(NaiveBayes())])
+    ['NaiveBayes #1', 'NaiveBayes #2']
     """
     labels = [label_of(one) for one in strategies]
     names = []
@@ -103,7 +107,7 @@ def names_of(strategies: Sequence[Any]) -> list[str]:
         outer, inner = label.removesuffix(")").split("(", 1)
         outer, usual = (inner, inner) if outer == Oblivious.__name__ else (outer, label)
         names.append(f"{outer}({', '.join(inside)})" if inside else usual)
-    return names
+    return [name if names.count(name) == 1 else f"{name} #{names[: k + 1].count(name)}" for k, name in enumerate(names)]
 
 
 def _options(strategy: Any) -> dict[str, Any]:
