@@ -7,18 +7,30 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 VENV := .venv
-BIN := $(VENV)/bin
+PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(PROGRAMS)
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet install
+# Lock files name every package, so nothing is resolved: pip 23 would look for newer releases of packages with extras.
+LOCKED = $(PIP) --no-deps --require-hashes --requirement
 BENCH_VENV := .venv-bench
 ENGINES_VENV := .venv-engines
+DOCS_VENV := .venv-docs
+# A worker takes neighbouring tests, which share fixtures, and at the end some of those that the other has left.
+PYTEST := python -m pytest -q -n 2 --dist worksteal
+PYTHON_KERNELS = $$(grep --recursive --files-with-matches --include='test_*.py' python_kernels tests)
+OLDEST_VENV := .venv-oldest
+RELEASE_VENV := .venv-release
+INTERPRETERS ?= python3.11 python3.12 python3.13 python3.14 python3.15
+TESTS ?= -q -n 2 -p no:cacheprovider
 OUT ?= runs/demo
 CHROMIUM ?= chromium
 REPRODUCTION ?= reproduction
 LOCK = uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
-# Variables of an activated environment would make our interpreter import packages from there.
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# Variables of an activated environment would make our interpreter import packages from there. Without its own
+# bytecode, every process of the tests would translate all modules again.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
 find_python = $(firstword $(foreach p,$(PYTHON) python3 python3.13 python3.12 python3.11 python,\
 	$(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
@@ -31,49 +43,92 @@ $(VENV)/core: requirements/core.txt pyproject.toml
 	@test -n "$(find_python)" || { echo "No Python 3.11 or newer found; set one with make PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$($(find_python) --version) ..."
 	@test -x $(BIN)/python || $(find_python) -m venv $(VENV)
-	@$(PIP) --require-hashes --requirement requirements/core.txt
+	@$(LOCKED) requirements/core.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/warm: $(VENV)/core
 	@$(BIN)/driftsurf doctor --warm | grep --line-buffered "^compiling"
 	@touch $@
 
 $(VENV)/dev: requirements/dev.txt $(VENV)/core
 	@echo "Installing the development tools ..."
-	@$(PIP) --require-hashes --requirement requirements/dev.txt
+	@$(LOCKED) requirements/dev.txt
 	@touch $@
 
 $(BENCH_VENV)/ready: benchmarks/peers.txt pyproject.toml
 	@echo "Setting up $(BENCH_VENV) with the libraries that we compare with ..."
-	@test -x $(BENCH_VENV)/bin/python || $(find_python) -m venv $(BENCH_VENV)
-	@$(subst $(BIN),$(BENCH_VENV)/bin,$(PIP)) --require-hashes --requirement benchmarks/peers.txt
-	@$(subst $(BIN),$(BENCH_VENV)/bin,$(PIP)) --no-deps --no-build-isolation --editable .
+	@test -x $(BENCH_VENV)/$(PROGRAMS)/python || $(find_python) -m venv $(BENCH_VENV)
+	@$(subst $(BIN),$(BENCH_VENV)/$(PROGRAMS),$(LOCKED)) benchmarks/peers.txt
+	@$(subst $(BIN),$(BENCH_VENV)/$(PROGRAMS),$(PIP)) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(ENGINES_VENV)/ready: requirements/engines.txt pyproject.toml
 	@echo "Setting up $(ENGINES_VENV) with Spark, Kafka and Dask ..."
-	@test -x $(ENGINES_VENV)/bin/python || $(find_python) -m venv $(ENGINES_VENV)
-	@$(subst $(BIN),$(ENGINES_VENV)/bin,$(PIP)) --require-hashes --requirement requirements/engines.txt
-	@$(subst $(BIN),$(ENGINES_VENV)/bin,$(PIP)) --no-deps --no-build-isolation --editable .
+	@test -x $(ENGINES_VENV)/$(PROGRAMS)/python || $(find_python) -m venv $(ENGINES_VENV)
+	@$(subst $(BIN),$(ENGINES_VENV)/$(PROGRAMS),$(LOCKED)) requirements/engines.txt
+	@$(subst $(BIN),$(ENGINES_VENV)/$(PROGRAMS),$(PIP)) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+$(OLDEST_VENV)/ready: requirements/oldest.txt pyproject.toml
+	@echo "Setting up $(OLDEST_VENV) with the oldest supported versions of all dependencies ..."
+	@test -x $(OLDEST_VENV)/$(PROGRAMS)/python || $(firstword $(wildcard $(shell command -v python3.11)) $(find_python)) -m venv $(OLDEST_VENV)
+	@$(subst $(BIN),$(OLDEST_VENV)/$(PROGRAMS),$(LOCKED)) requirements/oldest.txt
+	@$(subst $(BIN),$(OLDEST_VENV)/$(PROGRAMS),$(PIP)) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(RELEASE_VENV)/ready: requirements/release.txt pyproject.toml
+	@test -x $(RELEASE_VENV)/$(PROGRAMS)/python || $(find_python) -m venv $(RELEASE_VENV)
+	@$(subst $(BIN),$(RELEASE_VENV)/$(PROGRAMS),$(LOCKED)) requirements/release.txt
+	@touch $@
+
+$(DOCS_VENV)/ready: requirements/docs.txt pyproject.toml
+	@echo "Setting up $(DOCS_VENV) with Sphinx ..."
+	@test -x $(DOCS_VENV)/$(PROGRAMS)/python || $(find_python) -m venv $(DOCS_VENV)
+	@$(subst $(BIN),$(DOCS_VENV)/$(PROGRAMS),$(LOCKED)) requirements/docs.txt
+	@$(subst $(BIN),$(DOCS_VENV)/$(PROGRAMS),$(PIP)) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: docs
+docs: $(DOCS_VENV)/ready ## Build the documentation site in build/site and check its links (five minutes the first time)
+	@env -u DRIFTSURF_DATA $(DOCS_VENV)/$(PROGRAMS)/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet \
+		--doctree-dir build/doctrees docs build/site
+	@$(DOCS_VENV)/$(PROGRAMS)/python -m tools.check_site build/site
+
+.PHONY: docs-check
+docs-check: ## Check ten pages of the site for accessibility and take screenshots (needs Node.js and Chromium)
+	@test -d build/node/node_modules/axe-core || npm install --silent --prefix build/node axe-core puppeteer-core
+	@CHROMIUM="$$(command -v $(CHROMIUM))" node tools/check_access.mjs
+
 .PHONY: demo
-demo: $(VENV)/core ## Run DriftSurf on a built-in stream with drift and write report.html
-	@$(BIN)/driftsurf run mixed --out $(OUT) --overwrite
+demo: $(VENV)/warm ## Run DriftSurf on a built-in stream with drift and write report.html
+	@# Files in DRIFTSURF_DATA would take the place of the built-in stream, and need pyarrow, which is an extra.
+	@env -u DRIFTSURF_DATA $(BIN)/driftsurf run mixed --out $(OUT) --overwrite
 
 .PHONY: picture
 picture: demo ## Redraw the picture of the README from the report of the demo (needs Chromium)
 	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --force-color-profile=srgb --window-size=1180,930 \
 		--virtual-time-budget=3000 --screenshot=docs/images/report.png $(OUT)/report.html 2>/dev/null
 
+.PHONY: terminal
+terminal: $(VENV)/dev ## Redraw the animated terminal of the README from what its commands print
+	$(BIN)/python -m tools.terminal docs/images/terminal.svg
+
 .PHONY: test
-test: check ## Run the checks and all tests (about 13 minutes on two cores, the first time)
-	$(BIN)/python -m pytest -q -n 2
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m python_kernels tests
+test: $(VENV)/dev ## Run the checks and all tests (about 13 minutes on two cores, the first time)
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/warm check
+	$(BIN)/$(PYTEST)
+	NUMBA_DISABLE_JIT=1 $(BIN)/$(PYTEST) -m python_kernels $(PYTHON_KERNELS)
+
+.PHONY: test-portable
+test-portable: $(VENV)/dev ## Run the tests that start no processes and send no signals (for Windows)
+	$(BIN)/python -m pytest -q -n 2 $(addprefix tests/,core detectors estimators evaluation explanation kernels learners strategies streams)
 
 .PHONY: coverage
 coverage: $(VENV)/dev ## Run all tests and require that they execute 98 % of the code
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m python_kernels tests --cov --cov-append --cov-report=
+	$(BIN)/$(PYTEST) --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/$(PYTEST) -m python_kernels $(PYTHON_KERNELS) --cov --cov-append --cov-report=
 	$(BIN)/python -m coverage report --fail-under=98
 
 .PHONY: test-engines
@@ -87,16 +142,40 @@ test-services: $(VENV)/dev ## Run the tests with brokers and databases that run 
 
 .PHONY: run-engine-tests
 run-engine-tests: $(ENGINES_VENV)/ready
-	timeout 900 $(ENGINES_VENV)/bin/python -m pytest -q -p no:cacheprovider tests_engines
+	timeout 900 $(ENGINES_VENV)/$(PROGRAMS)/python -m pytest -q -p no:cacheprovider tests_engines
+
+.PHONY: test-oldest
+test-oldest: $(OLDEST_VENV)/ready ## Run all tests with the oldest supported version of every dependency
+	@# Old versions use parts of newer indirect dependencies that are deprecated since.
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST_VENV)/cache $(OLDEST_VENV)/$(PROGRAMS)/python -m pytest $(TESTS) -W ignore::DeprecationWarning
+
+# An interpreter counts if it starts: shims of pyenv exist for versions that are not chosen.
+.PHONY: test-matrix
+test-matrix: ## Run all tests with every Python from 3.11 on that is installed
+	@found=""; for python in $(INTERPRETERS); do \
+		$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || { echo "$$python: not installed"; continue; }; \
+		found=yes; $(MAKE) --no-print-directory test-with WITH=$$python; \
+	done; test -n "$$found" || { echo "none of $(INTERPRETERS) is installed" >&2; exit 1; }
+
+.PHONY: test-with
+test-with: # one interpreter of the matrix
+	@echo "Testing with $$($(WITH) --version) ..."
+	@$(MAKE) --no-print-directory VENV=.venv-$(notdir $(WITH)) PYTHON=$(WITH) .venv-$(notdir $(WITH))/dev
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-$(notdir $(WITH))/cache .venv-$(notdir $(WITH))/$(PROGRAMS)/python -m pytest $(TESTS)
 
 .PHONY: check
-check: $(VENV)/dev ## Check formatting, lint, spelling, types and import layers
+check: mypy style types ## Check formatting, lint, spelling, types and import layers
+
+.PHONY: style
+style: $(VENV)/dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/codespell
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@$(MAKE) --no-print-directory types
+
+.PHONY: mypy
+mypy: $(VENV)/dev
+	$(BIN)/mypy
 
 .PHONY: types
 types: $(VENV)/dev ## Check that the public API is completely typed (part of check)
@@ -114,7 +193,7 @@ format: $(VENV)/dev ## Format the code and apply automatic lint fixes
 
 .PHONY: bench
 bench: $(BENCH_VENV)/ready ## Measure speed against C and other libraries
-	$(BENCH_VENV)/bin/python -m benchmarks
+	$(BENCH_VENV)/$(PROGRAMS)/python -m benchmarks
 
 .PHONY: reproduce
 reproduce: $(VENV)/dev ## Repeat the paper's evaluation and write a report (real data: DRIFTSURF_DATA)
@@ -132,11 +211,15 @@ torture-spark: ## Kill the driver and workers of a Spark cluster, 20 times each 
 
 .PHONY: run-torture-spark
 run-torture-spark: $(ENGINES_VENV)/ready
-	$(ENGINES_VENV)/bin/python -m torture spark
+	$(ENGINES_VENV)/$(PROGRAMS)/python -m torture spark
 
 .PHONY: torture-full
 torture-full: $(VENV)/dev ## Run the torture tests at full size (hours; resumes where it stopped)
 	$(BIN)/python -m torture --full
+
+.PHONY: release
+release: $(RELEASE_VENV)/ready ## Build sdist and wheel, test them in an empty environment, and tag the commit (TAG=no: do not tag; TAG=v1.2.3: it has this tag)
+	$(RELEASE_VENV)/$(PROGRAMS)/python -m tools.release $(if $(filter no,$(TAG)),,$(if $(TAG),--tagged '$(TAG)',--tag))
 
 .PHONY: lock
 lock: ## Update the lock files (needs uv)
@@ -146,9 +229,14 @@ lock: ## Update the lock files (needs uv)
 		--constraint requirements/core.txt --output-file requirements/engines.txt
 	$(LOCK) pyproject.toml --extra service --extra telemetry --extra lightgbm --group build \
 		--constraint requirements/core.txt --output-file requirements/service.txt
+	$(LOCK) pyproject.toml --group build --group docs --constraint requirements/core.txt --constraint requirements/dev.txt \
+		--output-file requirements/docs.txt
+	$(LOCK) pyproject.toml --group build --group release --output-file requirements/release.txt
 	$(LOCK) benchmarks/peers.in --output-file benchmarks/peers.txt
+	$(subst --universal,--python-platform x86_64-manylinux_2_28 --only-binary :all: --resolution lowest-direct,$(LOCK)) \
+		pyproject.toml --group build --group test --output-file requirements/oldest.txt
 
 .PHONY: clean
 clean: ## Remove environments, caches and outputs
-	rm -rf $(VENV) $(BENCH_VENV) $(ENGINES_VENV) runs reproduction build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* docs/api docs/developing docs/gallery runs reproduction build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

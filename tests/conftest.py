@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ settings.load_profile("driftsurf")
 suitable.LEAST_STEPS = 0
 # Whether kernels are in the cache must not change what a test finds on standard error.
 os.environ[ANNOUNCED] = "1"
+# A shell lets its background jobs, and all processes that they start, ignore interrupts, which some tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

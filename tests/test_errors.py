@@ -12,8 +12,10 @@ from driftsurf.errors import Message, Option, OptionError, reason
 
 
 def tree() -> list[str]:
-    """Draw the classes of the module as its docstring does."""
+    """Draw the classes of the package as its docstring does, in the same order."""
+    drawn = str(errors.__doc__).split()
     classes = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, BaseException)]
+    classes.sort(key=lambda kind: drawn.index(kind.__name__))
 
     def below(parent: type, indent: str) -> list[str]:
         children = [kind for kind in classes if kind.__bases__[0] is parent]
@@ -36,8 +38,9 @@ def test_the_docstring_draws_the_tree_of_the_classes() -> None:
 
 def test_every_exception_is_public_and_documented() -> None:
     for name, kind in vars(errors).items():
-        if inspect.isclass(kind) and kind.__module__ == errors.__name__:
+        if inspect.isclass(kind) and issubclass(kind, BaseException):
             assert name in errors.__all__
+            assert kind.__module__ == errors.__name__
             assert kind.__doc__
 
 

@@ -42,8 +42,14 @@ def test_dir_lists_the_public_names() -> None:
         ("import driftsurf", ["numpy", "numba", "sklearn", "pandas", "scipy", "click", "rich"]),
         ("import driftsurf.cli", ["numpy", "numba", "sklearn", "pandas", "rich"]),
         ("import driftsurf.streams", ["numba", "sklearn", "pandas"]),
+        ("from driftsurf.cli import main; main(['run', '--help'])", ["numpy", "numba", "sklearn", "pandas", "rich"]),
         (
             "from driftsurf.cli import main; main(['run', 'sea0', '--rows', '2000', '--quiet', '--out', 'r'])",
+            ["sklearn", "pandas", "matplotlib"],
+        ),
+        (
+            "open('t.csv', 'w').write('when,x,city,y\\n' + '2024-05-01,1.5,Rome,1\\n,,Oslo,0\\n' * 50); "
+            "from driftsurf.cli import main; main(['run', 't.csv', '--label=y', '--learner=logistic', '--quiet'])",
             ["sklearn", "pandas", "matplotlib"],
         ),
         ("from driftsurf import Fleet", ["sklearn", "pandas", "polars", "matplotlib", "rich"]),

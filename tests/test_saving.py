@@ -17,6 +17,7 @@ import driftsurf
 from driftsurf import DriftSurfClassifier, detectors, learners, saving
 from driftsurf.core.state import FORMAT, OLDEST, read_header, to_bytes
 from driftsurf.errors import CapabilityError, InputError, RunFolderError, StateError, StateWarning
+from driftsurf.estimators import ResetOnDriftClassifier
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.strategies import DriftSurf
 
@@ -136,6 +137,18 @@ def test_an_object_that_cannot_be_saved_is_named(
     with pytest.raises(error, match=named):
         driftsurf.save(thing, tmp_path / "file.state")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_detector_inside_a_model_is_saved_once_its_class_is_registered(register: Any, tmp_path: Path) -> None:
+    class Own(detectors.DDM):
+        pass
+
+    model = ResetOnDriftClassifier(detector=Own(min_rows=7)).partial_fit(*rows(0))
+    with pytest.raises(StateError, match=r"detector Own.*register.'detector'"):
+        driftsurf.save(model, tmp_path / "file.state")
+    register("detector", "own")(Own)
+    driftsurf.save(model, tmp_path / "file.state")
+    assert driftsurf.load(tmp_path / "file.state").detector.min_rows == 7
 
 
 @pytest.mark.parametrize(

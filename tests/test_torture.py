@@ -16,6 +16,7 @@ import pytest
 from torture import (
     attack,
     bad_values,
+    connectors,
     damage,
     endurance,
     faults,
@@ -215,6 +216,22 @@ def test_bad_batches_are_refused_in_a_long_run() -> None:
 
 def test_results_do_not_depend_on_splits_and_restarts() -> None:
     assert passed(endurance.determinism(0, seed=1, processes=False))
+
+
+def test_repeated_rows_have_to_begin_where_a_process_resumed(tmp_path: Path) -> None:
+    rows = [{"row": n} for n in range(10)]
+    (tmp_path / "run.notes").write_text("take 0\ntake 3\ntake 6\nresume 3\ntake 3\ntake 6\n")
+
+    def wrong(numbers: list[int], broker_kills: int = 0) -> str:
+        return connectors._wrong_repeats(tmp_path / "run", rows, [rows[n] for n in numbers], broker_kills)
+
+    whole = list(range(10))
+    assert not wrong(whole)
+    assert not wrong([*range(5), *range(3, 10)])
+    assert "missing" in wrong(whole[:-1])
+    assert "no process resumed there" in wrong([*range(5), *range(4, 10)])
+    assert "0 brokers" in wrong([*range(8), *range(6, 10)])
+    assert not wrong([*range(8), *range(6, 10)], broker_kills=1)
 
 
 def test_a_failed_case_is_saved(tmp_path: Path) -> None:

@@ -31,6 +31,17 @@ def orders(count: int, seed: int = 0) -> list[bytes]:
     return found
 
 
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return the files of a finished run with this folder of checkpoints."""
+    result = folder / "result"
+    return {name: (result / name).read_bytes() for name in NAMES if (result / name).exists()}
+
+
+def checkpoints_of(folder: Path) -> set[str]:
+    """Return the names of the checkpoints in a folder."""
+    return {one.name for one in folder.glob("head-*.state")}
+
+
 class Command:
     """One ``driftsurf run``, and what it leaves behind."""
 
@@ -51,12 +62,11 @@ class Command:
 
     def files(self) -> dict[str, bytes]:
         """Return the files of the finished run."""
-        result = self.folder / "result"
-        return {name: (result / name).read_bytes() for name in NAMES if (result / name).exists()}
+        return files_of(self.folder)
 
     def checkpoints(self) -> set[str]:
         """Return the names of the checkpoints that are there."""
-        return {one.name for one in self.folder.glob("head-*.state")}
+        return checkpoints_of(self.folder)
 
     def until_checkpoint(self, process: subprocess.Popen[bytes], known: set[str]) -> bool:
         """Wait for another checkpoint than the known ones; return whether the process still runs then."""

@@ -1,17 +1,9 @@
-"""Streams of NATS as tests make, fill and remove them, and a server of their own that can be killed."""
+"""Streams of NATS as tests make, fill and remove them."""
 
 from __future__ import annotations
 
-import shutil
-import signal
-import socket
-import subprocess
-import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 
 async def _connect(server: str, **options: Any) -> Any:
@@ -84,44 +76,3 @@ async def remove(server: str, name: str) -> None:
         pass
     finally:
         await client.close()
-
-
-class PrivateServer:
-    """A server with JetStream on a port of its own, which takes messages of 8 MB and can be killed."""
-
-    def __init__(self, folder: Path, settings: str = "") -> None:
-        program = shutil.which("nats-server")
-        if program is None:
-            pytest.skip("no nats-server is installed")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
-        self.url = f"nats://127.0.0.1:{self.port}"
-        config = folder / "nats.conf"
-        store = str(folder / "store")
-        config.write_text(f'jetstream {{ store_dir: "{store}" }}\nmax_payload: 8MB\n{settings}\n')
-        self._words = [program, "-a", "127.0.0.1", "-p", str(self.port), "-c", str(config)]
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
-
-    def start(self) -> None:
-        """Start the server, and wait until it takes connections."""
-        self._process = subprocess.Popen(self._words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(600):
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise AssertionError("nats-server does not start")
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the server."""
-        assert self._process is not None
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        """Kill the server, as a power cut would."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None

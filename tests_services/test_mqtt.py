@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import getpass
 import json
 import random
-import shutil
-import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,37 +14,12 @@ from driftsurf.checks import InboxCase, WriterCase, check_inbox, check_writer
 from driftsurf.checks.connectors import COLUMNS
 from driftsurf.errors import OptionError
 from tests_services.kills import Command, compare, orders, rows_of
+from tests_services.private_servers import MqttServer
 from tests_services.servers import require
 
-mqtt = pytest.importorskip("paho.mqtt.client")
-Send = Callable[[Sequence[bytes]], None]
+pytest.importorskip("paho.mqtt.client")
 
-
-class Publisher:
-    """Publishes messages with quality 1, each with an identity if it is asked to, and waits for the broker."""
-
-    def __init__(self, topic: str, port: int = 1883) -> None:
-        self.topic, self.count = topic, 0
-        self.client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
-        self.client.connect("127.0.0.1", port)
-        self.client.loop_start()
-
-    def send(self, messages: Sequence[bytes], *, named: bool = False) -> None:
-        from paho.mqtt.properties import Properties
-
-        infos = []
-        for one in messages:
-            about: Any = Properties(mqtt.PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-            if named:
-                about.UserProperty = ("message-id", str(self.count))
-            self.count += 1
-            infos.append(self.client.publish(self.topic, one, qos=1, properties=about))
-        for info in infos:
-            info.wait_for_publish(20)
-
-    def close(self) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
+from tests_services.mqtt_topics import Publisher, forget, subscribe
 
 
 @pytest.fixture
@@ -60,17 +29,6 @@ def publisher(unique: str) -> Iterator[Publisher]:
     made = Publisher(f"{unique}/1/row")
     yield made
     made.close()
-
-
-def forget(session: str, port: int = 1883) -> None:
-    """Remove a session from the broker."""
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, session, protocol=mqtt.MQTTv5)
-    client.connect("127.0.0.1", port, clean_start=True)
-    client.loop_start()
-    while not client.is_connected():
-        time.sleep(0.01)
-    client.disconnect()
-    client.loop_stop()
 
 
 def test_the_inbox_conforms(publisher: Publisher, unique: str) -> None:
@@ -125,51 +83,10 @@ def test_a_run_that_is_killed_ends_like_one_that_is_not(publisher: Publisher, un
     compare(runs[0], runs[1], rows_of(tmp_path / "whole.sqlite"), rows_of(tmp_path / "killed.sqlite"))
 
 
-def subscribe(source: str) -> None:
-    """Make the session of a run, so that messages are kept for it."""
+def test_a_broker_that_is_restarted_loses_nothing(unique: str, tmp_path: Path) -> None:
     from driftsurf.data.connectors.mqtt import MqttInbox
 
-    inbox = MqttInbox(source)
-    inbox.open()
-    inbox.close()
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Starts a broker of the test, which keeps its sessions on disk."""
-    program = shutil.which("mosquitto")
-    if program is None:
-        pytest.skip("mosquitto is not installed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    config = tmp_path / "mosquitto.conf"
-    config.write_text(
-        f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {tmp_path}/\n"
-        f"user {getpass.getuser()}\nlog_dest none\n"
-    )
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start() -> subprocess.Popen[bytes]:
-        running.append(subprocess.Popen([program, "-c", str(config)]))
-        for _ in range(500):
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            time.sleep(0.02)
-        return running[-1]
-
-    start.port = port  # type: ignore[attr-defined]
-    yield start
-    for one in running:
-        one.kill()
-        one.wait()
-
-
-def test_a_broker_that_is_restarted_loses_nothing(broker: Any, unique: str) -> None:
-    from driftsurf.data.connectors.mqtt import MqttInbox
-
-    server = broker()
+    broker = MqttServer(tmp_path)
     inbox = MqttInbox(f"mqtt://127.0.0.1:{broker.port}/{unique}?client={unique}")
     inbox.open()
     sender = Publisher(unique, broker.port)
@@ -180,9 +97,8 @@ def test_a_broker_that_is_restarted_loses_nothing(broker: Any, unique: str) -> N
         first += inbox.take(4 - len(first), 10.0)
     inbox.done([one.token for one in first])
     second = inbox.take(3, 10.0)  # handed out, and not acknowledged before the broker ends
-    server.terminate()  # it writes its sessions to disk
-    server.wait()
-    broker()
+    broker.end()  # it writes its sessions to disk
+    broker.start()
     inbox.done([one.token for one in second])
     sender = Publisher(unique, broker.port)
     sender.send([b"10"])
@@ -193,6 +109,7 @@ def test_a_broker_that_is_restarted_loses_nothing(broker: Any, unique: str) -> N
         if 10 in values:
             break
     inbox.close()
+    broker.close()
     # An acknowledgement that the broker did not read before it ended is lost with it: at least once, in order.
     assert list(dict.fromkeys(values)) == list(range(11))
     assert all(values.count(n) == 1 for n in range(7, 11))

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,17 +22,18 @@ from driftsurf.data.connectors.nats import NatsSource, NatsStream
 from driftsurf.data.connectors.nats_writer import NatsWriter
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.errors import OptionError, SourceError, StateError
-from tests_services.kills import Command, compare, orders
-from tests_services.nats_streams import PrivateServer, create, held, purge, remove, send
+from tests_services.kills import Command, orders
+from tests_services.nats_streams import create, held, purge, remove, send
+from tests_services.private_servers import NatsServer
 from tests_services.servers import require
 
 SHARED = "nats://127.0.0.1:4222"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
     """A server of its own, which takes messages of more than a megabyte."""
-    made = PrivateServer(tmp_path_factory.mktemp("nats"))
+    made = NatsServer(tmp_path_factory.mktemp("nats"))
     yield made
     made.kill()
 
@@ -59,7 +59,7 @@ def values(reader: NatsStream, most: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("subject", [None, "orders.eu"])
-def test_the_reader_conforms(server: PrivateServer, unique: str, subject: str | None) -> None:
+def test_the_reader_conforms(server: NatsServer, unique: str, subject: str | None) -> None:
     asyncio.run(create(server.url, unique, subjects=[unique, "orders.*"]))
 
     def forget(count: int) -> None:
@@ -112,7 +112,7 @@ def test_another_writer_is_refused(shared: str, unique: str) -> None:
         NatsWriter(f"{shared}/{unique}", COLUMNS).open()
 
 
-def test_a_stream_with_several_subjects_needs_one(server: PrivateServer, unique: str) -> None:
+def test_a_stream_with_several_subjects_needs_one(server: NatsServer, unique: str) -> None:
     asyncio.run(create(server.url, unique, subjects=["a.*"]))
     with pytest.raises(SourceError, match=r"takes messages of the subjects \['a.\*'\]"):
         NatsWriter(f"{server.url}/{unique}", COLUMNS).open()
@@ -125,7 +125,7 @@ def test_a_stream_with_several_subjects_needs_one(server: PrivateServer, unique:
     asyncio.run(remove(server.url, unique))
 
 
-def test_deleted_messages_are_passed_over_and_lost_ones_named(server: PrivateServer, unique: str) -> None:
+def test_deleted_messages_are_passed_over_and_lost_ones_named(server: NatsServer, unique: str) -> None:
     url = f"{server.url}/{unique}"
     put(server.url, unique, rows(100))
     reader = NatsStream(url)
@@ -152,12 +152,12 @@ def test_deleted_messages_are_passed_over_and_lost_ones_named(server: PrivateSer
     asyncio.run(remove(server.url, unique))
 
 
-def test_a_stream_that_does_not_exist_is_named(server: PrivateServer) -> None:
+def test_a_stream_that_does_not_exist_is_named(server: NatsServer) -> None:
     with pytest.raises(SourceError, match="the server has no stream 'NOTHING'"):
         NatsStream(f"{server.url}/NOTHING").open(None, bounded=True)
 
 
-def test_hostile_messages_go_to_the_side(server: PrivateServer, unique: str) -> None:
+def test_hostile_messages_go_to_the_side(server: NatsServer, unique: str) -> None:
     hostile = [b"", b"\x00", b"\xff{", b"[" * 100_000, b'{"n": 1e999}', b'"' + b"x" * 2**20 + b'"']
     put(server.url, unique, [*rows(3), *hostile, *rows(2, first=3)])
     source = NatsSource(f"{server.url}/{unique}", ReadingOptions(on_bad_row="skip"), batch_size=4)
@@ -192,7 +192,7 @@ def test_passwords_and_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ):
         folder = tmp_path / parameter
         folder.mkdir()
-        made = PrivateServer(folder, settings)
+        made = NatsServer(folder, settings)
         try:
             address = f"nats://{user}127.0.0.1:{made.port}/s?{parameter}=env:"
             writer = NatsWriter(address + "NATS_SECRET", COLUMNS)
@@ -207,7 +207,7 @@ def test_passwords_and_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_run_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NATS_SECRET", "hunter2")
-    made = PrivateServer(tmp_path, "authorization { token: hunter2 }")
+    made = NatsServer(tmp_path, "authorization { token: hunter2 }")
     try:
         put(f"nats://hunter2@127.0.0.1:{made.port}", "orders", orders(500))
         command = Command(
@@ -231,7 +231,7 @@ def test_tls_with_a_certificate_of_ones_own(tmp_path: Path) -> None:
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
     make = f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout {key} -out {cert}"
     subprocess.run([program, *make.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
-    made = PrivateServer(tmp_path, f'tls {{ cert_file: "{cert}", key_file: "{key}" }}')
+    made = NatsServer(tmp_path, f'tls {{ cert_file: "{cert}", key_file: "{key}" }}')
     try:
         writer = NatsWriter(f"{made.url}/scores?ca={cert}", COLUMNS)
         assert writer.open() == 0
@@ -252,7 +252,7 @@ def test_tls_with_a_certificate_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_a_reader_and_a_writer_go_on_after_a_restart(tmp_path: Path) -> None:
-    made = PrivateServer(tmp_path)
+    made = NatsServer(tmp_path)
     try:
         put(made.url, "orders", rows(500))
         reader, writer = NatsStream(f"{made.url}/orders"), NatsWriter(f"{made.url}/scores", COLUMNS)
@@ -277,7 +277,7 @@ def test_a_reader_and_a_writer_go_on_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_server_that_answers_late_is_waited_for(tmp_path: Path) -> None:
-    made = PrivateServer(tmp_path)
+    made = NatsServer(tmp_path)
     try:
         put(made.url, "orders", rows(300))
         reader = NatsStream(f"{made.url}/orders")
@@ -296,7 +296,7 @@ def test_a_server_that_answers_late_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_gone_is_named(tmp_path: Path) -> None:
-    made = PrivateServer(tmp_path)
+    made = NatsServer(tmp_path)
     put(made.url, "orders", rows(10))
     reader = NatsStream(f"{made.url}/orders")
     reader.open(None, bounded=False)
@@ -305,24 +305,3 @@ def test_a_server_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"cannot be reached for 0.3 s"):
         reader.plan(10, 0.0)
     reader.close()
-
-
-def test_a_run_ends_with_the_same_bytes_although_its_server_is_killed(tmp_path: Path) -> None:
-    made = PrivateServer(tmp_path)
-    try:
-        put(made.url, "orders", orders(8_000))
-        whole = Command(tmp_path / "whole", f"{made.url}/orders", f"{made.url}/whole")
-        whole.finish()
-        other = Command(tmp_path / "other", f"{made.url}/orders", f"{made.url}/other")
-        process = other.start()
-        for _ in range(3):
-            if not other.until_checkpoint(process, other.checkpoints()):
-                break
-            made.kill()
-            time.sleep(0.2)
-            made.start()
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
-        compare(whole, other, asyncio.run(held(made.url, "whole")), asyncio.run(held(made.url, "other")))
-    finally:
-        made.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from driftsurf.checks import SeekableCase, WriterCase, check_seekable, check_wri
 from driftsurf.checks.connectors import COLUMNS
 from driftsurf.errors import OptionError, SourceError
 from tests_services.servers import require
+from tests_services.services import until
 
 psycopg = pytest.importorskip("psycopg")
 SERVER = "postgresql://postgres@127.0.0.1/test"
@@ -119,6 +121,26 @@ def test_rows_that_were_written_already_are_recognised(client: Any, unique: str)
     wrong.close()
 
 
+def test_the_marks_of_dropped_tables_are_removed(client: Any, unique: str) -> None:
+    from driftsurf.data.connectors.postgresql import PostgresWriter
+
+    def number() -> int:
+        (found,) = client.execute("select %s::regclass::oid::bigint", (unique,)).fetchone()
+        return int(found)
+
+    numbers = []
+    for _ in range(2):
+        writer = PostgresWriter(f"{SERVER}/{unique}", {"row": "integer", "prediction": "text"})
+        assert writer.open() == 0
+        writer.write(0, [{"row": 0, "prediction": "yes"}])
+        writer.close()
+        numbers.append(number())
+        marks = client.execute("select relation::bigint, rows from driftsurf_marks").fetchall()
+        client.execute(f"drop table {unique}")
+    assert (numbers[1], 1) in marks
+    assert numbers[0] not in dict(marks)
+
+
 # ---------------------------------------------------------------------------- the order of rows
 
 
@@ -174,6 +196,73 @@ def test_a_reader_that_follows_waits_for_a_slow_transaction(client: Any, unique:
     assert plan is not None
     assert [json.loads(one.value)["id"] for one in reader.read(plan.ranges)] == [9, 1]  # by transaction, then by id
     reader.close()
+
+
+def test_rows_of_many_writers_are_read_once_in_one_order(
+    client: Any, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from driftsurf.data.connectors import _postgresql_scans
+    from driftsurf.data.connectors.postgresql import PostgresReader
+
+    monkeypatch.setattr(_postgresql_scans, "WINDOW", 2)  # many scans, each of which is begun ahead
+    client.execute(f"create table {unique} (id bigint generated always as identity primary key)")
+
+    def write(seed: int) -> None:
+        chance = random.Random(seed)
+        with other() as writer:
+            for _ in range(25):
+                for _ in range(chance.randint(1, 9)):
+                    writer.execute(f"insert into {unique} default values")
+                time.sleep(chance.uniform(0.0, 0.03))
+                writer.commit() if chance.random() < 0.8 else writer.rollback()
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in range(4)]
+    reader, found, quiet = PostgresReader(f"{SERVER}/{unique}"), list[int](), 0
+    reader.open(None, bounded=False)
+    for one in writers:
+        one.start()
+    while quiet < 3:
+        plan = reader.plan(7, 0.3)
+        found += [] if plan is None else [json.loads(one.value)["id"] for one in reader.read(plan.ranges)]
+        quiet = 0 if plan is not None or any(one.is_alive() for one in writers) else quiet + 1
+    reader.close()
+    settle(client)
+    again, _ = values(PostgresReader(f"{SERVER}/{unique}"), most=1_000)
+    assert found == [row["id"] for row in again]
+    assert sorted(found) == [id for (id,) in client.execute(f"select id from {unique} order by id")]
+    assert found != sorted(found)  # transactions that began earlier ended later
+
+
+def test_a_reader_is_closed_while_its_server_scans(client: Any, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from driftsurf.data.connectors import _postgresql_scans
+    from driftsurf.data.connectors.postgresql import PostgresReader
+
+    monkeypatch.setattr(_postgresql_scans, "WINDOW", 1)
+    client.execute(f"create table {unique} (id int primary key)")
+    client.execute(f"insert into {unique} select generate_series(1, 100)")
+    settle(client)
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like %s"
+    reader = PostgresReader(f"{SERVER}/{unique}")
+    with other() as locker:
+        reader.open(None, bounded=True)
+        monkeypatch.setattr(reader._selection, "statement", _after_a_lock(reader._selection.statement, locker, unique))
+        assert reader.plan(10, 0.0) is not None  # the next scan is begun ahead, and waits for the lock
+        until(lambda: client.execute(waiting, (f"%{unique}%",)).fetchone()[0], 20.0)
+        reader.close()
+        assert client.execute(waiting, (f"%{unique}%",)).fetchone() == (0,)
+
+
+def _after_a_lock(statement: Any, locker: Any, table: str) -> Any:
+    """Return a function that locks a table before the second statement is made."""
+    made = list[Any]()
+
+    def make(**options: Any) -> Any:
+        if made:
+            locker.execute(f"lock table {table} in access exclusive mode")
+        made.append(statement(**options))
+        return made[-1]
+
+    return make
 
 
 def test_rows_that_were_changed_after_they_were_planned_are_an_error(client: Any, unique: str) -> None:
@@ -262,6 +351,21 @@ def test_a_query_is_read_like_a_table(client: Any, unique: str) -> None:
         )
 
 
+@pytest.mark.parametrize(("given", "used"), [("1MB", "64MB"), ("256MB", "256MB")])
+def test_the_memory_of_a_scan_is_raised_and_never_lowered(
+    client: Any, unique: str, monkeypatch: pytest.MonkeyPatch, given: str, used: str
+) -> None:
+    from driftsurf.data.connectors.postgresql import PostgresReader
+
+    client.execute(f"create table {unique} (id int primary key)")
+    client.execute(f"insert into {unique} values (1)")
+    settle(client)
+    monkeypatch.setenv("PGOPTIONS", f"-c work_mem={given}")
+    query = quote(f"select id, current_setting('work_mem') as memory, xmin as written from {unique}")
+    found, _ = values(PostgresReader(f"{SERVER}?query={query}&order=id&xid=written"))
+    assert found == [{"id": 1, "memory": used}]
+
+
 def test_an_order_that_does_not_tell_rows_apart_is_refused(client: Any, unique: str) -> None:
     from driftsurf.data.connectors.postgresql import PostgresReader
 
@@ -282,9 +386,10 @@ def test_an_order_that_does_not_tell_rows_apart_is_refused(client: Any, unique: 
 
 
 def test_scans_of_a_large_table_follow_each_other(client: Any, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from driftsurf.data.connectors import postgresql
+    from driftsurf.data.connectors import _postgresql_scans, postgresql
 
-    monkeypatch.setattr(postgresql, "WINDOW", 2)
+    monkeypatch.setattr(_postgresql_scans, "WINDOW", 2)
+    monkeypatch.setattr(_postgresql_scans, "GROWTH", 2)
     client.execute(f"create table {unique} (id int primary key)")
     client.execute(f"insert into {unique} select generate_series(1, 500)")
     settle(client)

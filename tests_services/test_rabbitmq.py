@@ -14,6 +14,7 @@ from driftsurf.errors import SourceError
 from tests_services.kills import Command, compare, orders, rows_of
 from tests_services.rabbit_queues import Broker, held
 from tests_services.servers import require
+from tests_services.services import until
 
 KINDS = "stream", "classic", "quorum"
 
@@ -45,24 +46,76 @@ def test_the_inbox_conforms(broker: Broker, unique: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["stream", "classic"])
 def test_the_writer_conforms(broker: Broker, unique: str, kind: str) -> None:
-    from driftsurf.data.connectors.rabbitmq import RabbitWriter
+    from driftsurf.data.connectors.rabbitmq_writer import RabbitWriter
 
     broker.made.append(unique)
     where = f"amqp://127.0.0.1/{unique}" + "?stream=false" * (kind == "classic")
     check_writer(WriterCase(lambda: RabbitWriter(where, COLUMNS), lambda: held(unique, kind)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_broker_tells_what_kind_of_queue_it_is(broker: Broker, unique: str, kind: str) -> None:
-    from driftsurf.data.connectors.rabbitmq import _Queue
+@pytest.mark.parametrize("kind", ["stream", "classic"])
+def test_a_destination_that_is_deleted_is_an_error(broker: Broker, unique: str, kind: str) -> None:
+    from driftsurf.data.connectors.rabbitmq_writer import RabbitWriter
 
+    broker.made.append(unique)
+    writer = RabbitWriter(f"amqp://127.0.0.1/{unique}" + "?stream=false" * (kind == "classic"), COLUMNS)
+    writer.open()
+    writer.write(0, [{"row": n} for n in range(10)])
+    broker.delete(unique)
+    with pytest.raises(SourceError, match=unique):
+        writer.write(10, [{"row": n} for n in range(10, 20)])
+    writer.close()
+
+
+def test_the_lag_of_a_stream_is_counted_by_offsets(broker: Broker, unique: str) -> None:
+    from driftsurf.data.connectors.rabbitmq import RabbitStream
+
+    broker.declare(unique, "stream")
+    reader = RabbitStream(f"amqp://127.0.0.1/{unique}")
+    reader.open(None, bounded=False)
+    assert reader.lag() is None
+    broker.send(unique, [b"%d" % n for n in range(50)])
+    plan = reader.plan(20, 10.0)
+    assert plan is not None
+    assert reader.lag() == 30
+    assert reader.plan(20, 10.0) is not None
+    broker.send(unique, [b"50"])
+    assert reader.lag() == 11
+    reader.close()
+
+
+def test_the_lag_of_a_queue_has_its_messages_and_those_of_the_log(broker: Broker, unique: str, tmp_path: Path) -> None:
+    from driftsurf.data.connectors.inbox import Spool
+    from driftsurf.data.connectors.rabbitmq import RabbitInbox
+
+    broker.declare(unique, "classic")
+    broker.send(unique, [b"%d" % n for n in range(2_500)])
+    spool = Spool(RabbitInbox(f"amqp://127.0.0.1/{unique}"), tmp_path)
+    spool.open(None, bounded=False)
+    assert spool.plan(100, 10.0) is not None
+    until(lambda: spool.lag() == 2_400, 20.0)  # messages that are on their way are not counted
+    spool.close()
+    other = Spool(RabbitInbox(f"amqp://127.0.0.1/{unique}"), tmp_path)
+    other.open(None, bounded=False)  # the log has messages that no checkpoint counts as learned
+    until(lambda: other.lag() == 2_500, 20.0)
+    other.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_broker_tells_what_kind_of_queue_it_is(
+    broker: Broker, unique: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from driftsurf.data.connectors import _rabbitmq
+    from driftsurf.data.connectors._rabbitmq import Queue
+
+    monkeypatch.setattr(_rabbitmq, "ABSENT", 0.1)
     broker.declare(unique, kind)
     broker.send(unique, [b"1"])
-    assert _Queue(f"amqp://127.0.0.1/{unique}").is_stream() == (kind == "stream")
+    assert Queue(f"amqp://127.0.0.1/{unique}").is_stream() == (kind == "stream")
     with pytest.raises(SourceError, match="declare it first"):
-        _Queue(f"amqp://127.0.0.1/{unique}-absent").is_stream()
+        Queue(f"amqp://127.0.0.1/{unique}-absent").is_stream()
     with pytest.raises(SourceError, match="Check user, password and vhost"):
-        _Queue(f"amqp://nobody@127.0.0.1/{unique}").is_stream()
+        Queue(f"amqp://nobody@127.0.0.1/{unique}").is_stream()
 
 
 def test_messages_that_the_stream_no_longer_keeps_are_named(broker: Broker, unique: str) -> None:

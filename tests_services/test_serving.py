@@ -90,8 +90,9 @@ def test_a_model_that_is_killed_ends_like_one_that_is_not(
         for part in range(kills):
             with service:
                 start = connection(service, "o")["rows"]
-                taken(service, start + 1)
+                # Sent before the wait: everything sent earlier may have been read by now.
                 send(broker, unique, rows[1_000 + part * 500 : 1_500 + part * 500])
+                taken(service, start + 1)
                 time.sleep(chance.random())
         send(broker, unique, rows[1_000 + kills * 500 :])
         with service:

@@ -18,7 +18,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
+try:
+    import yaml
+except ImportError:
+    sys.exit("this check needs PyYAML, which is part of the development environment: pip install pyyaml")
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
@@ -34,6 +37,23 @@ def _instructions(text: str) -> list[tuple[str, str]]:
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     joined = "\n".join(lines).replace("\\\n", " ")
     return [(words[0], words[1]) for words in (line.split(None, 1) for line in joined.splitlines())]
+
+
+def _kernels_folder() -> str:
+    """Return the folder into which the image compiles kernels."""
+    found = re.search(r"NUMBA_CACHE_DIR=(\S+)", (DEPLOY / "Dockerfile").read_text())
+    return "" if found is None else found[1]
+
+
+def _copied(pod: dict[str, Any], volume: str) -> bool:
+    """Return whether a container copies the kernels of the image to a volume before the service starts."""
+    return any(
+        one["command"][0] == "cp"
+        and one["command"][-2:] == [f"{_kernels_folder()}/.", mount["mountPath"]]
+        and mount["name"] == volume
+        for one in pod.get("initContainers", ())
+        for mount in one["volumeMounts"]
+    )
 
 
 def dockerfile() -> Iterator[str]:
@@ -87,6 +107,8 @@ def kubernetes() -> Iterator[str]:
     for mount in container["volumeMounts"]:
         if mount["name"] not in volumes:
             yield f"the volume {mount['name']} is mounted and not declared"
+        if mount["mountPath"] == _kernels_folder() and not _copied(pod, mount["name"]):
+            yield "a volume hides the kernels that the image has compiled, and none are copied into it"
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         path = container[probe]["httpGet"]["path"]
         if path not in ("/healthz", "/readyz"):

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from torture import (
     attack,
     bad_values,
+    connectors,
     damage,
     endurance,
     faults,
@@ -43,6 +44,7 @@ PROOFS: dict[str, Proof] = {
     "spark": spark.kills,
     "fuzz-guided": fuzz.guided,
     "states": states.fuzzed,
+    "connectors": connectors.killed,
     "command-line": kills.command_line,
     "kills": kills.library,
     "follow": following.killed,

@@ -59,7 +59,9 @@ def slow(
     outcome = Outcome("slow clients", seed)
     count = max(5, round(AT_ONCE * scale)) if count is None else count
     head, body = seconds
-    settings = f"[limits]\nhead-seconds = {head}\nrequest-seconds = {body}\nidle-seconds = 5\nflight-bytes = {FLIGHT}\n"
+    idle = max(1, min(5, round(body)))
+    limits = {"head-seconds": head, "request-seconds": body, "idle-seconds": idle, "flight-bytes": FLIGHT}
+    settings = "\n".join(["[limits]", *(f"{name} = {value}" for name, value in limits.items())])
     with serving(settings) as server:
         _store(server, stored)
         answer = len(server.ask("GET", "/v1/models/delays/state")[2])
@@ -70,7 +72,7 @@ def slow(
         kinds: dict[str, tuple[Begin, float, int]] = {
             "heads": (_head, head, MOST_MEMORY),
             "bodies": (_body, body + 1, MOST_MEMORY),
-            "readers": (_reader, 2 * body + answer / MIB + 5, MOST_MEMORY + FLIGHT + 4 * answer),
+            "readers": (_reader, 2 * body + answer / MIB + idle, MOST_MEMORY + FLIGHT + 4 * answer),
         }
         for name, (begin, deadline, memory) in kinds.items():
             _check(outcome, server, name, begin, count, deadline, memory, most_latency)

@@ -52,6 +52,7 @@ GOAL: dict[str, tuple[int, float]] = {
     "service-power": (10, 0.1),
     "service-faults": (1, 1.0),
     "service-fuzz": (1, 1.0),
+    "connectors": (10, 0.1),
     "http-schema": (1, 1.0),
     "http-fuzz": (1, 1.0),
     "http-large": (1, 1.0),

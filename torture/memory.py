@@ -14,7 +14,7 @@ import importlib
 import itertools
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,23 +177,45 @@ def _breaks(one: Call, place: int, way: Fail) -> bool:
     return os.waitpid(child, 0)[1] != 0
 
 
-def _each(name: str, way: tuple[str, int], share: int, tell: Callable[[int, str, str], Any], start: int) -> None:
-    """Tell, in a process of its own, what came of each failing allocation: its number, what came out, what is wrong."""
+def _count(name: str, way: tuple[str, int], tell: Callable[..., Any]) -> None:
+    """Tell how many allocations a call makes."""
+    one, (fail, end, count) = CALLS[name], fail_of(*way)
+    one.call(one.make())
+    tell(allocations_of(one, (fail, end, max(count, IN_A_ROW))))
+
+
+def _each(name: str, way: tuple[str, int], places: Sequence[int], tell: Callable[..., Any]) -> None:
+    """Tell what came of each failing allocation: its number, what came out, what is wrong."""
     one, fail = CALLS[name], fail_of(*way)
     one.call(one.make())
     whole = one.make()
     before = one.look(whole)
     one.call(whole)
     after = one.look(whole)
-    count = allocations_of(one, (*fail[:2], max(fail[2], IN_A_ROW)))
-    for place in range(start or 1, count + 1, max(1, count // share)):
+    for place in places:
         signal.alarm(PATIENCE)
         tell(place, "?", "")
         tell(place, *checked(one, before, after, place, fail))
 
 
-def _tell(file: int, place: int, came: str, wrong: str) -> None:
-    os.write(file, f"{place}\t{came}\t{wrong}\n".encode())
+def _told(work: Callable[[Callable[..., Any]], None]) -> tuple[list[list[str]], int]:
+    """Do work in a process of its own; return the lines that it tells, and the status with which the process ends."""
+    told, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Python reports errors of the handler there
+            faulthandler.disable()  # a process that dies is counted
+            signal.alarm(10 * PATIENCE)
+            work(lambda *values: os.write(write, ("\t".join(map(str, values)) + "\n").encode()))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(write)
+    with os.fdopen(told) as file:
+        lines = [line.rstrip("\n").split("\t") for line in file]
+    return lines, os.waitpid(child, 0)[1]
 
 
 def failing(name: str, way: tuple[str, int], share: int) -> list[tuple[int, str, str]]:
@@ -202,33 +224,24 @@ def failing(name: str, way: tuple[str, int], share: int) -> list[tuple[int, str,
     "died" came out if the process did not survive, for example in numpy's or numba's own code. A process that was ended
     because it made no progress is a finding.
     """
+    counted, code = _told(functools.partial(_count, name, way))
+    if code:
+        return [(0, "died", "the process ended before the first case")]
+    count = int(counted[0][0])
     found: list[tuple[int, str, str]] = []
-    start = 0
-    while True:
-        told, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                signal.signal(signal.SIGALRM, signal.SIG_DFL)
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Python reports errors of the handler there
-                faulthandler.disable()  # a process that dies is counted
-                signal.alarm(10 * PATIENCE)
-                _each(name, way, share, functools.partial(_tell, write), start)
-                os._exit(0)
-            finally:
-                os._exit(1)
-        os.close(write)
-        with os.fdopen(told) as file:
-            lines = [line.rstrip("\n").split("\t") for line in file]
-        code = os.waitpid(child, 0)[1]
+    places: Sequence[int] = range(1, count + 1, max(1, count // share))
+    while places:
+        lines, code = _told(functools.partial(_each, name, way, places))
         found += [(int(place), came, wrong) for place, came, wrong in lines if came != "?"]
         if code == 0:
-            return found
+            break
         if not lines:
-            return [*found, (start, "died", "the process ended before the first case")]
-        start = int(lines[-1][0]) + 1
+            return [*found, (places[0], "died", "the process ended before the first case")]
+        last = int(lines[-1][0])
         endless = os.WIFSIGNALED(code) and os.WTERMSIG(code) == signal.SIGALRM
-        found.append((start - 1, "died", f"no end within {PATIENCE} seconds" if endless else ""))
+        found.append((last, "died", f"no end within {PATIENCE} seconds" if endless else ""))
+        places = places[places.index(last) + 1 :]
+    return found
 
 
 def every_allocation(scale: float, seed: int) -> Outcome:

@@ -83,7 +83,8 @@ def _random_order(model: Any, chance: random.Random, say: Callable[..., None]) -
         return
     name = chance.choice("ab") if kind in ("promote", "warm", "challenge", "dismiss") else ""
     try:
-        receipt = model.order(Order(kind, name, to, chance.choice(CHALLENGERS) if kind == "challenge" else {})).result()  # type: ignore[arg-type]
+        options = chance.choice(CHALLENGERS) if kind == "challenge" else {}
+        receipt = model.order(Order(kind, name, to, options, replace=True)).result()  # type: ignore[arg-type]
     except OptionError:  # the restore point is gone meanwhile
         return
     say(kind="order", order=kind, position=receipt.position, done=receipt.done)

@@ -46,7 +46,7 @@ __all__ = [
     "save",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "AwareClassifier": "driftsurf.estimators",

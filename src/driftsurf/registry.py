@@ -88,7 +88,19 @@ ENTRY_POINTS: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Options to try a part with. The check matrix runs a part once for each of its examples."""
+    """Options to try a part with. The check matrix runs a part once for each of its examples.
+
+    A part whose defaults suit long streams has an example with which it acts within some dozen small batches;
+    otherwise the checks see only what it does before.
+
+    Examples
+    --------
+    >>> from driftsurf import registry
+    >>> registry.get("strategy", "sliding-window").examples[0].options
+    {'window': 100}
+    >>> Example({"period": 3}, label="short").label
+    'short'
+    """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
@@ -99,7 +111,17 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A registered part: its name, its class, and what has to be known before it is made."""
+    """A registered part: its name, its class, and what has to be known before it is made.
+
+    Examples
+    --------
+    >>> from driftsurf import registry
+    >>> entry = registry.get("learner", "logistic")
+    >>> entry.title, entry.part.__name__, sorted(entry.tasks)
+    ('Logistic regression', 'LogisticRegression', ['binary'])
+    >>> entry.make(l2=0.01).l2
+    0.01
+    """
 
     kind: Kind
     name: str
@@ -188,7 +210,23 @@ def register(
 ) -> Callable[[Part], Part]:
     """Register the decorated class or function under a name.
 
+    A registered part can be saved by :func:`driftsurf.save`, is an attribute of :mod:`driftsurf.estimators` if it is a
+    strategy, and has a name in ``driftsurf.run`` and ``driftsurf compare``, as long as its module is imported; an entry
+    point in the groups of ``ENTRY_POINTS`` lets driftsurf import it when the name is used.
+
     The arguments are the fields of :class:`Entry`. The title is the name of the class unless another one is given.
+
+    Examples
+    --------
+    >>> from driftsurf.registry import ALL_TASKS, Example
+    >>> from driftsurf.strategies import SingleModel
+    >>> @register("strategy", "ten-batches", tasks=ALL_TASKS, examples=[Example()])
+    ... class TenBatches(SingleModel):
+    ...     def foresee(self, next_step):
+    ...         return "ten batches are over" if next_step % 10 == 0 else ""
+    >>> from driftsurf.estimators import TenBatchesRegressor
+    >>> TenBatchesRegressor(max_rows=500)
+    TenBatchesRegressor(max_rows=500)
     """
 
     def decorate(part: Part) -> Part:
@@ -221,6 +259,8 @@ def register(
 def get(kind: Kind, name: str) -> Entry:
     """Return the entry of this name; OptionError with the choices if there is none.
 
+    Examples
+    --------
     >>> get("detector", "mddm-g").options
     {'weighting': 'geometric'}
     >>> get("strategy", "driftsurv")
@@ -237,6 +277,8 @@ def get(kind: Kind, name: str) -> Entry:
 def lookup(kind: Kind | tuple[Kind, ...], name: str) -> Entry | None:
     """Return the entry of this name, or None. Of several kinds the first one that has the name counts.
 
+    Examples
+    --------
     >>> lookup(("strategy", "detector"), "ddm").kind
     'detector'
     """
@@ -253,6 +295,8 @@ def find(kind: Kind, part: Callable[..., Any] | str) -> Entry | None:
 
     A class with several names is found under the one that stands for the fewest options.
 
+    Examples
+    --------
     >>> find("detector", "MDDM").name
     'mddm'
     """
@@ -270,6 +314,8 @@ def find(kind: Kind, part: Callable[..., Any] | str) -> Entry | None:
 def default(kind: Kind, task: str) -> Entry:
     """Return the entry to use for a task when no name is given.
 
+    Examples
+    --------
     >>> default("learner", "regression").name
     'linear'
     """
@@ -283,6 +329,8 @@ def default(kind: Kind, task: str) -> Entry:
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return "did you mean 'x'? " for the choice that resembles ``name`` most, or nothing. Capitals do not matter.
 
+    Examples
+    --------
     >>> nearest("Adwinn", ["adwin", "ddm"])
     "did you mean 'adwin'? "
     """
@@ -294,12 +342,24 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def names(kind: Kind) -> list[str]:
-    """Return all names of a kind, in alphabetical order."""
+    """Return all names of a kind, in alphabetical order.
+
+    Examples
+    --------
+    >>> names("detector")[:3]
+    ['adwin', 'ddm', 'eddm']
+    """
     return [entry.name for entry in entries(kind)]
 
 
 def entries(kind: Kind) -> list[Entry]:
-    """Return all entries of a kind, sorted by name."""
+    """Return all entries of a kind, sorted by name.
+
+    Examples
+    --------
+    >>> [entry.title for entry in entries("detector")][:3]
+    ['ADWIN', 'DDM', 'EDDM']
+    """
     for _ in _discover(kind):
         pass
     return _of_kind(kind)

@@ -52,6 +52,8 @@ def save(thing: Savable, path: str | Path, *, trust_pickle: bool = False) -> Non
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf import load
     >>> from driftsurf.detectors import ADWIN
     >>> detector = ADWIN()
     >>> _ = detector.update([0, 1, 0])
@@ -79,13 +81,35 @@ def load(path: str | Path, learner: LearnerLike | None = None, *, trust_pickle: 
         The learner of a model, if it is one of another library.
     trust_pickle
         Whether to load a file that holds a pickle. Pickles can run any code: trust only files of your own.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import driftsurf
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> table, out = folder / "sales.csv", folder / "run"
+    >>> _ = table.write_text("price,sold\\n" + "1.5,yes\\n9.5,no\\n" * 200)
+    >>> _ = driftsurf.run(table, label="sold", model="driftsurf:logistic", out=out, progress=False)
+    >>> load(out).predict({"price": [2.0, 9.0]})
+    array(['yes', 'no'], dtype='<U3')
     """
     file = model_path(Path(path))
     return loads(files.read_with_backup(file, good=read_header), learner, trust_pickle=trust_pickle)
 
 
 def loads(data: bytes, learner: LearnerLike | None = None, *, trust_pickle: bool = False) -> Any:
-    """Return the object that :func:`dumps` was called on; arguments as for :func:`load`."""
+    """Return the object that :func:`dumps` was called on; arguments as for :func:`load`.
+
+    Examples
+    --------
+    >>> from driftsurf.detectors import DDM
+    >>> from driftsurf.saving import dumps
+    >>> detector = DDM(min_rows=50)
+    >>> _ = detector.update([0, 1, 0])
+    >>> loads(dumps(detector))
+    DDM(min_rows=50, warning_level=2.0, drift_level=3.0)
+    """
     state = from_bytes(data, trust_pickle=trust_pickle)
     if "estimator" in state:
         kind = find_estimator(str(state["estimator"]))
@@ -97,7 +121,17 @@ def loads(data: bytes, learner: LearnerLike | None = None, *, trust_pickle: bool
 
 
 def dumps(thing: Savable, *, trust_pickle: bool = False) -> bytes:
-    """Return an object as bytes, as :func:`save` writes them."""
+    """Return an object as bytes, as :func:`save` writes them.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier
+    >>> from driftsurf.saving import loads
+    >>> model = DriftSurfClassifier(random_state=0).partial_fit([[0.0], [1.0]], [0, 1])
+    >>> data = dumps(model)  # the same model always gives the same bytes
+    >>> data == dumps(loads(data))
+    True
+    """
     name = type(thing).__name__
     if isinstance(thing, Fleet):
         return thing.to_bytes(trust_pickle=trust_pickle)
@@ -108,7 +142,8 @@ def dumps(thing: Savable, *, trust_pickle: bool = False) -> bytes:
     if isinstance(thing, AdaptiveEstimator) or _entry(type(thing)) is None:
         raise CapabilityError(
             f"{shown(thing)} cannot be saved by itself; what can: estimators of registered strategies, fleets, "
-            "registered detectors and learners, TableEncoder, Samples"
+            "registered detectors and learners, TableEncoder, Samples. A class of your own is registered by "
+            "@driftsurf.registry.register(KIND, NAME)"
         )
     params = json.dumps(thing.get_params(), sort_keys=True, default=to_json_value)
     try:
@@ -138,4 +173,6 @@ def _from_state(held: Mapping[str, Any]) -> Any:
         if isinstance(error, StateError):
             raise
         raise StateError(f"the saved {name} is not consistent ({error!r})") from error
-    raise StateError(f"this file holds {name!r}, which is not registered with driftsurf")
+    raise StateError(
+        f"this file holds {name!r}, which is not registered with driftsurf; import the module that registers it first"
+    )

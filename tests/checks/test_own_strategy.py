@@ -25,6 +25,7 @@ from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegr
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.source import StreamBatches
 from driftsurf.session.session import Session
+from driftsurf.strategies import SingleModel
 from driftsurf.streams import SEA
 
 LEARNER = LogisticRegression(start="uniform")
@@ -155,6 +156,64 @@ def test_it_may_derive_from_the_protocol_for_its_defaults() -> None:
 
     made: Any = Derived
     check_strategy(made(LEARNER))
+
+
+def test_a_class_that_derives_from_the_protocol_cannot_lack_a_member() -> None:
+    class Unfinished(Strategy):
+        def __init__(self, learner: Learner, seed: int = 0) -> None:
+            self.learner, self.seed, self.dtype = learner, seed, "float64"
+
+        begin, scores, step, nbytes = NewestBatch.begin, NewestBatch.scores, NewestBatch.step, NewestBatch.nbytes
+
+    made: Any = Unfinished
+    with pytest.raises(TypeError) as refused:
+        made(LEARNER)
+    assert all(name in str(refused.value) for name in ("get_params", "reset", "restore", "state"))
+    assert not any(f"'{name}'" in str(refused.value) for name in ("check", "fresh", "test_scores", "step"))
+
+
+def test_every_missing_member_is_named() -> None:
+    with pytest.raises(CheckError) as refused:
+        check_strategy(object())  # type: ignore[arg-type]
+    members = {name for name in (*vars(Strategy), *Strategy.__annotations__) if not name.startswith("_")}
+    assert len(members) > 10
+    assert [name for name in members if name not in str(refused.value)] == []
+
+
+class Periodic(SingleModel):
+    """Replaces its model every few steps, and counts how often."""
+
+    def __init__(self, learner: Learner, *, period: int = 3, seed: int = 0) -> None:
+        super().__init__(learner, seed=seed)
+        self.period = period
+
+    def first_memory(self) -> int:
+        return 0
+
+    def watch(self, step: int, memory: int, batch: Batch, scores: Any) -> tuple[str, int]:
+        if step == 0 or step % self.period:
+            return "", memory
+        return f"period {memory + 1} is over", memory + 1
+
+    def memory_state(self, memory: int) -> State:
+        return {"periods": memory}
+
+    def memory_from(self, state: Mapping[str, Any]) -> int:
+        return int(state["periods"])
+
+
+class Forgets(Periodic):
+    """Saves the count and ignores it when it is restored."""
+
+    def state(self) -> State:
+        return super().state() | {"memory.periods": 0}
+
+
+@pytest.mark.parametrize("period", [3, 5, 20, 50])
+def test_a_count_that_matters_only_when_the_rule_acts_again_must_be_restored(period: int) -> None:
+    check_strategy(Periodic(LEARNER, period=period))
+    with pytest.raises(CheckError, match="restored after"):
+        check_strategy(Forgets(LEARNER, period=period))
 
 
 class SharesCounts(NewestBatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -217,7 +219,7 @@ class Checker(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.links += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag != "meta":
+        if tag not in {"meta", "link"}:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -232,7 +234,7 @@ def test_the_report_is_one_self_contained_page(mixed_run: tuple[Path, str]) -> N
     checker = Checker()
     checker.feed(text.replace("<!doctype html>", ""))
     assert checker.open == []
-    assert checker.links == []
+    assert [link.partition(",")[0] for link in checker.links] == ["data:image/svg+xml;base64"]  # the icon of the tab
     assert checker.tags.count("script") == 2  # the data, and the code that draws them
     assert "default-src &#x27;none&#x27;" in text
     assert checker.tags.count("svg") >= 2
@@ -340,7 +342,15 @@ def test_inspect_describes_a_file_and_a_folder(checkpointed: Path, tmp_path: Pat
     damaged = tmp_path / "damaged"
     shutil.copytree(checkpointed, damaged)
     (damaged / head.name).write_bytes(head.read_bytes()[:-1] + b"x")
-    assert re.search(r"\n  checkpoint \d+: damaged", invoke("inspect", str(damaged)).output)
+    result = invoke("inspect", str(damaged))
+    assert result.exit_code == 1
+    assert re.search(r"\n  checkpoint \d+: damaged", result.output)
+    assert "1 of 2 checkpoints" in result.output
+    assert "no checkpoint in" not in result.output
+    for other in damaged.glob("head-*"):
+        other.write_bytes(b"x")
+    result = invoke("inspect", str(damaged))
+    assert (result.exit_code, "2 of 2 checkpoints" in result.output) == (1, True)
     (tmp_path / "text").write_text("hello")
     result = invoke("inspect", str(tmp_path / "text"))
     assert result.exit_code == 1
@@ -357,20 +367,47 @@ def test_orders_are_given_by_name(checkpointed: Path, tmp_path: Path) -> None:
     finished = invoke("pin", str(folder))
     assert finished.exit_code == 1
     assert str(folder) in finished.output
+    assert "--resume --follow" in finished.output
     max(folder.glob("head-*")).unlink()
     given = [("pin",), ("pin", "--off"), ("reset",), ("rollback",)]
     for number, (kind, (name, *off)) in enumerate(zip(orders.KINDS, given, strict=True), start=1):
-        assert re.search(rf"\b{number}\b.* {kind}\b", invoke(name, str(folder), *off).output)
+        said = invoke(name, str(folder), *off).output
+        assert re.search(rf"\b{number}\b.* {kind}\b", said)
+    assert re.search(r"to checkpoint \d+", said)
     missing = invoke("rollback", str(folder), "--to", "99")
     assert missing.exit_code == 1
     assert "99" in missing.output
     empty = invoke("pin", str(tmp_path))
     assert empty.exit_code == 1
     assert str(tmp_path) in empty.output
-    assert invoke(*RUN, "--checkpoint", str(folder), "--every", "9", "--resume", "--overwrite").exit_code == 0
+    done = invoke(*RUN, "--checkpoint", str(folder), "--every", "9", "--resume", "--overwrite")
+    assert done.exit_code == 0
+    told = [line.split(": ")[1].split(";")[0] for line in done.output.splitlines() if line.startswith("order before")]
+    assert told == list(orders.KINDS)
     journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
     kinds = [line["order"] for line in journal if line["type"] == "order"]
     assert kinds == ["pin", "unpin", "reset", "rollback"]
+
+
+def test_a_full_disk_is_named_even_if_the_error_has_no_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("driftsurf.report.saved_state.print_saved_state", full)
+    result = invoke("inspect", str(tmp_path))
+    assert result.exit_code == 1
+    assert tempfile.gettempdir() in result.output
+
+
+def test_an_order_is_printed_when_it_is_carried_out(checkpointed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "live"
+    shutil.copytree(checkpointed, folder)
+    max(folder.glob("head-*")).unlink()
+    invoke("pin", str(folder))
+    command = [one for one in RUN if one != "--quiet"]
+    result = invoke(*command, "--checkpoint", str(folder), "--resume", "--overwrite")
+    assert result.exit_code == 0
+    assert "pin; driftsurf is pinned" in result.stdout
 
 
 def test_inspect_starts_with_the_progress_of_a_run(checkpointed: Path, tmp_path: Path) -> None:

@@ -83,6 +83,11 @@ def test_a_keyed_run_prints_keys_and_writes_a_page(tmp_path: Path) -> None:
     assert 'class="changed"' in page
     own = next((out / "key_pages").glob(f"{rows[900][0]}-*")).read_text()
     assert re.search(r'class="warning".* 900.*price', own)
+    assert re.search(r"\n1 of 4 keys need attention", result.output)
+    assert sum(line.startswith(rows[0][0][0]) for line in result.output.splitlines()) == 1
+    for order in ("pin", "reset", "rollback"):
+        refused = invoke(order, out)
+        assert (refused.exit_code, "keyed run" in " ".join(refused.output.split())) == (1, True)
     (out / "keys.html").unlink()
     shown = invoke("keys", out, "--limit", 2)
     assert re.search(r" 2 [^\n]*keys", shown.output)

@@ -86,6 +86,9 @@ def test_mistake_is_named_in_one_line_and_leaves_nothing(
     ("arguments", "named"),
     [
         (["sea0", "--label", "y"], ("--label", "'sea0'")),
+        (["sea0", "--set", "l2=1"], ("--set", "--model")),
+        (["sea0", "--model", "aware"], ("--model", "'aware'", "driftsurf")),
+        (["sea0", "--model", "driftsurf:linear"], ("linear", "binary")),
         (["sae10"], ("'sae10'", "'sea10'")),
         (["gone.csv", "--label", "y"], ("gone.csv",)),
         (["none*.csv", "--label", "y"], ("none*.csv",)),
@@ -198,7 +201,7 @@ def test_a_single_row_is_not_to_be_divided(tmp_path: Path) -> None:
     output = invoke(
         "run", tmp_path / "a.csv", "--label", "late", "--model", "oblivious", "--out", tmp_path / "r"
     ).output
-    assert "--batch-size" not in output
+    assert "try --batch-size" not in output
 
 
 def test_a_pattern_without_quotes_is_answered_with_quotes(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import types
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,8 +26,11 @@ from driftsurf.errors import (
     MissingExtraError,
     OptionError,
 )
+from driftsurf.estimators import ObliviousClassifier
 from driftsurf.evaluation.baselines import baselines
+from driftsurf.learners import LogisticRegression
 from driftsurf.session.model_names import RECOMMENDED, model_names, split_names
+from driftsurf.strategies import SingleModel
 from driftsurf.streams.base import Stream
 
 TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=4)"
@@ -99,6 +104,28 @@ def test_a_budget_is_divided_among_the_models_of_a_strategy() -> None:
         models._with_budget(DDM(), 3.0, "mine:mine")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [
+        ("oblivious:logistic", "strsaga"),
+        ("oblivious:logistic(optimizer='sgd')", "sgd"),
+        ("obl:logistic", "saga"),
+        ("obl:logistic(optimizer='strsaga')", "strsaga"),
+        ("obl:logistic(optimizer='sgd')", "sgd"),
+    ],
+)
+def test_only_the_variant_of_the_paper_changes_an_optimizer_that_was_not_chosen(name: str, optimizer: str) -> None:
+    assert model(name).make(Situation(2)).strategy.learner.optimizer == optimizer
+
+
+def test_no_adaptation_has_the_error_of_the_estimator_that_never_adapts() -> None:
+    rows = load(Input("mixed", rows=4_000))
+    found = Match(Input("mixed", rows=4_000), "oblivious:logistic").perform()
+    alone = ObliviousClassifier(LogisticRegression(), max_rows=None, random_state=0)
+    errors = [np.mean(alone.test_then_train(X, y) != y) for X, y in rows.batches(rows.batch_size)]
+    assert found.error[1:].mean() == np.mean(errors[1:])
+
+
 def test_a_budget_holds_over_a_run(table: Path) -> None:
     what = Input(str(table), "label", batch_size=50)
     score = Match(what, "driftsurf:logistic", gradients_per_row=4.0).perform()
@@ -113,7 +140,7 @@ def test_a_budget_holds_over_a_run(table: Path) -> None:
         ("best", "'best'"),
         ("driftsurf(0.2):logistic", "driftsurf"),
         ("driftsurf(threshold=):logistic", "driftsurf"),
-        ("driftsurf(threshold=x):logistic", "driftsurf"),
+        ("driftsurf(threshold=x.y):logistic", "driftsurf"),
         ("drift surf:logistic", "drift surf"),
         ("driftsurf(**{}):logistic", "driftsurf"),
     ],
@@ -131,6 +158,7 @@ def test_an_unreadable_name_is_refused(name: str, words: str) -> None:
         ("oblivious:sklearn.tree.Oak", "sklearn.tree.Oak"),
         ("oblivious:nowhere_at_all.Oak", "nowhere_at_all"),
         ("aware:logistic", "aware:logistic"),
+        ("driftsurf(threshold=x):logistic", "threshold is 'x'"),
     ],
 )
 def test_a_model_that_cannot_be_made_is_refused(name: str, words: str) -> None:
@@ -161,6 +189,22 @@ def test_a_class_of_the_user_is_identified_by_its_source(tmp_path: Path, monkeyp
         built.append(model("oblivious:own_model_of_mine.Oak").built_on)
     assert built[0] != built[1]
     assert built[0].startswith("own_model_of_mine ")
+
+
+@pytest.mark.parametrize("kind", ["script", "notebook"])
+def test_a_strategy_of_a_script_or_a_notebook_can_be_compared(
+    kind: str, register: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = types.ModuleType("__main__")  # a script has a file and no spec, a notebook has neither
+    if kind == "script":
+        main.__file__ = str(tmp_path / "own.py")
+        (tmp_path / "own.py").write_text("...")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    own = type("Own", (SingleModel,), {"__module__": "__main__"})
+    register("strategy", "own-of-mine", tasks=["binary"])(own)
+    built = model("own-of-mine:logistic").built_on
+    assert re.fullmatch(r"__main__ \w{12}" if kind == "script" else "__main__", built)
+    assert isinstance(model("own-of-mine:logistic").make(TWO).strategy, own)
 
 
 def test_the_recommended_models_are_the_same_by_name_and_in_python() -> None:

@@ -327,7 +327,7 @@ def test_a_session_learns_encoded_rows_as_it_learns_a_sparse_matrix() -> None:
         assert scores[0].tobytes() == scores[1].tobytes()
 
 
-CELLS = st.floats(allow_infinity=False, width=64)
+CELLS = st.floats(allow_infinity=False, allow_nan=False, width=64)
 
 
 @given(st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=5), st.booleans(), st.booleans())
@@ -337,7 +337,7 @@ def test_numbers_without_a_table_are_encoded_to_the_same_bits(rows: list[list[fl
     encoder = TableEncoder(plain=plain).fit(first)
     numbers = np.array(rows)
     found = encoder.number_rows(numbers)
-    if np.isnan(numbers).any() or gaps:
+    if gaps:
         assert found is None
     else:
         table = Table({name: Column("number", own) for name, own in zip("abc", numbers.T, strict=True)})

@@ -104,12 +104,34 @@ def test_an_option_that_would_not_help_is_not_advised(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"x": "1,5 %", "t": "31.12.2007", "p": "1,5"}\n' * 30)
     source = FileSource(path)
-    unit, date, decimal = map(str, hints(source, next(source.tables())[0]))
+    unit, date, decimal, together = map(str, hints(source, next(source.tables())[0]))
     assert "'1,5 %'" in unit
     assert "decimal" not in unit
     assert date.endswith("date_formats='%d.%m.%Y'")
     assert decimal.endswith("decimal=','")
+    assert together == "all at once: date_formats='%d.%m.%Y' decimal=','"
     assert hints(FileSource("a.parquet"), Table({"x": read_table({"x": ["1,5"]})["x"]})) == []
+
+
+def test_options_of_several_hints_are_combined_unless_they_contradict_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{i};N{i};31.12.2007;1.000,5;{i % 2}\n" for i in range(30))
+    path.write_text(f"row;Auftrag;tag;preis;sold\n{rows}")
+    source = FileSource(path)
+    *_, last = (with_cli_spelling(hint, run) for hint in hints(source, next(source.tables())[0], "sold"))
+    assert last == "all at once: --drop row --drop Auftrag --date-format %d.%m.%Y --decimal , --thousands ."
+    path.write_text("a;b\n" + "1.000,5;1,000.5\n" * 30)
+    source = FileSource(path, ReadingOptions(delimiter=";"))
+    assert not any("all at once" in str(hint) for hint in hints(source, next(source.tables())[0]))
+
+
+def test_a_date_format_that_fits_a_column_beside_the_table_is_not_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("tag;preis\n31.12.2007;1.5\n")
+    source = FileSource(path, ReadingOptions(date_formats=["%d.%m.%Y"]))
+    first = next(source.tables())[0]
+    assert len(hints(source, first.without("tag"))) == 1
+    assert hints(source, first.without("tag"), read=[first]) == []
 
 
 def test_a_date_format_that_fits_no_column_is_reported(tmp_path: Path) -> None:

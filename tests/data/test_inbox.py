@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +17,8 @@ from driftsurf.checks.connectors import SEEKABLE, ends_where_the_stream_ended
 from driftsurf.data.connectors import inbox as module
 from driftsurf.data.connectors.contract import Inbox, Message, Received
 from driftsurf.data.connectors.inbox import InboxSource, Spool
-from driftsurf.errors import SourceError
+from driftsurf.data.connectors.patience import watched
+from driftsurf.errors import SourceError, SourceUnreachableError
 
 
 class MemoryQueue:
@@ -53,6 +56,9 @@ class MemoryInbox:
             self.out[number] = value
             found.append(Received(number, Message("queue", value), f"id {number}" * self.queue.named))
         return found
+
+    def waiting(self) -> int | None:
+        return len(self.queue.waiting)
 
     def done(self, tokens: Sequence[Any]) -> None:
         if self.dies_before_done:
@@ -153,6 +159,57 @@ def test_messages_that_no_checkpoint_needs_are_removed(tmp_path: Path, monkeypat
     assert numbers(source(queue, tmp_path), positions[-2]) == [list(range(490, 500))]
     with pytest.raises(SourceError, match="are not in"):
         numbers(source(queue, tmp_path), positions[0])
+
+
+class LostInbox(MemoryInbox):
+    """Hands out a message each time that its connection is restored, of three."""
+
+    lost = 3
+
+    def settled(self) -> bool:
+        self.lost -= 1
+        if self.lost >= 0:
+            self.queue.send(rows(1))
+        return self.lost < 0
+
+
+def test_silence_ends_a_bounded_source_only_if_its_inbox_has_settled() -> None:
+    for bounded, count in ((True, 3), (False, 0)):
+        spool = Spool(LostInbox(MemoryQueue()))
+        spool.open(None, bounded=bounded)
+        plan = spool.plan(10, 0.0)
+        assert (0 if plan is None else plan.end) == count
+        spool.close()
+
+
+def test_mqtt_without_a_connection_waits_no_longer_than_asked() -> None:
+    pytest.importorskip("paho.mqtt.client")
+    from driftsurf.data.connectors.mqtt import MqttInbox
+
+    inbox = MqttInbox("mqtt://localhost/orders")
+    inbox._own._lost = time.monotonic()
+    assert inbox.take(10, 0.01) == []  # not SourceUnreachableError after a minute
+
+    class Ended(Exception):
+        """The service ends."""
+
+    def end(reason: str) -> None:
+        raise Ended(reason)
+
+    with pytest.raises(Ended, match="localhost"), watched(end):
+        inbox.settled()
+
+
+def test_the_lag_of_a_stream_that_cannot_be_reached_is_given_up_soon() -> None:
+    pytest.importorskip("pika")
+    from driftsurf.data.connectors.rabbitmq import RabbitStream
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # without listening, so that connections are refused
+        stream = RabbitStream(f"amqp://127.0.0.1:{taken.getsockname()[1]}/orders")
+        stream._next = 5
+        with pytest.raises(SourceUnreachableError, match="for 1 s"):
+            stream.lag()
 
 
 def test_without_checkpoints_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,14 @@ def test_a_position_in_another_file_is_refused(make: Callable[[Path], Path], tmp
         everything(FileSource(path), {**position, "file": "b.csv"})
 
 
+def test_positions_without_digests_differ_in_nothing_else(tmp_path: Path) -> None:
+    path = make_csv(tmp_path)
+    source = FileSource(path, batch_size=2)
+    expected = [{**position, "tail": ""} for _, position in source.tables()]
+    source.digests = False
+    assert [position for _, position in source.tables()] == expected
+
+
 @pytest.mark.parametrize("size", [40, 5_000])
 def test_a_changed_file_is_recognised_by_its_head_and_the_rows_before_the_position(size: int, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"

@@ -110,7 +110,7 @@ def test_a_private_folder_is_used_with_a_read_only_installation_and_no_home(tmp_
     subprocess.run(["cp", "-r", str(source), str(copy)], check=True)
     subprocess.run(["chmod", "-R", "a+rX,go-w", str(copy)], check=True)
     code = (
-        "import os, numpy as np, numba\n"
+        "import multiprocessing, os, numpy as np, numba\n"
         "numba.njit(lambda x: np.abs(x).sum())(np.ones(3))\n"  # loads files that the other user may not read
         "os.setgid(65534); os.setuid(65534); os.environ['HOME'] = '/nonexistent'\n"
         "from driftsurf.core.column_sizes import usual_sizes\n"

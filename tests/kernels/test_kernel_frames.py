@@ -29,7 +29,14 @@ numbers = st.floats(allow_nan=False)
 @check
 def test_a_selected_value_is_that_of_the_sorted_values(values: np.ndarray, place: int) -> None:
     place %= len(values)
-    assert _select(values.copy(), place) == np.sort(values)[place]
+    reordered, expected = values.copy(), np.sort(values)
+    assert _select(reordered, place) == reordered[place] == expected[place]
+    assert np.sort(reordered).tolist() == expected.tolist()
+    assert reordered[:place].max(initial=-np.inf) <= expected[place] <= reordered[place:].min()
+
+
+def test_a_selection_among_values_that_are_no_numbers_ends() -> None:
+    assert np.isnan(_select(np.array([np.nan, 1.0, np.nan, np.nan]), 2))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -69,6 +69,24 @@ def test_two_models_in_turn_give_the_same_bits_as_one_after_the_other(problem: P
         assert [values.tobytes() for values in one] == [values.tobytes() for values in two]
 
 
+@pytest.mark.parametrize("width", [17, 33, 54, 64])
+def test_two_wide_models_in_turn_give_the_same_bits(width: int) -> None:
+    rng = np.random.default_rng(width)
+    X = rng.normal(size=(40, width))
+    rows = X, (X[:, 0] > 0.0).astype(float), rng.uniform(0.5, 1.5, 40)
+    frame = rng.uniform(0.5, 1.5, width + 1), rng.normal(size=width + 1), np.arange(width)
+    orders, etas = rng.integers(40, size=(2, 60)), (0.01, 0.003)
+    alone, together = ([(np.zeros(width + 1), np.zeros(width + 1), np.full(40, np.nan)) for _ in etas] for _ in "ab")
+    steps = [*zip(orders, etas, strict=True)]
+    counts = [
+        saga_dense(rows, order, m, 0, eta, 0.1, frame, None) for (order, eta), m in zip(steps, alone, strict=True)
+    ]
+    sides = [(rows, order, m, 0, eta, frame) for (order, eta), m in zip(steps, together, strict=True)]
+    assert saga_both_dense(*sides[0], *sides[1], 0.1) == tuple(counts)
+    for one, two in zip(alone, together, strict=True):
+        assert [values.tobytes() for values in one] == [values.tobytes() for values in two]
+
+
 @given(problem=problems())
 @check
 def test_sgd_equals_the_twin_dense_and_sparse(problem: Problem) -> None:

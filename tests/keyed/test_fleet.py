@@ -156,6 +156,7 @@ def test_the_result_does_not_depend_on_how_rows_are_spread_over_calls() -> None:
 
 def test_the_result_does_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_threads, "ROWS_PER_THREAD", 5)
+    monkeypatch.setattr(_threads, "ROWS_PER_SHARE", 2)  # more shares than threads
     one, three = (Fleet(n_features=3, threads=threads, **SMALL) for threads in (1, 3))
     for call in calls(keys=range(20)):
         np.testing.assert_array_equal(one.observe(*call), three.observe(*call))

@@ -178,6 +178,7 @@ def test_the_curve_ends_with_the_last_row_of_a_long_sequence(tmp_path: Path) -> 
 
 def test_a_model_is_no_better_only_once_it_has_learned() -> None:
     assert KeyScore(20, 10, 0.4, 0.4, 0.5).no_better
+    assert KeyScore(2000, 1990, 0.494, 0.495, 0.5).no_better  # labels at random: the difference is noise
     assert not KeyScore(20, 0, 0.4, 0.4, 0.5).no_better
     assert not KeyScore(20, 10, 0.3, 0.4, 0.5).no_better
     assert not KeyScore(20, 10, 0.0, 0.0, 0.0).no_better  # nothing can be better

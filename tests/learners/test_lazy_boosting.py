@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from driftsurf.checks import check_learner
+from driftsurf.core.contracts import Batch, Segment
 from driftsurf.core.samples import Samples
+from driftsurf.core.state import to_bytes
 from driftsurf.errors import OptionError, StateError
 from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees, Pace
+from driftsurf.strategies import Oblivious
 
 pytest.importorskip("lightgbm")
 PATIENT: dict[str, Any] = {"tolerance": 0.05, "least_new": 0.2, "renewed": 0.75}
@@ -62,12 +65,66 @@ def test_it_is_fitted_when_its_loss_rises_and_seldom_otherwise() -> None:
     assert 50 in fits
 
 
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_batch_that_was_tested_is_not_predicted_again(task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = [0]
+
+    def counted(self: Any, fitted: Any, X: Any, outputs: Any = LazyBoostedTrees._outputs) -> Any:
+        counts[0] += 1
+        return outputs(self, fitted, X)
+
+    monkeypatch.setattr(LazyBoostedTrees, "_outputs", counted)
+    K = 0 if task == "regression" else 2
+    told, untold = (Oblivious(LazyBoostedTrees(task=task)) for _ in range(2))
+    for strategy in (told, untold):
+        strategy.begin(3, sparse=False, n_classes=K)
+    for X, y in batches(12, 6):
+        batch = Batch(X, y, np.ones(len(y)))
+        scores = told.test_scores(batch)
+        before = counts[0]
+        told.step(batch, scores)
+        assert counts[0] == before
+        untold.step(batch)
+    assert counts[0] > before
+    assert to_bytes(told.state()) == to_bytes(untold.state())
+
+
+def test_scores_of_other_rows_are_not_used() -> None:
+    samples, other = Samples(3), Samples(3)
+    model, twin = (LazyBoostedTrees().fresh(seed=0, n_features=3, n_classes=2) for _ in range(2))
+    for step, (X, y) in enumerate(batches(6, 3)):
+        new = samples.append(X, y)
+        model.tell_scores(Segment(0, 7), np.zeros((7, 2)))
+        if step % 2:
+            model.tell_scores(new, None)
+        model.update(samples, new, 10_000)
+        twin.update(other, other.append(X, y), 10_000)
+    assert model._fitted.memory == twin._fitted.memory
+
+
+@pytest.mark.parametrize(("classes", "columns"), [(0, 3), (2, 3), (4, 3), (2, 80)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_it_fits_what_lightgbm_fits_through_scikit_learn(classes: int, columns: int, weighted: bool) -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, columns))
+    y = X[:, 0] if not classes else np.digitize(X[:, 0] * X[:, 1], np.linspace(-1, 1, classes + 1)[1:-1]).astype(float)
+    model: Any = LazyBoostedTrees(task="classification" if classes else "regression").fresh(5, columns, classes)
+    samples = Samples(columns)
+    new = samples.append(X, y, weight=random.uniform(0.5, 2.0, 600) if weighted else None)
+    model.update(samples, new, 10_000)
+    known = model._fitted
+    weight = {"sample_weight": samples.view(new).weight} if weighted else {}
+    expected = model._new(known).fit(X, y if not classes else y.astype(int), **weight)
+    found = expected.predict_proba(X) if classes else expected.predict(X)
+    assert (np.exp(model.scores(X)) if classes else model.scores(X)) == pytest.approx(found, rel=1e-12)
+
+
 def test_its_options_say_how_patient_it_is() -> None:
     usual, patient = (taught(LazyBoostedTrees(**options), batches(60, 50))[2] for options in ({}, PATIENT))
     assert len(patient) < len(usual)
     assert all((after - before) / (after + 1) >= 0.2 for before, after in itertools.pairwise(patient))
     model, _, _ = taught(LazyBoostedTrees(bins=7), batches(3, 9))
-    assert model._fitted.model.get_params()["max_bin"] == 7
+    assert model._fitted.model.booster_.params["max_bin"] == 7
     wrong: dict[str, Any] = {"tolerance": -1.0, "least_new": 1.0, "renewed": 0.0, "bins": 1}
     for name, bad in wrong.items():
         with pytest.raises(OptionError) as caught:

@@ -87,8 +87,8 @@ def test_compiled_code_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("hits", "writable", "state", "named"),
     [
-        (1, True, "good", "1 loops"),
-        (0, True, "good", "1 loops"),
+        (1, True, "good", "warm"),
+        (0, True, "good", "was empty"),
         (1, False, "good", "read-only"),
         (0, False, "bad", "NUMBA_CACHE_DIR"),
     ],
@@ -125,3 +125,37 @@ def test_the_number_of_usable_cores_is_shown(monkeypatch: pytest.MonkeyPatch) ->
 def test_requirements_without_a_version_are_understood() -> None:
     assert doctor._parsed("???") == ("???", "0")
     assert doctor._numbers("unknown") == ()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "direct", "said"),
+    [
+        ("/home/me/.local/share/pipx/venvs/driftsurf", "", "pipx"),
+        ("/home/me/.local/share/uv/tools/driftsurf", "", "uv tool"),
+        ("/srv/env", "", "pip"),
+        ("/srv/env", '{"url": "file:///x", "dir_info": {"editable": true}}', "editable"),
+        ("/srv/env", '{"url": "file:///x", "dir_info": {}}', "pip"),
+    ],
+)
+def test_it_tells_how_it_was_installed(monkeypatch: pytest.MonkeyPatch, prefix: str, direct: str, said: str) -> None:
+    texts = {"direct_url.json": direct or None, "INSTALLER": "pip\n"}
+    monkeypatch.setattr(metadata, "distribution", lambda _: SimpleNamespace(read_text=texts.get))
+    monkeypatch.setattr(sys, "prefix", prefix)
+    assert said in doctor.installed_by()
+
+
+def test_it_names_what_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    from driftsurf.strategies.compiled import addresses, step
+
+    monkeypatch.setattr(doctor, "_version", lambda _: "1.0")
+    monkeypatch.setattr(addresses, "calls_by_address", lambda: True)
+    loops = SimpleNamespace(is_at_hand=lambda: True)
+    monkeypatch.setattr(step, "learn", loops)
+    monkeypatch.setattr(step, "learn_sparse", loops)
+    assert "nothing" in finding("speed").text
+    monkeypatch.setattr(step, "learn", SimpleNamespace(is_at_hand=lambda: False))
+    assert "doctor --warm" in finding("speed").text
+    monkeypatch.setattr(addresses, "calls_by_address", lambda: False)
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "lightgbm" else "1.0")
+    assert "numba" in finding("speed").text
+    assert "lightgbm" in finding("speed").text

@@ -332,6 +332,19 @@ def test_page_terminal_list_and_explanation_count_the_same_reactions(
     assert entry.drifts == counts["switches to a new model"] + counts["fresh starts"]
 
 
+def test_one_drift_is_one_reaction_of_a_portfolio(tmp_path: Path) -> None:
+    """Its two experts that react to drift do so at the same step; the journal has a transition of each."""
+    table = write_inverted(tmp_path)
+    result = run(table, label="label", model="recommended-light", batch_size=50, out=tmp_path / "run", progress=False)
+    entered = [one for one in result.transitions if one.kind == "entered"]
+    summary = result.summary
+    assert summary is not None
+    assert len(entered) > summary.reactions == 1
+    assert summary.switches == list_runs(tmp_path).runs[0].drifts == 1
+    assert "1 sign of drift, 1 switch to the new model" in explain(tmp_path / "run")
+    assert f"{len(entered)} experts entered the reactive state" in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_the_headline_says_that_a_model_reacted_and_never_switched(mixed_run: tuple[Path, str]) -> None:
     trace = read_run(mixed_run[0]).trace
     assert trace is not None
@@ -385,6 +398,7 @@ def test_the_page_of_a_table_shows_its_dates_and_what_was_run(tmp_path: Path) ->
     assert str(times[0]) == mixed_rows(1)[0]["when"].replace(" ", "T")
     assert Trace.from_csv(record.trace.to_csv()).times("driftsurf") is not None
     assert titles(page)[-1] == "settings"
+    assert "no known drift" not in page  # nobody knows the drifts of a file
     written = command_line(record.about, "sales")
     assert (
         written == f"driftsurf run {source} --label sold --drop id --model driftsurf --batch-size 100 --threshold 0.2"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -16,6 +17,7 @@ from table_files import mixed_rows, write_csv
 import driftsurf
 from driftsurf.comparison.compare import compare
 from driftsurf.comparison.inputs import Input
+from driftsurf.core.decisions import Decision
 from driftsurf.errors import OptionError, RunStopped
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LogisticRegression
@@ -84,6 +86,35 @@ def test_options_that_do_not_apply_are_refused_by_name(tmp_path: Path) -> None:
     for options, name in (({"label": "y"}, "label"), ({"sequence": "t"}, "sequence"), ({"resume": True}, "checkpoint")):
         with pytest.raises(OptionError, match=name):
             driftsurf.run("sea0", **options, out=tmp_path / "r")
+
+
+def test_a_built_in_stream_is_run_with_any_named_model_beside_an_oracle_with_its_learner(tmp_path: Path) -> None:
+    told: dict[str, Any] = {"rows": 2000, "progress": False}
+    plain = driftsurf.run("circles", **told, out=tmp_path / "paper")
+    same = driftsurf.run("circles", **told, model="driftsurf", out=tmp_path / "same")
+    assert (plain.folder / TRACE).read_bytes() == (same.folder / TRACE).read_bytes()
+    own = driftsurf.run("circles", **told, model="ddm(drift_level=4)", learner="svm", seed=3, out=tmp_path / "own")
+    assert (own.trace.models, own.oracle) == (("ddm(drift_level=4)", "aware"), "aware")
+    assert own.trace.drifts == plain.trace.drifts
+    about = json.loads((tmp_path / "own" / "run.json").read_text())
+    assert about["made"] == {"strategy": "ResetOnDrift", "learner": "LinearSVM", "work": "gradients"}
+    assert (about["model"], about["batch_size"], about["given"]["learner"]) == ("ddm(drift_level=4)", 20, "svm")
+    assert driftsurf.load(tmp_path / "own").detector.drift_level == 4
+
+
+def test_the_model_of_a_stream_resumes_with_the_same_results(tmp_path: Path) -> None:
+    told: dict[str, Any] = {"rows": 2000, "model": "sliding-window(window=300):logistic", "progress": False}
+    whole = driftsurf.run("circles", **told, checkpoint=tmp_path / "whole")
+    with pytest.raises(RuntimeError, match="stop"):
+        driftsurf.run("circles", **told, checkpoint=tmp_path / "parts", on_step=_stop_at_50)
+    resumed = driftsurf.run("circles", **told, checkpoint=tmp_path / "parts", resume=True)
+    for name in (TRACE, JOURNAL):
+        assert (resumed.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+
+
+def _stop_at_50(step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+    if step == 50:
+        raise RuntimeError("stop")
 
 
 def test_run_is_pushed_from_another_thread_without_touching_signals(

@@ -60,6 +60,30 @@ def test_a_loaded_state_equals_the_saved_one_and_can_be_continued(name: str, spa
             writer.follow(found, session.incremental_state())
 
 
+def test_an_old_checkpoint_that_is_spared_does_not_keep_the_segments_after_it(tmp_path: Path) -> None:
+    session, folder = Session(DriftSurf(LEARNER, max_rows=60)), CheckpointFolder(tmp_path)
+    spared, then = 0, b""
+    for step, (X, y) in enumerate(batches(40)):
+        session.observe(X, y)
+        number = folder.save(session.incremental_state(), spare=[spared] if spared else [])
+        if step == 4:
+            spared, then = number, to_bytes(session.state())
+        if step == 20:  # continue in a new process
+            found = folder.load()
+            assert found is not None
+            session, folder = Session(DriftSurf(LEARNER, max_rows=60)), CheckpointFolder(tmp_path)
+            session.restore(found.state)
+            folder.follow(found, session.incremental_state())
+    assert folder.generations() == [spared, number - 1, number]
+    needed = set[str]().union(*(folder.needed(one) for one in folder.generations()))
+    there = {one.name for one in tmp_path.glob("segment-*.state")}
+    assert there <= needed
+    assert len(there) < 30
+    old = CheckpointFolder(tmp_path).load(spared)
+    assert old is not None
+    assert to_bytes(old.state) == then
+
+
 @pytest.mark.parametrize("learner", [SoftmaxRegression(), LinearRegression()], ids=["classes", "regression"])
 def test_later_classes_and_regression_targets_are_saved_incrementally(learner: Any, tmp_path: Path) -> None:
     session = Session(DriftSurf(learner, max_rows=150))

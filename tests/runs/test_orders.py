@@ -69,6 +69,13 @@ def test_a_rollback_brings_back_an_earlier_model(tmp_path: Path) -> None:
         assert (record.kind, record.outcome, record.to) == ("rollback", "done", 3)
 
 
+def test_orders_are_found_however_their_line_is_written() -> None:
+    record = orders.OrderRecord(3, "pin", 7, "done", pinned=True, text='an "order" of an operator')
+    step = json.dumps({"type": "step", "models": [{"name": "order"}]})
+    line = json.dumps(dict(reversed(json.loads(record.line()).items())), indent=None)
+    assert orders.read_records(f"{step}\n{line}\n{record.line()}") == [record, record]
+
+
 def test_orders_before_the_first_batch(tmp_path: Path) -> None:
     path = tmp_path / "run"
     orders.give(path, "pin")

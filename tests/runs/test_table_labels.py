@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from commands import invoke
 
 import driftsurf
+from driftsurf.data.label_hints import label_hints
+from driftsurf.data.target import Target
 from driftsurf.errors import BadRowError, ColumnWarning, LabelError, Message, NonFiniteError, Option, SchemaError
 
 
@@ -152,6 +155,15 @@ def test_label_that_differs_in_each_row_is_pointed_out(tmp_path: Path) -> None:
     assert advised(path, batch_size=30) == [Option("label")]
     numbers(path, [i * 7919 % 100_003 / 8 for i in range(60)])
     assert advised(path, batch_size=30) == []
+
+
+def test_labels_that_differ_only_in_case_or_blanks_are_pointed_out() -> None:
+    target = Target("sold", "multiclass")
+    (hint,) = label_hints(target, "auto", np.array(["ja", "nein", "Ja ", "nein"] * 10))
+    assert "'Ja '" in str(hint)
+    assert "'ja'" in str(hint)
+    assert "nein" not in str(hint)
+    assert label_hints(target, "auto", np.array(["ja", "nein"] * 10)) == []
 
 
 def test_labels_of_a_source_of_their_own_get_the_same_advice(tmp_path: Path) -> None:

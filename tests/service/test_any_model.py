@@ -17,7 +17,7 @@ import pytest
 from driftsurf import load
 from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Table
-from driftsurf.errors import CapabilityError
+from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.learners import LogisticRegression
 from driftsurf.service.contract import Answer, Order
 from driftsurf.service.model import ServedModel, open_model
@@ -178,6 +178,6 @@ def test_challenger_that_only_pickle_saves_is_refused_before_it_is_logged(tmp_pa
     with closing(open_model(tmp_path / "m", asked, KEEPING)) as model:
         assert model.wait_ready(60)
         options = {"model": "driftsurf", "learner": "sklearn.linear_model:SGDClassifier"}
-        with pytest.raises(CapabilityError, match="mode='refit'"):
+        with pytest.raises(OptionError, match="mode='refit'"):
             model.order(Order("challenge", "a", options=options))
         assert model.status().logged == 0

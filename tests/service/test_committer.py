@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from driftsurf.core import disk
 from driftsurf.data.log.log import Log
 from driftsurf.errors import InputError, LogError
-from driftsurf.service.committer import Committer
+from driftsurf.service.committer import Committer, in_turns
 
 
 class Slow(disk.Disk):
@@ -34,27 +35,29 @@ class Slow(disk.Disk):
 def test_records_that_come_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
     slow = Slow()
     with disk.using(slow), Log(tmp_path) as log, Committer(log) as committer:
-        first = committer.when_durable(log.append(b"first"))
+        first = committer.when_durable(log.append(b"first"), "first")
         slow.begun.acquire()
-        others = [committer.when_durable(log.append(b"other")) for _ in range(5)]
-        gone = committer.when_durable(log.append(b"of a client that went away"))
+        others = [committer.when_durable(log.append(b"other"), place) for place in range(5)]
+        gone = committer.when_durable(log.append(b"of a client that went away"), "gone")
         assert gone.cancel()
         assert not first.done()
         slow.permission.release()
-        assert first.result() == 1
+        assert first.result() == "first"
+        assert log.durable == 1
         assert not any(other.done() for other in others)
         slow.permission.release()
-        assert [other.result() for other in others] == [7] * 5
+        assert [other.result() for other in others] == [0, 1, 2, 3, 4]
+        assert log.durable == 7
         assert slow.flushes == 2
-        assert committer.when_durable(3).result() == 7
+        assert committer.when_durable(3, "known").result() == "known"
         with pytest.raises(InputError, match="record 7"):
-            committer.when_durable(7)
+            committer.when_durable(7, None)
 
 
 def test_a_failed_flush_fails_all_who_wait_and_all_later_ones(tmp_path: Path) -> None:
     slow = Slow()
     with disk.using(slow), Log(tmp_path) as log, Committer(log) as committer:
-        waiting = [committer.when_durable(log.append(b"x")) for _ in range(3)]
+        waiting = [committer.when_durable(log.append(b"x"), None) for _ in range(3)]
         slow.fails = True
         slow.permission.release(2)
         for future in waiting:
@@ -62,7 +65,7 @@ def test_a_failed_flush_fails_all_who_wait_and_all_later_ones(tmp_path: Path) ->
         assert log.durable == 0
         with pytest.raises(LogError, match="Input/output error"):
             log.append(b"y")
-        assert isinstance(committer.when_durable(2).exception(), LogError)
+        assert isinstance(committer.when_durable(2, None).exception(), LogError)
     with Log(tmp_path) as log:
         assert log.next == 3
 
@@ -70,13 +73,13 @@ def test_a_failed_flush_fails_all_who_wait_and_all_later_ones(tmp_path: Path) ->
 def test_closing_waits_for_those_who_wait(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
         committer = Committer(log)
-        futures = [committer.when_durable(log.append(b"x")) for _ in range(50)]
+        futures = [committer.when_durable(log.append(b"x"), None) for _ in range(50)]
         committer.close()
         committer.close()
         assert all(future.done() for future in futures)
         log.append(b"y")
         with pytest.raises(LogError, match="closed"):
-            committer.when_durable(50)
+            committer.when_durable(50, None)
 
 
 def test_many_threads_get_numbers_without_gaps_and_fewer_flushes_than_records(tmp_path: Path) -> None:
@@ -86,7 +89,8 @@ def test_many_threads_get_numbers_without_gaps_and_fewer_flushes_than_records(tm
             numbers = []
             for turn in range(20):
                 number = log.append(f"{name} {turn}".encode())
-                assert committer.when_durable(number).result() > number
+                assert committer.when_durable(number, number).result() == number
+                assert log.durable > number
                 numbers.append(number)
             return numbers
 
@@ -99,3 +103,26 @@ def test_many_threads_get_numbers_without_gaps_and_fewer_flushes_than_records(tm
         for name, own in enumerate(numbers):
             assert own == sorted(own)
             assert [found[number] for number in own] == [f"{name} {turn}".encode() for turn in range(20)]
+
+
+def test_records_of_a_turn_of_an_event_loop_share_a_flush(tmp_path: Path) -> None:
+    """They are flushed when the turn ends, and those of another thread at once."""
+    slow, turn = Slow(), list[Callable[[], None]]()
+    with disk.using(slow), Log(tmp_path) as log, Committer(log) as committer:
+        with in_turns(turn.append):
+            waiting = [committer.when_durable(log.append(b"x"), place) for place in range(4)]
+            assert len(turn) == 1
+            assert not slow.begun.acquire(timeout=0.05)
+            turn.pop()()
+            slow.permission.release()
+            assert [one.result(30) for one in waiting] == [0, 1, 2, 3]
+            assert slow.flushes == 1
+            later = committer.when_durable(log.append(b"of the next turn"), "later")
+            with ThreadPoolExecutor(1) as other:
+                slow.permission.release()
+                found = other.submit(lambda: committer.when_durable(log.append(b"y"), "other").result(30))
+                assert found.result(30) == "other"
+            assert later.result(30) == "later"
+        slow.permission.release(2)
+        assert committer.when_durable(log.append(b"z"), "no loop").result(30) == "no loop"
+        assert len(turn) == 1

@@ -18,7 +18,7 @@ from driftsurf.data.connectors.contract import Plan, Seekable
 from driftsurf.data.connectors.source import MessageSource
 from driftsurf.data.log.records import Kinds, decode
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.errors import OptionError, SourceUnreachableError, StateError
+from driftsurf.errors import OptionError, SourceError, SourceUnreachableError, StateError
 from driftsurf.runs.sinks.connectors import ConnectorSink
 from driftsurf.service.connections import feeding, shipping
 from driftsurf.service.connections.connection import Stopped, read_state
@@ -368,7 +368,7 @@ def test_a_sink_gets_each_row_once_whenever_it_is_lost(tmp_path: Path, monkeypat
     topic("labels", 1).send(sent(labels(rows[:100])))
     sources = {"o": source("orders", "predict", batch_size=7), "l": source("labels", "label")}
     sinks = {"scores": SinkOptions(address="memory://scores", kind="predictions")}
-    write, faults = MemoryTable.write, [5, 2, 4, 1, 7]
+    write, faults = MemoryTable.write, [1, 0, 2, 0, 1]
 
     def failing(self: Any, first_row: int, given: Any) -> None:
         if faults and faults[0] == 0:
@@ -418,6 +418,19 @@ def test_a_broker_that_is_down_is_waited_for(tmp_path: Path, monkeypatch: pytest
         taken(own, 50)
         until(lambda: own.status()[0].state == "running")
         assert len(logged(model)) == 50
+
+
+def test_a_lag_that_cannot_be_measured_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Broker) -> int | None:
+        raise SourceError("memory://orders refuses a second connection")
+
+    monkeypatch.setattr(feeding, "LAG_SECONDS", 0.0)
+    monkeypatch.setattr(Broker, "lag", refused)
+    topic("orders").send(sent([row | {"sold": "no"} for row in orders(50)]))
+    with served(tmp_path / "sales", {"o": source("orders", "learn")}) as (_, own):
+        taken(own, 50)
+        assert own.status()[0].lag is None
+        assert own.status()[0].state == "running"
 
 
 def test_messages_that_are_gone_stop_the_source_alone(tmp_path: Path) -> None:

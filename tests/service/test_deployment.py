@@ -46,6 +46,8 @@ FAULTS = [
         "- name: model\n              mountPath",
     ),
     ("kubernetes", "kubernetes.yaml", "containerPort: 8470", "containerPort: 80"),
+    ("kubernetes", "kubernetes.yaml", "/var/cache/driftsurf/., /kernels]", "/kernels, /kernels]"),
+    ("kubernetes", "kubernetes.yaml", "initContainers:", "otherContainers:"),
     (
         "scraping",
         "kubernetes.yaml",

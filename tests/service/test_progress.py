@@ -22,7 +22,7 @@ def test_lines_go_on_while_kernels_are_compiled(tmp_path: Path, monkeypatch: pyt
 
     def note(text: str) -> None:
         lines.append(text)
-        if sum(line.startswith("loading compiled code (") for line in lines) >= 3:
+        if sum(line.startswith("compiling, unless it was compiled before (") for line in lines) >= 3:
             enough.set()
 
     def warm(name: Callable[[str], None]) -> int:
@@ -35,10 +35,13 @@ def test_lines_go_on_while_kernels_are_compiled(tmp_path: Path, monkeypatch: pyt
     config = ServiceConfig(
         ServiceOptions(folder=tmp_path, port=0), {"sales": ModelConfig(ServedOptions(label="sold", task="binary"))}
     )
-    with Service(config, note=note):
+    with Service(config, note=note) as service:
+        service.run(service.stop)
         count = len(lines)
-    assert lines[0] == "opening sales"
-    assert "loading compiled code" in lines
-    assert sum(line.startswith("loading compiled code (two classes): ") for line in lines) >= 3
+    assert lines[0].startswith("making a new model 'sales'")
+    assert lines[1].startswith("listening at http://")
+    assert lines[2] == "opening sales"
+    assert "compiling, unless it was compiled before" in lines
+    assert sum(line.startswith("compiling, unless it was compiled before (two classes): ") for line in lines) >= 3
     assert len(lines) == count
     assert not any(thread.name == "progress" for thread in threading.enumerate())

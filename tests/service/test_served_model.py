@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import html
+import re
+import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,8 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from click.testing import CliRunner
 
 from driftsurf import __version__, load
+from driftsurf.cli import main
 from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Table
 from driftsurf.errors import (
@@ -21,19 +26,23 @@ from driftsurf.errors import (
     IdempotencyError,
     InputError,
     LabelError,
+    NonFiniteError,
     OptionError,
     OverloadedError,
     SchemaError,
     ShapeError,
     UnavailableError,
 )
+from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.api import run
 from driftsurf.runs.rolled import Rotation
+from driftsurf.service.alerts.readings import reading_of
 from driftsurf.service.contract import Order, Request
 from driftsurf.service.http.problems import problem_of
 from driftsurf.service.journal import JournalFeed, JournalFile
 from driftsurf.service.model import ServedModel, open_model
 from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.wire.format import NumberRows, WireColumn
 
 SETTINGS = ModelSettings(
     label="sold",
@@ -122,6 +131,24 @@ def test_early_late_duplicate_and_replaced_rows_are_counted(tmp_path: Path) -> N
     assert counts.predicted == 11
     assert (counts.labelled, counts.replaced, counts.duplicate, counts.late) == (2, 1, 1, 1)
     assert (counts.expired, counts.waiting) == (1 + 2, 5)
+
+
+def test_the_oldest_row_that_waits_is_known_with_its_time(tmp_path: Path) -> None:
+    now = [1000.0]
+    with closing(open_model(tmp_path / "m", SETTINGS, KEEPING, clock=lambda: now[0])) as model:
+        table, labels = rows(40)
+        assert model.wait_ready(60)
+        model.learn(table, labels).result(60)
+        assert settled(model).status().oldest_waiting is None
+        for time, id in ((2000.0, "a"), (3000.0, "b")):
+            now[0] = time
+            model.predict(table.rows(0, 1), [id])
+        assert settled(model).status().oldest_waiting == 2000.0
+        model.label({"a": labels[0]}).result(60)
+        assert settled(model).status().oldest_waiting == 3000.0
+    with closing(open_model(tmp_path / "m", keeping=KEEPING)) as model:
+        assert model.wait_ready(60)
+        assert model.status().oldest_waiting == 3000.0
 
 
 def test_repeated_request_is_answered_and_not_applied_again(tmp_path: Path) -> None:
@@ -238,6 +265,7 @@ def test_orders_are_carried_out_and_survive_reopening(tmp_path: Path) -> None:
         point = status.restore_points[-1]
         assert model.order(Order("rollback", to=point.position)).result(60).done
         assert model.status().version == point.version
+        assert [one.steps for one in model.status().challengers] == [0]  # compared with the restored model from now on
         kinds = [event.record.get("order") for event in model.journal() if event.record["type"] == "order"]
         assert kinds[-1] == "rollback"
         reset = model.order(Order("reset")).result(60)  # the model counts fewer steps than the run now
@@ -510,3 +538,103 @@ def test_numbers_are_answered_as_the_same_rows_in_a_table(tmp_path: Path) -> Non
         assert found.probabilities.tobytes() == expected.probabilities.tobytes()
         values[0, 0] = np.nan
         assert snapshot.answer_numbers(values) is None
+
+
+def test_numbers_are_logged_as_the_same_rows_in_a_table(tmp_path: Path) -> None:
+    settings = ModelSettings(label="sold", task="binary", batch_size=20, columns={"b": "number", "a": "boolean"})
+    values = np.random.default_rng(0).normal(size=(50, 2))
+    values[:, 1], values[3, 0] = values[:, 1] > 0, np.nan
+    columns = WireColumn("b", "number"), WireColumn("a", "boolean")
+    labels = np.where(values[:, 1] > 0, "yes", "no")
+    with closing(open_model(tmp_path / "sales", settings, KEEPING, clock=lambda: 5.0)) as served:
+        assert served.wait_ready(60)
+        rows = NumberRows(columns, values)
+        served.learn(rows.table(), labels).result(60)
+        served.learn(rows, labels).result(60)
+        turned = NumberRows(columns[::-1], values[:, ::-1])  # in another order: taken as a table
+        served.learn(turned, labels).result(60)
+        first, *others = [payload for _, payload in served.log.read(0)]
+        assert others == [first, first]
+        values[7, 0] = np.inf
+        with pytest.raises(NonFiniteError) as caught:
+            served.learn(rows, labels)
+        assert (caught.value.row, caught.value.column) == (7, "b")
+        values[7, 0] = 0.0
+        with pytest.raises(SchemaError):
+            served.learn(NumberRows(columns[:1], values[:, :1]), labels)
+        with pytest.raises(ShapeError):
+            served.learn(NumberRows(columns, values[:0]), [])
+        assert served.log.next == 3
+
+
+@pytest.mark.parametrize("label", [True, 1, "perhaps"])
+def test_a_label_that_is_no_class_is_named_with_the_classes(tmp_path: Path, label: object) -> None:
+    asked = ModelSettings(**{**_fields(SETTINGS), "classes": ("no", "yes")})
+    with closing(open_model(tmp_path / "m", asked, KEEPING)) as model:
+        assert model.wait_ready(60)
+        with pytest.raises(LabelError, match=r"the label .* 'no', 'yes'") as caught:
+            model.label({"a": "yes", "b": label})
+        assert caught.value.value in (label, str(label))
+        with pytest.raises(LabelError, match=r"the label .* 'no', 'yes'"):
+            model.label({"b": label})
+
+
+def test_error_now_is_that_of_the_last_steps_and_the_usual_one_that_of_all(model: ServedModel) -> None:
+    table, labels = rows(1200)
+    model.learn(table, labels).result(60)
+    before = settled(model).status()
+    assert (before.steps, before.error_rows) == (60, 500)
+    ids = [f"o-{k}" for k in range(100)]
+    answer = model.predict(table.rows(0, 100), ids)
+    assert answer.labels is not None
+    model.label(dict(zip(ids, np.where(answer.labels == "yes", "no", "yes").tolist(), strict=True))).result(60)
+    after = settled(model).status()
+    # 100 of 500 rows are wrong now; in all rows so far it is 100 of 1,300.
+    assert after.error == pytest.approx((400 * _last_400(model) + 100) / 500)
+    assert after.usual_error == pytest.approx((1200 * before.usual_error + 100) / 1300)
+    assert reading_of(after, now=0.0).error_noise == pytest.approx(
+        np.sqrt(after.usual_error * (1 - after.usual_error) / 500)
+    )
+
+
+def _last_400(model: ServedModel) -> float:
+    """Return the mean error of the twenty steps before the last five, from the trace."""
+    trace = Trace.from_csv(model.trace())
+    return float(trace.of(trace.models[0])["error"][-25:-5].mean())
+
+
+def test_explain_is_about_the_last_change_unless_everything_is_asked_for(model: ServedModel) -> None:
+    with pytest.raises(UnavailableError, match="20 labelled rows"):
+        model.explain()
+    table, labels = rows(1200)
+    flipped = np.where(labels == "yes", "no", "yes")
+    model.learn(table, labels).result(60)
+    model.learn(table, flipped).result(60)
+    text = settled(model).explain()
+    changed = [one.record for one in model.journal() if one.record.get("type") == "transition"]
+    assert text.startswith(f"step {changed[-1]['step']},")
+    assert "now, after step 119" in text
+    assert len(text.splitlines()) < 15 < len(model.explain(everything=True).splitlines())
+    assert model.explain(3).startswith("step 3,")
+
+
+def test_the_command_of_the_report_page_runs(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, labels = rows(200)
+    model.learn(table, labels).result(60)
+    page = settled(model).report()
+    model.flush()
+    command = re.findall(r'<pre class="command"><code>driftsurf (.*?)</code>', page)[0]
+    assert "timings.json" not in page
+    done = CliRunner().invoke(main, [*shlex.split(html.unescape(command)), "--out", str(model.folder.parent / "again")])
+    assert done.exit_code == 0, done.output
+
+
+def test_commands_about_runs_name_what_works_for_a_served_model(model: ServedModel) -> None:
+    table, labels = rows(200)
+    model.learn(table, labels).result(60)
+    settled(model)
+    explained = CliRunner().invoke(main, ["explain", str(model.folder)])
+    assert f"{model.name}/checkpoints" in "".join(explained.output.split())
+    for path in (model.folder, model.folder / "checkpoints"):
+        predicted = CliRunner().invoke(main, ["predict", str(path), "rows.csv"])
+        assert f"/v1/models/{model.name}/state" in "".join(predicted.output.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,6 +89,46 @@ def test_a_class_that_accepts_any_option_gets_those_that_no_other_part_has(monke
     assert (made.learner.estimator.more, made.learner.estimator.C, made.learner.passes) == ({"depth": 3}, 0.5, 2)
 
 
+class NoFit:
+    """Lacks one method of a scikit-learn estimator."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}
+
+    def partial_fit(self, X: Any, y: Any) -> None: ...
+
+    def predict(self, X: Any) -> None: ...
+
+
+class Picky(NoFit):
+    def __init__(self) -> None:
+        raise ValueError("too picky")
+
+
+OWN_MODELS = types.ModuleType("own_models")
+vars(OWN_MODELS).update(NoFit=NoFit, Picky=Picky)
+
+
+@pytest.mark.parametrize(
+    ("written", "quoted"),
+    [
+        ("driftsurf(judge=prequential)", "driftsurf(judge='prequential')"),
+        ("driftsurf:logistic(optimizer=strsaga, l2=.1)", "driftsurf:logistic(optimizer='strsaga', l2=0.1)"),
+        ("driftsurf(greedy=false, max_rows=none)", "driftsurf(greedy=False, max_rows=None)"),
+    ],
+)
+def test_a_word_is_read_as_on_a_command_line(written: str, quoted: str) -> None:
+    assert read_model(written).text == read_model(quoted).text == quoted
+
+
+def test_a_hint_to_install_a_package_is_given_only_if_it_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "own_models", OWN_MODELS)
+    for name, missing in (("NoFit", False), ("Picky", False), ("NoPart", True)):
+        with pytest.raises(OptionError) as refused:
+            make_strategy("driftsurf", f"own_models:{name}", "binary")
+        assert ("Install" in str(refused.value)) == missing
+
+
 @pytest.mark.parametrize(
     ("model", "learner", "named"),
     [
@@ -99,13 +140,19 @@ def test_a_class_that_accepts_any_option_gets_those_that_no_other_part_has(monke
         ("driftsurf(l2=1)", None, ["driftsurf", "'l2'"]),
         ("ddm(drift=1)", None, ["ddm", "'drift'", "'drift_level'", "min_rows"]),
         ("driftsurf(1)", None, ["driftsurf(1)"]),
+        ("driftsurf(variant=algorithm-1)", None, ["driftsurf(variant=algorithm-1)", "quotes"]),
+        ("driftsurf(judge=jury)", None, ["judge", "'jury'", "prequential"]),
+        ("driftsurf:own_models.NoFit", None, ["own_models.NoFit", "no fit", "scikit-learn"]),
+        ("driftsurf:own_models.NoPart", None, ["own_models", "NoPart", "correct the name"]),
+        ("driftsurf:own_models.Picky", None, ["own_models.Picky", "too picky", "options"]),
         ("driftsurf(threshold=-1.0)", None, ["threshold", "-1.0"]),
         ("driftsurf:svm(l2=-1.0)", None, ["l2", "-1.0"]),
     ],
 )
 def test_a_bad_name_is_refused_with_the_value_and_the_choices(
-    model: str, learner: str | None, named: list[str]
+    model: str, learner: str | None, named: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(sys.modules, "own_models", OWN_MODELS)
     with pytest.raises(OptionError) as refused:
         make_strategy(model, learner, "binary")
     assert [words for words in named if words not in str(refused.value)] == []

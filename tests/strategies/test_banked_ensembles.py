@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_steps import KINDS, LEARNERS, WIDTHS, batches
 from numba import config
+from same_steps import DISTURBANCES, disturbed, outcome, saved
 from torture.lines import lines_of, raise_at
 
-from driftsurf.core.contracts import Batch
 from driftsurf.core.state import to_bytes
-from driftsurf.errors import DivergenceError
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, DTEL, DWM, Candor
@@ -54,18 +51,6 @@ def made(kind: str, learner: dict[str, Any], options: dict[str, Any], *, banked:
     given = {name: value for name, value in learner.items() if name != "kind"}
     strategy = STRATEGIES[kind](KINDS[learner.get("kind", "logistic")](**given), **options)
     return strategy if banked else stepping_generically(strategy)
-
-
-def outcome(strategy: VotingStrategy, batch: Batch, tested: Any = None) -> str:
-    """Return the decision of a step as text, or its error; unscaled columns and a large step size may diverge."""
-    try:
-        return repr(strategy.step(batch, tested))
-    except DivergenceError as error:
-        return str(error)
-
-
-def saved(strategy: VotingStrategy) -> bytes:
-    return to_bytes(strategy.state())
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -117,21 +102,11 @@ def test_it_takes_the_same_steps(
         if learned and grows:
             known = int(batch.y.max()) + 1
         assert saved(banked) == saved(generic)
-        match data.draw(st.sampled_from(["", "", "saved", "undone", "copied", "pickled", "reset"])):
-            case "saved":
-                state = banked.state()
-                banked = made(kind, learner, options)
-                banked.restore(state, width, sparse=sparse, n_classes=known)
-            case "undone":
-                mark = banked.mark()
-                outcome(banked, batch._replace(y=classes - 1.0 - batch.y))
-                banked.put_back(mark)
-            case "copied":
-                banked = copy.deepcopy(banked)
-            case "pickled":
-                banked = pickle.loads(pickle.dumps(banked))
-            case "reset":
-                assert repr(banked.reset("asked")) == repr(generic.reset("asked"))
+        event = data.draw(st.sampled_from(["", "", *DISTURBANCES, "reset"]))
+        make = functools.partial(made, kind, learner, options)
+        banked = disturbed(banked, event, make, batch, shape=(width, known, sparse), classes=classes)
+        if event == "reset":
+            assert repr(banked.reset("asked")) == repr(generic.reset("asked"))
         assert saved(banked) == saved(generic)
         assert banked.scores(batch.X).tobytes() == generic.scores(batch.X).tobytes()
 

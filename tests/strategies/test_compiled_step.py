@@ -235,3 +235,51 @@ def test_rows_that_grow_far_leave_the_compiled_step(
     assert states == sorted(states, reverse=True)
     assert states[0]
     assert states[-1] == compiled
+
+
+@pytest.mark.parametrize("max_rows", [None, 60, 300])
+def test_many_rows_grow_without_being_copied(max_rows: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftsurf.strategies.compiled.rows.LARGE", 1)
+    rng, starts = np.random.default_rng(1), set[int]()
+    one, two = (DriftSurf(LogisticRegression(), max_rows=max_rows, seed=1) for _ in range(2))
+    stepping_generically(two)
+    for strategy in (one, two):
+        strategy.begin(n_features=3, sparse=False, n_classes=2)
+    for step in range(40):
+        X = rng.normal(size=(20, 3))
+        batch = Batch(X, (X[:, step // 15] > 0).astype(float), np.ones(20))
+        if step > 0:  # a step that is undone may have made room
+            mark, before = one.mark(), saved(one)
+            one.step(batch)
+            one.put_back(mark)
+            assert saved(one) == before
+        assert str(two.step(batch)) == str(one.step(batch))
+        assert one._compiled is not None
+        starts.add(one._compiled._cell.X.__array_interface__["data"][0])
+    assert saved(one) == saved(two)
+    assert len(starts) <= 4  # doubled each time, it would be copied more often
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 20, 32])
+@pytest.mark.parametrize("max_rows", [None, 20])
+def test_short_batches_of_wide_rows_take_compiled_steps(
+    count: int, max_rows: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("driftsurf.strategies.compiled.rows.LARGE", 1)
+    rng, make = np.random.default_rng(1), functools.partial(DriftSurf, LogisticRegression(), max_rows=max_rows, seed=1)
+    one, two = make(), stepping_generically(make())
+    for strategy in (one, two):
+        strategy.begin(n_features=9, sparse=False, n_classes=2)
+    for step in range(30):
+        X = rng.normal(size=(count, 9))
+        batch = Batch(X, (X[:, step // 15] > 0).astype(float), np.ones(count))
+        if step % 5 == 4:
+            state = one.state()
+            one = make()
+            one.restore(state, 9, sparse=False, n_classes=2)
+        mark, before = one.mark(), saved(one)
+        one.step(batch)
+        one.put_back(mark)
+        assert saved(one) == before
+        assert str(two.step(batch)) == str(one.step(batch))
+    assert saved(one) == saved(two)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -219,6 +220,12 @@ def test_bad_experts_are_refused_by_name() -> None:
     for bad in ("driftsurf", [], [3], [DriftSurf], 7):
         with pytest.raises(OptionError):
             Portfolio(SoftmaxRegression(), experts=bad).check()  # type: ignore[arg-type]
+    lists: list[list[Any]] = [[3], [NaiveBayes(), None], [NaiveBayes(), NaiveBayes(), "light"]]
+    for place, experts in enumerate(lists):
+        with pytest.raises(OptionError, match=re.escape(f"experts[{place}] is {experts[place]!r};")):
+            Portfolio(SoftmaxRegression(), experts=experts).check()
+        with pytest.raises(OptionError, match=re.escape(f"experts[{place}] is {experts[place]!r};")):
+            PortfolioClassifier(experts=experts).fit(np.zeros((4, 2)), [0, 1, 0, 1])
     with pytest.raises(CapabilityError) as caught:
         Portfolio(SoftmaxRegression(), experts=[LinearRegression()]).check()
     assert "LinearRegression" in str(caught.value)

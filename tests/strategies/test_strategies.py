@@ -27,7 +27,8 @@ M, STEPS, FLIPS = 25, 24, (8, 16)
 KINDS = [
     kind
     for name in strategies.__all__
-    if isinstance(kind := getattr(strategies, name), type) and kind is not strategies.Portfolio
+    if isinstance(kind := getattr(strategies, name), type)
+    and kind not in (strategies.Portfolio, strategies.SingleModel)
 ]
 """All strategies whose models share one pool; the experts of a portfolio have stores of their own."""
 KEEP_NOTHING = (strategies.Candor, strategies.DTEL, strategies.DWMIL, strategies.LearnNSE, strategies.OnePass)

@@ -16,10 +16,10 @@ from driftsurf.kernels.votes import balance_of_votes
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.strategies import AUE, DWM, Candor, LearnNSE
 from driftsurf.strategies._votes import (
-    errors,
     labels,
     labels_of_all,
     log_odds,
+    row_errors,
     squared_errors,
     true_class_share,
     weighted_vote,
@@ -33,10 +33,10 @@ def log_probabilities(random: np.random.Generator, n: int, k: int) -> FloatArray
 
 def test_scores_are_converted_to_labels_and_errors() -> None:
     assert labels(np.array([-1.0, 0.0, 2.0])).tolist() == [0, 0, 1]
-    assert errors(np.array([-1.0, 0.0, 2.0]), np.array([0.0, 1.0, 1.0])).tolist() == [0.0, 1.0, 0.0]
+    assert row_errors(np.array([-1.0, 0.0, 2.0]), np.array([0.0, 1.0, 1.0])).tolist() == [0.0, 1.0, 0.0]
     three = np.log([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
     assert labels(three).tolist() == [2, 0]
-    assert errors(three, np.array([2.0, 1.0])).tolist() == [0.0, 1.0]
+    assert row_errors(three, np.array([2.0, 1.0])).tolist() == [0.0, 1.0]
 
 
 def test_the_share_of_the_true_class_is_its_probability() -> None:

@@ -15,6 +15,9 @@ from driftsurf.core.contracts import Batch
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import DivergenceError
 
+DISTURBANCES = "saved", "undone", "copied", "pickled"
+"""Events between two steps for ``disturbed``."""
+
 
 def outcome(strategy: Any, batch: Batch, tested: Any = None) -> str:
     """Return the decision of a step as text, or its error; unscaled columns and a large step size may diverge."""
@@ -26,6 +29,32 @@ def outcome(strategy: Any, batch: Batch, tested: Any = None) -> str:
 
 def saved(strategy: Any) -> bytes:
     return to_bytes(strategy.state())
+
+
+def disturbed(
+    strategy: Any, event: str, make: Callable[[], Any], batch: Batch, *, shape: tuple[int, int, bool], classes: int
+) -> Any:
+    """Return a strategy that was saved, undone, copied or pickled between two steps, which changes nothing.
+
+    ``make`` returns the strategy as it was before it learned anything. ``shape`` is the number of columns and of known
+    classes, and whether rows are sparse; ``classes`` is the number of classes of the stream. Any other event leaves
+    the strategy as it is.
+    """
+    match event:
+        case "saved":
+            state = strategy.state()
+            strategy = make()
+            width, n_classes, sparse = shape
+            strategy.restore(state, width, sparse=sparse, n_classes=n_classes)
+        case "undone":
+            mark = strategy.mark()
+            outcome(strategy, batch._replace(y=classes - 1.0 - batch.y))
+            strategy.put_back(mark)
+        case "copied":
+            strategy = copy.deepcopy(strategy)
+        case "pickled":
+            strategy = pickle.loads(pickle.dumps(strategy))
+    return strategy
 
 
 def check_same_steps(
@@ -71,17 +100,6 @@ def check_same_steps(
             left = compiled._compiled is None
             assert left >= grows if renews else left == grows
             known = int(batch.y.max()) + 1 if grows else known
-        match data.draw(st.sampled_from(["", "", "saved", "undone", "copied", "pickled"])):
-            case "saved":
-                state = compiled.state()
-                compiled = make()
-                compiled.restore(state, width, sparse=sparse, n_classes=known)
-            case "undone":
-                mark = compiled.mark()
-                outcome(compiled, batch._replace(y=classes - 1.0 - batch.y))
-                compiled.put_back(mark)
-            case "copied":
-                compiled = copy.deepcopy(compiled)
-            case "pickled":
-                compiled = pickle.loads(pickle.dumps(compiled))
+        event = data.draw(st.sampled_from(["", "", *DISTURBANCES]))
+        compiled = disturbed(compiled, event, make, batch, shape=(width, known, sparse), classes=classes)
         assert saved(compiled) == saved(generic)

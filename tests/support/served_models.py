@@ -30,6 +30,7 @@ from driftsurf.service.contract import (
     Request,
     ServedColumn,
 )
+from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
 COLUMNS: dict[str, Kind] = {"price": "number", "city": "text", "new": "boolean", "day": "date"}
@@ -114,16 +115,17 @@ class MemoryModel:
         answer: Answer = self._once(request, work)
         return answer
 
-    def learn(self, table: Table, labels: Any, request: Request | None = None) -> Future[Receipt]:
+    def learn(self, rows: Table | NumberRows, labels: Any, request: Request | None = None) -> Future[Receipt]:
         if self.refuse is not None:
             raise self.refuse
         for row, label in enumerate(labels):
             if label not in ("yes", "no"):
                 raise LabelError(f"the label {label!r} is not one of 'no', 'yes'", row=row, value=label)
-        rows = self.snapshot.encoder.transform(table)
+        table = rows if isinstance(rows, Table) else rows.table()
+        encoded = self.snapshot.encoder.transform(table)
 
         def work() -> Receipt:
-            self.model.partial_fit(rows, np.asarray(labels), classes=["no", "yes"])
+            self.model.partial_fit(encoded, np.asarray(labels), classes=["no", "yes"])
             self.tables.append(table)
             self.snapshot = replace(self.snapshot, version=self.snapshot.version + 1)
             self.events.append(Event(len(self.events) + 1, {"type": "step", "step": self.snapshot.version}))
@@ -160,6 +162,7 @@ class MemoryModel:
             task="binary",
             label="sold",
             version=version,
+            steps=version,
             pinned=False,
             applied=self.position,
             logged=self.position,
@@ -174,6 +177,7 @@ class MemoryModel:
             early=0,
             last_label=None,
             error=0.25 if version else nan,
+            error_rows=500 if version else 0,
             usual_error=0.5 if version else nan,
             trivial_error=nan,
             restore_points=(),
@@ -189,7 +193,7 @@ class MemoryModel:
     def moves(self) -> str:
         return "step,column\n3,price\n"
 
-    def explain(self, step: int | None = None) -> str:
+    def explain(self, step: int | None = None, *, everything: bool = False) -> str:
         return f"Step {step}: nothing happened."
 
     def report(self) -> str:

@@ -19,6 +19,8 @@ KINDS: dict[str, registry.Kind] = {
 EXTRA: dict[str, dict[str, tuple[str, ...]]] = {
     "driftsurf.strategies": {
         "driftsurf.strategies._pool": ("DEFAULT_MAX_ROWS", "BudgetRule"),
+        "driftsurf.strategies._single": ("SingleModel",),
+        "driftsurf.strategies._votes": ("row_errors",),
         "driftsurf.strategies.driftsurf": ("Judge", "ThresholdUnit", "Variant"),
     },
     "driftsurf.learners": {"driftsurf.learners.logistic": ("paper_learner",)},

@@ -9,7 +9,7 @@ from driftsurf.checks import matrix
 from driftsurf.core.contracts import Capabilities
 from driftsurf.core.option_fields import option_fields
 from driftsurf.keyed import EngineOptions, KeyedOptions
-from tools.generate import estimators
+from tools.generate import estimators, reference
 
 __all__ = ["pages", "with_blocks"]
 
@@ -23,6 +23,12 @@ def pages() -> dict[str, dict[str, str]]:
         "docs/learners.md": {"learners": _learners()},
         "docs/ecosystems.md": {"estimators": _estimators(), "matrix": matrix.table()},
         "docs/keyed.md": {"options": _keyed_options()},
+        "docs/api.md": {"api": reference.api()},
+        "docs/http-api.md": {
+            "addresses": reference.addresses(),
+            "problems": reference.problems(),
+            "types": reference.types(),
+        },
     }
 
 

@@ -22,7 +22,7 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class SeekableCase:
-    """A stream that is empty, and how to use it.
+    """An empty stream, and how to use it.
 
     Parameters
     ----------
@@ -32,6 +32,16 @@ class SeekableCase:
         Appends messages to the stream.
     forget
         Removes the first messages of the stream, at least as many as it is told; None if the system cannot.
+
+    Examples
+    --------
+    >>> messages = []
+    >>> class Unfinished:
+    ...     name = "orders"
+    >>> case = SeekableCase(connect=Unfinished, send=messages.extend)
+    >>> case.send([b'{"price": 1.5}'])
+    >>> case.connect().name, messages
+    ('orders', [b'{"price": 1.5}'])
     """
 
     connect: Callable[[], Seekable]
@@ -40,7 +50,33 @@ class SeekableCase:
 
 
 def check_seekable(case: SeekableCase) -> None:
-    """Raise CheckError unless a connector implements :class:`~driftsurf.data.connectors.contract.Seekable`."""
+    """Raise CheckError unless a connector implements :class:`~driftsurf.data.connectors.contract.Seekable`.
+
+    Examples
+    --------
+    >>> from driftsurf.checks import SeekableCase
+    >>> from driftsurf.data.connectors.contract import Message, Plan
+    >>> class Topic:
+    ...     name = "orders"
+    ...     def open(self, position, *, bounded):
+    ...         self.at = 0 if position is None else position
+    ...         self.stop = len(messages) if bounded else None
+    ...     def plan(self, most, seconds):
+    ...         first, stop = self.at, len(messages) if self.stop is None else self.stop
+    ...         self.at = min(first + most, stop)
+    ...         return Plan([first, self.at], end=self.at) if self.at > first else None
+    ...     def read(self, ranges):
+    ...         first, self.at = ranges
+    ...         return [Message(f"offset {number}", messages[number]) for number in range(first, self.at)]
+    ...     def lag(self):
+    ...         return len(messages) - self.at
+    ...     def committed(self, position):
+    ...         pass
+    ...     def close(self):
+    ...         pass
+    >>> messages = []
+    >>> check_seekable(SeekableCase(connect=Topic, send=messages.extend))
+    """
     run(case, SEEKABLE)
 
 
@@ -76,7 +112,7 @@ def reads_the_same_from_any_position(case: SeekableCase) -> None:
         )
         again = case.connect()
         again.open(json.loads(json.dumps(parts[place - 1][0].end)) if place else None, bounded=True)
-        read = again.read(json.loads(json.dumps(parts[place][0].ranges)))
+        read = list(again.read(json.loads(json.dumps(parts[place][0].ranges))))
         expect(read == whole[place], f"the plan {parts[place][0].ranges!r} has other messages in another process")
         following = again.plan(7, 0.0)
         more = [] if following is None else again.read(following.ranges)
@@ -167,7 +203,7 @@ def _plans(connector: Seekable, position: Position, most: int) -> list[tuple[Pla
     connector.open(position, bounded=True)
     found = []
     while (plan := connector.plan(most, 0.0)) is not None:
-        messages = connector.read(plan.ranges)
+        messages = list(connector.read(plan.ranges))
         expect(0 < len(messages) <= most, f"a plan of at most {most} messages has {len(messages)}")
         found.append((plan, messages))
     connector.close()
@@ -196,14 +232,50 @@ def _until(connector: Seekable, count: int) -> list[bytes]:
 
 @dataclass(frozen=True)
 class InboxCase:
-    """A queue that is empty: how a process takes from it, and how messages are sent to it."""
+    """An empty queue: how a process takes from it, and how messages are sent to it.
+
+    Examples
+    --------
+    >>> from driftsurf.checks import check_inbox
+    >>> class Unfinished:
+    ...     name = "orders"
+    >>> check_inbox(InboxCase(connect=Unfinished, send=[].extend))
+    Traceback (most recent call last):
+        ...
+    driftsurf.errors.CheckError: InboxCase(...) fails takes_in_order: ... members of the contract are missing
+    """
 
     connect: Callable[[], Inbox]
     send: Callable[[Sequence[bytes]], None]
 
 
 def check_inbox(case: InboxCase) -> None:
-    """Raise CheckError unless a connector implements :class:`~driftsurf.data.connectors.contract.Inbox`."""
+    """Raise CheckError unless a connector implements :class:`~driftsurf.data.connectors.contract.Inbox`.
+
+    Examples
+    --------
+    >>> import itertools
+    >>> from driftsurf.checks import InboxCase
+    >>> from driftsurf.data.connectors.contract import Message, Received
+    >>> class Queue:
+    ...     name = "orders"
+    ...     def open(self):
+    ...         self.taken = set()
+    ...     def take(self, most, seconds):
+    ...         found = [number for number in messages if number not in self.taken][:most]
+    ...         self.taken.update(found)
+    ...         return [Received(number, Message(f"message {number}", messages[number])) for number in found]
+    ...     def waiting(self):
+    ...         return len(messages) - len(self.taken)
+    ...     def done(self, tokens):
+    ...         for number in tokens:
+    ...             del messages[number]
+    ...         self.taken -= set(tokens)
+    ...     def close(self):
+    ...         pass
+    >>> messages, numbers = {}, itertools.count()
+    >>> check_inbox(InboxCase(connect=Queue, send=lambda values: messages.update(zip(numbers, values))))
+    """
     run(case, INBOX)
 
 
@@ -222,7 +294,7 @@ def takes_in_order(case: InboxCase) -> None:
 
 
 def gives_unacknowledged_messages_again(case: InboxCase) -> None:
-    """What was not acknowledged comes again after a crash; what was, does not."""
+    """Messages that were not acknowledged come again after a crash, and acknowledged ones do not."""
     inbox = case.connect()
     inbox.open()
     case.send([b"%d" % n for n in range(10)])
@@ -236,6 +308,8 @@ def gives_unacknowledged_messages_again(case: InboxCase) -> None:
     expect(values == [b"%d" % n for n in range(4, 10)], f"after acknowledging four of ten messages came {values!r}")
     other.done([one.token for one in again])
     expect(other.take(10, 0.2) == [], "an acknowledged message came again")
+    waiting = other.waiting()
+    expect(waiting in (0, None), f"everything was taken, and {waiting} messages wait")
     other.close()
 
 
@@ -256,9 +330,27 @@ def _received(inbox: Inbox, count: int) -> list[Received]:
 
 @dataclass(frozen=True)
 class WriterCase:
-    """A destination that is empty: how a process writes to it, and what it holds.
+    """An empty destination: how a process writes to it, and what it holds.
 
-    ``held`` returns the rows as dictionaries, in the order in which they stand there.
+    ``held`` returns its rows as dictionaries, in order.
+
+    Examples
+    --------
+    >>> import sqlite3, tempfile
+    >>> from contextlib import closing
+    >>> from driftsurf.data.connectors.sqlite import SqliteWriter
+    >>> path = tempfile.mkdtemp() + "/predictions.sqlite"
+    >>> def held():
+    ...     with closing(sqlite3.connect(path)) as file:
+    ...         file.row_factory = sqlite3.Row
+    ...         return [dict(row) for row in file.execute("select * from predictions order by row")]
+    >>> case = WriterCase(connect=lambda: SqliteWriter(path, {"row": "integer", "prediction": "text"}), held=held)
+    >>> with closing(case.connect()) as writer:
+    ...     first = writer.open()
+    ...     writer.write(first, [{"row": 0, "prediction": "yes"}])
+    ...     writer.flush()
+    >>> case.held()
+    [{'row': 0, 'prediction': 'yes'}]
     """
 
     connect: Callable[[], Writer]
@@ -270,7 +362,22 @@ COLUMNS = {"row": "integer", "id": "text", "prediction": "text", "true": "text",
 
 
 def check_writer(case: WriterCase) -> None:
-    """Raise CheckError unless a connector implements :class:`~driftsurf.data.connectors.contract.Writer`."""
+    """Raise CheckError unless a connector implements :class:`~driftsurf.data.connectors.contract.Writer`.
+
+    Examples
+    --------
+    >>> import sqlite3, tempfile
+    >>> from contextlib import closing
+    >>> from driftsurf.checks import WriterCase
+    >>> from driftsurf.checks.connectors import COLUMNS
+    >>> from driftsurf.data.connectors.sqlite import SqliteWriter
+    >>> path = tempfile.mkdtemp() + "/predictions.sqlite"
+    >>> def held():
+    ...     with closing(sqlite3.connect(path)) as file:
+    ...         file.row_factory = sqlite3.Row
+    ...         return [dict(row) for row in file.execute("select * from predictions order by row")]
+    >>> check_writer(WriterCase(connect=lambda: SqliteWriter(path, COLUMNS), held=held))
+    """
     run(case, WRITER)
 
 

@@ -17,6 +17,10 @@ from driftsurf.errors import DriftsurfError, StateError
 __all__ = ["check_strategy"]
 
 STEPS, ROWS = 6, 80
+LONG_STEPS, LONG_ROWS = 110, 20
+SAVED_AT = 7, 57
+"""Steps of the longer stream, and those before which it is saved: a rule that acts every n steps, for any n up to 50,
+has acted before the second of them and acts again after it."""
 SEEDS = 11, 12
 
 
@@ -25,6 +29,10 @@ def check_strategy(strategy: Strategy) -> None:
 
     A strategy that passes can be saved and loaded, resumed from a checkpoint and run per key. The checks that concern
     saved state are skipped if its learner lacks the capability 'exact_state'.
+
+    The checks take up to 110 steps with drifts, fewer if the learner is fitted again on loading. What a rule does
+    after that is not seen: choose options with which it acts at least twice before, such as a period of 20 instead of
+    200.
 
     Examples
     --------
@@ -40,11 +48,11 @@ def n_classes_of(strategy: Any) -> int:
     return min(CLASSES[task] for task in strategy.learner.capabilities.tasks)
 
 
-def batch(strategy: Any, step: int, rows: int = ROWS) -> Batch:
-    """Return a batch of a linear problem whose labels are inverted from the fourth step on."""
+def batch(strategy: Any, step: int, rows: int = ROWS, drifts: int = STEPS // 2) -> Batch:
+    """Return a batch of a linear problem whose labels are inverted every few steps."""
     n_classes = n_classes_of(strategy)
     X, y = problem(n_classes, rows, seed=step)
-    if step >= STEPS // 2:
+    if step // drifts % 2:
         y = -y if n_classes == 0 else n_classes - 1.0 - y
     return Batch(X, y, np.ones(rows))
 
@@ -236,6 +244,25 @@ def state_is_exact(strategy: Any) -> None:
         expect(same_state(flat(made.state()), flat(again.state())), f"restored after {taken} steps, the end differs")
 
 
+def state_is_exact_over_many_steps(strategy: Any) -> None:
+    """A strategy that takes over a state decides as the saved one does, for dozens of steps with several drifts."""
+    if not is_exact(strategy) or strategy.learner.capabilities.state_kind != "arrays":
+        return  # a learner that is fitted again at every step would take minutes, and the rule is the same
+    batches = [batch(strategy, step, LONG_ROWS, drifts=LONG_STEPS // 5) for step in range(LONG_STEPS)]
+    made, states, decisions = started(strategy), dict[int, dict[str, Any]](), []
+    for step, rows in enumerate(batches):
+        if step in SAVED_AT:
+            states[step] = flat(made.state())
+        decisions.append(made.step(rows))
+    end = flat(made.state())
+    for taken, state in states.items():
+        again = restored(strategy, state, seed=SEEDS[1])
+        for step in range(taken, LONG_STEPS):
+            decided = again.step(batches[step])
+            expect(decided == decisions[step], f"restored after {taken} steps, the decision of step {step} differs")
+        expect(same_state(flat(again.state()), end), f"restored after {taken} steps, the end differs")
+
+
 def state_of_other_rows_is_refused(strategy: Any) -> None:
     """``restore()`` raises StateError if the state is for rows with another number of columns."""
     if not is_exact(strategy):
@@ -264,6 +291,7 @@ CHECKS = (
     learner_is_not_changed,
     failed_steps_change_nothing,
     state_is_exact,
+    state_is_exact_over_many_steps,
     state_of_other_rows_is_refused,
     incremental_state_is_the_state,
     it_can_be_reset,

@@ -9,9 +9,12 @@ options.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
+import tempfile
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -146,8 +149,8 @@ def _check_environment() -> None:
     """Raise InputError for a variable with which numpy cannot be imported whole."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "0")
     try:
-        int(epoch)
-    except ValueError:
+        time.gmtime(int(epoch))
+    except (ValueError, OverflowError, OSError):
         raise InputError(
             f"the environment variable SOURCE_DATE_EPOCH is {epoch!r}; set it to a whole number, the seconds since "
             "1970, or unset it"
@@ -158,6 +161,9 @@ def _failure(error: OSError) -> click.ClickException:
     """Return the error of a command for one of the operating system, which may not say what it is about."""
     if error.filename is None and isinstance(error, FileNotFoundError):
         return click.ClickException("the current folder has been removed; change to another one")
+    if error.filename is None and error.errno == errno.ENOSPC:  # of a library that does not say where it wrote
+        places = f"the temporary folder {tempfile.gettempdir()!r}, or of the folder that the command writes"
+        return click.ClickException(f"there is no space left on the disk of {places}; free some of it")
     return click.ClickException(Message(reason(error)))
 
 
@@ -251,18 +257,25 @@ _RUN = click.argument("run", type=click.Path(path_type=Path, exists=True, file_o
 
 def _order(run: Path, kind: str, to: int | None = None) -> None:
     from driftsurf.explanation.records import newest_head
+    from driftsurf.keyed.folder import is_keyed_run
     from driftsurf.runs import orders
     from driftsurf.runs.checkpoint import CheckpointFolder
 
+    if is_keyed_run(run):
+        raise RunFolderError(
+            f"{str(run)!r} is a keyed run; pin, reset and rollback apply only to a run with one model. "
+            f"Its keys are shown by: driftsurf keys {run}"
+        )
     if not CheckpointFolder(run).generations():
         raise RunFolderError(f"{str(run)!r} has no checkpoints; pass the folder that a run has as --checkpoint")
     if newest_head(run).get("done") is True:
         raise RunFolderError(
-            f"the run in {str(run)!r} is finished and takes no more rows or orders. Start a new run, with "
-            "--follow if more rows will come"
+            f"the run in {str(run)!r} is finished, so it carries out no orders. If more rows will come, continue it "
+            "with --resume --follow, and give the order then"
         )
     order = orders.give(run, kind, to)
-    say(f"order {order.number}: {kind}; carried out at the next checkpoint, or when the run resumes")
+    what = kind if to is None else f"{kind} to checkpoint {to}"
+    say(f"order {order.number}: {what}; carried out at the next checkpoint, or when the run resumes")
 
 
 @main.command()
@@ -288,7 +301,8 @@ def rollback(run: Path, to: int | None) -> None:
     from driftsurf.runs.checkpoint import CheckpointFolder
 
     folder = CheckpointFolder(run)
-    if to is None:
-        to = (folder.generations() or [0])[-2:][0]
-    folder.load(to)
+    numbers = folder.generations()
+    if numbers:  # otherwise the order says what is wrong with the folder
+        to = numbers[-2:][0] if to is None else to
+        folder.load(to)
     _order(run, "rollback", to)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["show_result"]
 
-SHOWN = 20
 READMIT = Message("Once the cause is fixed, readmit keys with ", Option("readmit"), ".")
 NEW_RUN = Message(" Then start a new run with another ", Option("out"), ".")
 NEED_A_NEW_RUN: frozenset[Reason] = frozenset({"bad_label", "continuous_label", "diverged"})
@@ -26,7 +25,7 @@ def show_result(folder: Path) -> None:
     """Print how the keys of a run are doing and write its page; InputError if all keys are in quarantine."""
     from driftsurf.keyed.quarantine import REMEDIES, first_held
 
-    keys: Mapping[Any, Mapping[str, Any]] = show_keys(folder, SHOWN)
+    keys: Mapping[Any, Mapping[str, Any]] = show_keys(folder)
     held = sum(bool(entry["quarantine"]) for entry in keys.values())
     if not held:
         return

@@ -24,17 +24,15 @@ __all__ = ["keys", "show_keys"]
     "--limit",
     cls=GroupedOption,
     type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
     metavar="N",
-    help="Keys to print.",
+    help="Keys to print, those that need attention first.  [default: only those that need attention, at most 20]",
 )
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Where to write the page of KEY.  [default: a file in RUN/key_pages]",
 )
-def keys(run: Path, key: str | None, limit: int, page: Path | None) -> None:
+def keys(run: Path, key: str | None, limit: int | None, page: Path | None) -> None:
     """Show the keys of a keyed RUN: their errors, states and drifts.
 
     Prints a table of the keys that need attention and writes RUN/keys.html, with a map of which keys drifted when, and
@@ -49,7 +47,7 @@ def keys(run: Path, key: str | None, limit: int, page: Path | None) -> None:
     show_keys(run, limit)
 
 
-def show_keys(run: Path, limit: int) -> Mapping[Any, Mapping[str, Any]]:
+def show_keys(run: Path, limit: int | None = None) -> Mapping[Any, Mapping[str, Any]]:
     """Print the keys of a run that need attention and write its page; return the entries of all keys."""
     from driftsurf.keyed.folder import PAGE
     from driftsurf.report.keys import no_better_warning, print_keys, write_keyed_page
@@ -80,7 +78,7 @@ def _show_key(run: Path, name: str, page: Path | None) -> None:
     else:
         check_replaceable(page)
     files.write_text(page or own, text)
-    print_keys(record.only(key))
+    print_keys(record.only(key), limit=1)
     say(f"page: {page or own}")
 
 

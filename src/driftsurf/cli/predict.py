@@ -38,6 +38,11 @@ def predict(run: Path, source: str, **options: Any) -> None:
     asked = PredictOptions(**collect(PredictOptions, options))
     found = predict_rows(run, source, asked, ReadingOptions(**collect(ReadingOptions, options)))
     if asked.out != "-":
-        say(f"{found.rows:,} rows predicted: {asked.out}")
+        say(f"{_rows(found.rows)} predicted: {asked.out}")
     if found.skipped:
-        say(f"{found.skipped:,} rows could not be read, and have no prediction", err=True)
+        have = "has" if found.skipped == 1 else "have"
+        say(f"{_rows(found.skipped)} could not be read, and {have} no prediction", err=True)
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"

@@ -15,11 +15,12 @@ from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.reproduction.options import REPRODUCE_GROUPS
 from driftsurf.runs.options import GROUPS, OptionGroup
 from driftsurf.runs.predict_options import PredictOptions
+from driftsurf.service.config import SERVE_TABLES
 from driftsurf.service.options import SERVE_GROUPS
 
 __all__ = ["options_page", "python_help", "python_parameter"]
 
-_FLAG = re.compile(r"--([a-z][a-z-]*)")
+_FLAG = re.compile(r"(?<!`)--([a-z][a-z-]*)")
 _DEFAULT = re.compile(r"\s*\[default: (.*)\]$", re.DOTALL)
 VALUES = {bool: "yes or no", float: "number", int: "whole number"}
 TABLE_HEAD = "| option | value | default | meaning |\n|---|---|---|---|"
@@ -27,8 +28,9 @@ HEAD = """# Options
 
 Every option is defined once, in `driftsurf.runs.options`, `driftsurf.runs.watch_options`,
 `driftsurf.runs.predict_options`, `driftsurf.data.reading_options`, `driftsurf.keyed.options`,
-`driftsurf.comparison.options`, `driftsurf.reproduction.options`, `driftsurf.service.options` or
-`driftsurf.service.http.limits`. This page is made by `python -m driftsurf.cli.reference docs/options.md`.
+`driftsurf.comparison.options`, `driftsurf.reproduction.options`, `driftsurf.service.options`,
+`driftsurf.service.http.limits`, `driftsurf.service.settings`, `driftsurf.service.alerts.options` or
+`driftsurf.service.telemetry`. This page is made by `python -m driftsurf.cli.reference docs/options.md`.
 
 An option of a run has the same name on the command line (`driftsurf run SOURCE --batch-size 500`), in a TOML file
 (`batch-size = 500`) and in Python (`driftsurf.run(source, batch_size=500)`); the tables give the name in Python where
@@ -60,7 +62,9 @@ SERVE_HEAD = """
 ## driftsurf serve
 
 In `serve.toml` (see [Serving](serve.md)), options of the service stand at the top, those of a model in its table
-`[models.NAME]`, and limits in `[limits]`. They have no function in Python; the name there is that of the field.
+`[models.NAME]`, and limits in `[limits]`. They have no function in Python; the name there is that of the field. The
+tables [Keeping](#keeping), [Alerts](#alerts) and [Telemetry](#telemetry) are `[keeping]`, `[alerts]` and `[telemetry]`
+of `serve.toml`; the command line does not have their options.
 """
 
 
@@ -95,25 +99,27 @@ def options_page() -> str:
             _tables(REPRODUCE_GROUPS, "###"),
             SERVE_HEAD,
             _tables(SERVE_GROUPS, "###"),
+            _tables(SERVE_TABLES, "###", toml=True),
         )
     )
 
 
-def _tables(groups: Iterable[OptionGroup], heading: str = "##") -> str:
-    """Return a table of options for each heading of groups."""
+def _tables(groups: Iterable[OptionGroup], heading: str = "##", *, toml: bool = False) -> str:
+    """Return a table of options for each heading of groups; ``toml`` if they stand in a TOML file alone."""
     sections: dict[str, list[str]] = {}
     for group in groups:
-        sections.setdefault(group.title, []).extend(_row(field) for field in group.fields.values())
+        sections.setdefault(group.title, []).extend(_row(field, toml=toml) for field in group.fields.values())
     return "".join(
         f"\n{heading} {title}\n\n{TABLE_HEAD}\n" + "\n".join(rows) + "\n" for title, rows in sections.items()
     )
 
 
-def _row(field: OptionField) -> str:
+def _row(field: OptionField, *, toml: bool = False) -> str:
     default = _DEFAULT.search(field.help)
-    meaning = field.help[: default.start()] if default else field.help
+    meaning = _FLAG.sub(lambda found: f"`{found[0]}`", field.help[: default.start()] if default else field.help)
     shown = default[1] if default else _default(field)
-    return "| " + " | ".join(_cell(text) for text in (_names(field), _value(field), shown, meaning)) + " |"
+    names = f"`{field.toml_name}`" if toml else _names(field)
+    return "| " + " | ".join(_cell(text) for text in (names, _value(field), shown, meaning)) + " |"
 
 
 def _cell(text: str) -> str:
@@ -141,6 +147,8 @@ def _default(field: OptionField) -> str:
         return ""
     if isinstance(field.default, bool):
         return "yes" if field.default else "no"
+    if isinstance(field.default, tuple):
+        return f"`{', '.join(map(str, field.default))}`"
     return f"`{field.default}`"
 
 

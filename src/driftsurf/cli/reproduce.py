@@ -21,10 +21,11 @@ def reproduce(
 ) -> None:
     """Run the paper's evaluation and compare our numbers with the paper's.
 
-    EXPERIMENTS are any of: equal-model, rho-4m, rho-2m, greedy, sgd, sgd-rho-2m (the paper's tables), noise, detectors,
-    aware-alternative, baselines, equal-shares, tune, sensitivity, claims, analysis, figures; all of them if none is
-    named; or a TOML file that --write-config wrote. If it is interrupted, the same command continues; finished results
-    in the folder are reused. Writes results.json, timings.json, tables/, figures/ and report.html.
+    EXPERIMENTS are any of the paper's tables: equal-model (Table 6, of which Table 1 is a part), rho-4m (7), rho-2m
+    (8), greedy (9), sgd (10), sgd-rho-2m (11); or noise, detectors, aware-alternative, baselines, equal-shares, tune,
+    sensitivity, claims, analysis, figures; all of them if none is named; or a TOML file that --write-config wrote. If
+    it is interrupted, the same command continues; finished results in the folder are reused. Prints the agreement with
+    the paper and the cells that differ most; writes results.json, timings.json, tables/, figures/ and report.html.
     """
     from driftsurf.reproduction import output_files, page
     from driftsurf.reproduction.reproduce import reproduce as run

@@ -19,6 +19,7 @@ from driftsurf.runs.options import GROUPS
 if TYPE_CHECKING:
     from driftsurf.core.decisions import Decision
     from driftsurf.report.terminal import Progress
+    from driftsurf.runs.orders import OrderRecord
     from driftsurf.runs.plan import RunStart
     from driftsurf.runs.result import RunResult
 
@@ -60,6 +61,7 @@ def run(source: str, quiet: bool, **options: Any) -> None:
                 on_start=screen.start,
                 on_step=screen.step,
                 on_epoch=None if quiet else screen.epoch,
+                on_order=screen.order,
                 progress=False,
             )
         except RunStopped as stopped:
@@ -98,6 +100,9 @@ class _Screen:
         if start.why_model is not None and not self.quiet:
             command = click.get_current_context().command
             say(f"model     {with_cli_spelling(start.why_model, command)}", err=self.to_stderr)
+        if start.batch_rows is not None and not self.quiet:
+            rows = f"{start.batch_rows:,} row{'s' * (start.batch_rows != 1)}"
+            say(f"steps     of {rows} (--batch-size)", err=self.to_stderr)
         if start.predictions and not self.quiet:
             say(f"predictions: {start.predictions}", err=self.to_stderr)
         if start.finished and not self.quiet:
@@ -124,6 +129,11 @@ class _Screen:
 
     _showing = False
 
+    def order(self, record: OrderRecord) -> None:
+        """Show that an order of an operator was carried out or refused."""
+        assert self._progress is not None
+        self._progress.note(_order_text(record))
+
     def epoch(self, number: int, counts: Mapping[str, int]) -> None:
         """Print the counts of an epoch of a keyed run."""
         words = {"unplaced": "rows dropped without a key or sequence"}
@@ -139,5 +149,10 @@ class _Screen:
             return
         print_run(result, to_stderr=self.to_stderr)
         for order in result.orders:
-            refused = " refused" * (order.outcome == "refused")
-            say(f"order before step {order.step}: {order.kind}{refused}; {order.text}", err=True)
+            say(_order_text(order), err=True)
+
+
+def _order_text(order: OrderRecord) -> str:
+    """Return what became of an order of an operator, in one line."""
+    refused = " refused" * (order.outcome == "refused")
+    return f"order before step {order.step}: {order.kind}{refused}; {order.text}"

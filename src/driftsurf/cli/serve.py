@@ -65,11 +65,16 @@ def _serve(path: Path | None, asked: ServeOptions, options: dict[str, Any], demo
     config = read()
     with logging_to_stderr(config.service.log_level), Service(config, read, _note) as service:
         started()
+        with contextlib.ExitStack() as demo:
 
-        def ready() -> None:
-            say(f"serving {', '.join(service.models)} at {service.address}")
+            def ready() -> None:
+                served = [name for name, model in service.models.items() if model.status().phase != "failed"]
+                say(f"serving {', '.join(served) or 'no model'} at {service.address}")
+                for line in service.described():
+                    say(f"  {line}")
+                if asked.demo:
+                    demo.enter_context(Demo(service.models["demo"]))
 
-        with Demo(service.models["demo"]) if asked.demo else contextlib.nullcontext():
             service.run(ready)
     say("ended; everything that was acknowledged is saved")
 

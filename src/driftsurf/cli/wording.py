@@ -59,8 +59,10 @@ def _spelled(part: object, command: click.Command) -> str:
         return str(part)
     flags = {param.name: flag_name(param) for param in command.params if isinstance(param, click.Option)}
     if part.name in flags:
-        bare = part.value is None or part.value is True
-        return flags[part.name] if bare else f"{flags[part.name]} {shlex.quote(_value(part.value))}"
+        flag, several = flags[part.name], isinstance(part.value, list | tuple)
+        if part.value is None or part.value is True:
+            return flag
+        return " ".join(f"{flag} {shlex.quote(_value(one))}" for one in (part.value if several else [part.value]))
     # What has no option of its own is a parameter of the model, which --set sets.
     if "parameters" in flags and part.value is not None:
         return f"{flags['parameters']} {part.name}={part.value}"
@@ -68,7 +70,7 @@ def _spelled(part: object, command: click.Command) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a value as it is typed; a list of one as its entry, and a mapping of one as NAME=VALUE."""
+    """Return a value as it is typed; a mapping of one as NAME=VALUE."""
     if isinstance(value, Mapping) and len(value) == 1:
         return "=".join(map(str, next(iter(value.items()))))
-    return str(value[0]) if isinstance(value, list | tuple) and len(value) == 1 else str(value)
+    return str(value)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from driftsurf.core.contracts import Learner, Strategy
 from driftsurf.session.model_names import settable_options, strategy_around
 from driftsurf.strategies import BudgetRule, Variant
 
-__all__ = ["ALGORITHMS", "Algorithm", "Setting", "algorithm"]
+__all__ = ["ALGORITHMS", "COMPARED", "Algorithm", "Setting", "algorithm"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Setting:
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of DriftSurf that an experiment changes."""
+    of_learner: Collection[str] = ()
+    """Options of the learner that the user chose, which no algorithm replaces."""
 
 
 Make = Callable[[Learner, Setting], Strategy]
@@ -47,12 +49,12 @@ class Algorithm:
 
 
 def algorithm(name: str) -> Algorithm:
-    """Return the algorithm of this name; OptionError if there is none.
+    """Return the algorithm of this name in a comparison; OptionError if there is none.
 
     >>> algorithm("mddm-g").title, algorithm("no-greedy").family
     ('MDDM-G', 'driftsurf')
     """
-    return ALGORITHMS[name] if name in ALGORITHMS else _algorithm(name)
+    return COMPARED[name] if name in COMPARED else _algorithm(name)
 
 
 def _algorithm(
@@ -62,7 +64,7 @@ def _algorithm(
     title: str = "",
     options: Mapping[str, Any] | None = None,
     adjust: Callable[[dict[str, Any], Setting], None] | None = None,
-    template: Callable[[Learner], Learner] = lambda learner: learner,
+    template: Callable[[Learner, Setting], Learner] = lambda learner, at: learner,
 ) -> Algorithm:
     """Make the algorithm that runs a registered strategy, the one of this name unless ``strategy`` names another.
 
@@ -85,7 +87,7 @@ def _algorithm(
             chosen["drift_steps"] = at.aware_steps
         if adjust is not None:
             adjust(chosen, at)
-        return strategy_around(strategy, template(learner), **chosen, **fixed, seed=at.seed)
+        return strategy_around(strategy, template(learner, at), **chosen, **fixed, seed=at.seed)
 
     family = "detector" if entry.kind == "detector" else entry.details.get("family", "single")
     return Algorithm(name, title or entry.title, make, family)
@@ -103,10 +105,12 @@ def _share_equally(options: dict[str, Any], at: Setting) -> None:
     options["budget"] = "equal" if at.budget == "divided" else at.budget
 
 
-def _drawn_uniformly(learner: Learner) -> Learner:
+def _drawn_uniformly(learner: Learner, at: Setting) -> Learner:
     """Return the learner as the paper's OBL trains it: every gradient is drawn uniformly from the sample set."""
     options = learner.get_params(deep=False)
-    return type(learner)(**(options | {"optimizer": "saga"})) if options.get("optimizer") == "strsaga" else learner
+    if options.get("optimizer") != "strsaga" or "optimizer" in at.of_learner:
+        return learner
+    return type(learner)(**(options | {"optimizer": "saga"}))
 
 
 _PAPER = (
@@ -133,3 +137,6 @@ _PAPER = (
 
 ALGORITHMS: dict[str, Algorithm] = {one.name: one for one in _PAPER}
 """The algorithms of the paper's evaluation in the order of its tables, then the systems that it builds on."""
+
+COMPARED: dict[str, Algorithm] = {"obl" if name == "oblivious" else name: one for name, one in ALGORITHMS.items()}
+"""Strategies by their names in a comparison: "oblivious" keeps the learner as it is, "obl" is the paper's variant."""

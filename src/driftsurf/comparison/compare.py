@@ -18,13 +18,14 @@ from driftsurf.comparison.matches import FIRST_STEP, InUnits, Match, Score
 from driftsurf.comparison.models import Model, Situation, model
 from driftsurf.comparison.probabilities import keep, kept_path
 from driftsurf.comparison.runner import Ledger, run
+from driftsurf.comparison.standings import SAME, Standing, Standings
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import number, whole
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.errors import CapabilityError, Message, Option, OptionError
 from driftsurf.evaluation.class_metrics import ClassQuality
 from driftsurf.evaluation.ranks import Pair, Ranking, pairs_with, ranking, ranks
-from driftsurf.evaluation.resampling import Interval, interval, resampled_means
+from driftsurf.evaluation.resampling import interval, resampled_means
 from driftsurf.runs.options import StrPath
 from driftsurf.session.model_names import split_names
 
@@ -52,87 +53,8 @@ METHOD = (
     "the 95 % intervals are from a circular block bootstrap with 2,000 resamples: blocks of time steps are drawn for "
     "all models together, seeds for each model separately; the streams are fixed"
 )
-SAME = 1e-12
-"""Errors that differ by no more are the same: a sum in another order may differ in its last bit."""
 RELATIVE = "the absolute error relative to that of predicting the mean of all targets before the batch"
 """Error of a regression."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Result of a model on one source, or over all sources."""
-
-    model: str
-    error: Interval
-    """Share of wrong rows, or for a regression ``RELATIVE``: mean over steps (without the first), seeds and sources."""
-    behind: Interval
-    """Its error minus the error of the winner."""
-    wins: float
-    """Share of the resamples in which its error was the lowest; models with the same lowest error share a resample."""
-    rank: float
-    """Rank among the models, 1 for the lowest error; over all sources the mean rank."""
-    seconds: float
-    """CPU seconds for one seed, summed over all sources."""
-    gradients_per_row: float
-    """0 for models that do not count gradients."""
-    in_units: InUnits | None = None
-    """Errors of a regression on one source in the unit of the label."""
-    relative_rmse: float | None = None
-    """For a regression: the RMSE relative to that of predicting the mean of all targets before the batch."""
-    diverged: bool = False
-    """Whether training diverged on any source with any seed."""
-    quality: ClassQuality | None = None
-    """For classes: kappa, balanced error and log loss, averaged over seeds and sources."""
-
-
-@dataclass(frozen=True)
-class Standings:
-    """Results of all models on one source, or over all sources, in the order in which the models were named."""
-
-    title: str
-    n_rows: int
-    steps: int
-    models: tuple[Standing, ...]
-
-    @property
-    def winner(self) -> Standing:
-        """Model with the lowest error; the first of those that are tied."""
-        return min(self.models, key=lambda one: one.error.value)
-
-    @property
-    def tied(self) -> tuple[Standing, ...]:
-        """Models with the lowest error: the winner alone, unless others have the same error."""
-        return tuple(one for one in self.models if one.behind.value <= SAME)
-
-    @property
-    def second(self) -> Standing | None:
-        """Model with the second lowest error; None if there is a single model."""
-        return next(iter(sorted(self.models, key=lambda one: one.error.value)[1:]), None)
-
-    @property
-    def sure(self) -> bool:
-        """Whether the winner is ahead of every other model by more than chance."""
-        return all(one.behind.low > 0.0 for one in self.models if one is not self.winner)
-
-    def verdict(self) -> str:
-        """Return a sentence that names the winner and how certain it is, or the models that are tied."""
-        best, next_best = self.winner, self.second
-        what = "an error" if best.relative_rmse is None else "a relative error"
-        if next_best is None:
-            return f"{best.model} has {what} of {best.error.value:.4f} ({best.error.low:.4f} to {best.error.high:.4f})"
-        gap = next_best.behind
-        certainty = "significantly lower than all others" if self.sure else "not significantly lower than all others"
-        if len(self.tied) > 1:
-            *others, last = (one.model for one in self.tied)
-            return (
-                f"{', '.join(others)} and {last} are tied with {what} of {best.error.value:.4f} "
-                f"({best.error.low:.4f} to {best.error.high:.4f})"
-            )
-        return (
-            f"{best.model} wins with {what} of {best.error.value:.4f} ({best.error.low:.4f} to "
-            f"{best.error.high:.4f}): {gap.value:.4f} ({gap.low:.4f} to {gap.high:.4f}) lower than that of "
-            f"{next_best.model}, {certainty}, and the lowest in {best.wins:.0%} of the resamples"
-        )
 
 
 @dataclass(frozen=True)
@@ -195,7 +117,7 @@ def compare(
     models
         Names of models (:mod:`driftsurf.comparison.models`); None for the defaults of the task.
     trials, seed
-        Number of seeds, and the first one.
+        Number of seeds of the models, and the first one. The rows are the same for all.
     jobs
         Number of processes.
     gradients_per_row

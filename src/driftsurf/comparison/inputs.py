@@ -17,12 +17,12 @@ from driftsurf.comparison.memory import check_fits, rows_bytes, table_bytes
 from driftsurf.comparison.options import InputOptions
 from driftsurf.core.contracts import Categories, FloatArray, IntArray
 from driftsurf.core.options import choice, whole
-from driftsurf.data import FileSource, ReadingOptions, catalogue, number_hint
+from driftsurf.data import FileSource, ReadingOptions, catalogue
 from driftsurf.data.datasets import authors, files
 from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.real import category_numbers
 from driftsurf.data.encoding import TableEncoder
-from driftsurf.data.hints import hints
+from driftsurf.data.hints import hints, number_hint
 from driftsurf.data.label_hints import label_hints
 from driftsurf.data.sources._web import is_web_address
 from driftsurf.data.tables import Table
@@ -276,7 +276,9 @@ def load(what: Input) -> Rows:
 
 def _from_catalogue(what: Input) -> Rows:
     entry = catalogue.get(what.source)
-    stream = entry.make()
+    # As in a run: a generated stream is generated with that many rows, so that it keeps its drifts.
+    generated = entry.dataset is None and what.rows is not None
+    stream = entry.make(n_rows=what.rows) if generated else entry.make()
     X, y = stream.arrays()
     size = _size(what, min(len(y), what.rows or len(y)), entry.batch_size)
     steps = stream.drift_steps(size)

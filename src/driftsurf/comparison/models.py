@@ -1,7 +1,7 @@
 """Models that can be compared: those of :mod:`driftsurf.session.model_names`, and those of other libraries.
 
 An evaluation runs a strategy in its own way (:mod:`driftsurf.comparison.algorithms`) and knows a few more of them:
-``aware``, ``no-greedy``, ``aue-2`` and others. Models of other libraries run as they are: ``capymoa:ARF10``,
+``aware``, ``no-greedy``, ``aue-2``, ``obl`` and others. Models of other libraries run as they are: ``capymoa:ARF10``,
 ``capymoa:SRP10``, ``capymoa:CLASS(...)``, ``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``. ``majority``
 (classes), ``mean`` (regression) and ``persistence`` are trivial rules to beat.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -19,7 +20,7 @@ from typing import Any
 
 from driftsurf import registry
 from driftsurf.comparison import peers
-from driftsurf.comparison.algorithms import ALGORITHMS, Setting, algorithm
+from driftsurf.comparison.algorithms import COMPARED, Setting, algorithm
 from driftsurf.core.contracts import Categories, Learner, Strategy
 from driftsurf.data.target import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
@@ -86,11 +87,18 @@ def _versioned(package: str) -> str:
     try:
         return f"{package} {version(package)}"
     except PackageNotFoundError:
-        found = find_spec(package)
-        source = None if found is None or found.origin is None else Path(found.origin)
-        if source is None or not source.is_file():
+        source = _source(package)
+        if source is None or not Path(source).is_file():
             return package
-        return f"{package} {hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+        return f"{package} {hashlib.sha256(Path(source).read_bytes()).hexdigest()[:12]}"
+
+
+def _source(module: str) -> str | None:
+    """Return the file of a module; None if it has none, as a notebook."""
+    if module == "__main__":  # a script has no spec
+        return getattr(sys.modules[module], "__file__", None)
+    found = find_spec(module)
+    return None if found is None else found.origin
 
 
 _SHORT: dict[str, tuple[str, dict[str, dict[peers.TargetKind, str]]]] = {
@@ -145,7 +153,7 @@ def _trivial(name: str, at: Situation) -> peers.Peer | peers.Persistence:
 
 def _adaptive(text: str) -> Model:
     """Return the model of a strategy around a learner."""
-    found = read_model(text, more=ALGORITHMS, others=_PEERS)
+    found = read_model(text, more=COMPARED, others=_PEERS)
     strategy = found.strategy.name
 
     def template(at: Situation) -> Learner:
@@ -153,7 +161,8 @@ def _adaptive(text: str) -> Model:
         return made if at.gradients_per_row is None else _with_budget(made, at.gradients_per_row, text)
 
     def make(at: Situation) -> Session:
-        made = with_options(_strategy(strategy, template(at), at, text), found.strategy.options, strategy)
+        chosen = () if found.learner is None else tuple(found.learner.options)
+        made = with_options(_strategy(strategy, template(at), at, text, chosen), found.strategy.options, strategy)
         classes = range(at.n_classes) if at.n_classes else None
         return Session(made, classes=classes, categories=lambda: at.categories)
 
@@ -169,13 +178,15 @@ def _may_draw(found: ModelName) -> bool:
     return bool(outer.details.get("draws", False)) or bool(inner.details.get("draws", True))
 
 
-def _strategy(name: str, learner: Learner, at: Situation, text: str) -> Strategy:
-    """Make a strategy as the evaluation runs it."""
+def _strategy(name: str, learner: Learner, at: Situation, text: str, of_learner: tuple[str, ...]) -> Strategy:
+    """Make a strategy as the evaluation runs it; ``of_learner`` are the options of the learner that ``text`` has."""
     chosen = algorithm(name)
     if chosen.family == "oracle" and at.drift_steps is None:
         raise OptionError(f"{text!r} needs the steps at which the source drifts, and they are unknown for this source")
     budget: BudgetRule = "each" if at.gradients_per_row is None else "divided"
-    return chosen.make(learner, Setting(at.drift_steps or (), at.batch_size, budget, seed=at.seed))
+    return chosen.make(
+        learner, Setting(at.drift_steps or (), at.batch_size, budget, seed=at.seed, of_learner=of_learner)
+    )
 
 
 def _with_budget(learner: Learner, gradients_per_row: float, text: str) -> Learner:

@@ -64,7 +64,9 @@ class CompareOptions:
 class WorkOptions:
     """How often each experiment is repeated, where it runs, and where its results go."""
 
-    trials: int = option(1, "Number of runs of each model, with different seeds.", at_least=1)
+    trials: int = option(
+        1, "Number of runs of each model, with different seeds; the rows are the same in all.", at_least=1
+    )
     seed: int = option(0, "The first seed.", at_least=0)
     jobs: int | None = option(
         None, "Number of processes.  [default: one for each core; in Python a single one]", at_least=1

@@ -1,8 +1,9 @@
 """Contracts, shared values and infrastructure that every other package builds on.
 
 =======================================  ==========================================================================
-``contracts``, ``abilities``             protocols of learners, detectors and strategies, with ``Batch`` and
-                                         ``Segment``; what a part may offer beyond its protocol
+``contracts``, ``abilities``             protocols of learners, detectors and strategies; what a part may offer beyond
+                                         its protocol
+``batches``                              values that pass between parts, such as ``Batch`` and ``Segment``
 ``decisions``, ``journal``               what a strategy saw and decided in a step; the record of all steps
 ``input``, ``frames``, ``typing``        validation of rows; tables of other libraries; types of arguments
 ``targets``                              class labels and their codes, or numbers for regression

@@ -10,6 +10,7 @@ ability                  of          what it is good for
 `IncrementallySaved`     both        checkpoints write only what is new
 `JointlyTrained`         learner     the models of one strategy learn a batch in one call
 `JointlyScored`          learner     the models of one strategy score a batch in one call
+`ScoresReused`           learner     an update uses the scores by which the batch was evaluated
 `ShapeChecked`           learner     a saved model for other rows is refused
 `Reversible`             both        an exception at any line of a step leaves it as it was
 `RowsChecked`            learner     a saved model whose rows are not in the store is refused
@@ -73,6 +74,7 @@ __all__ = [
     "Reversible",
     "RowBounded",
     "RowsChecked",
+    "ScoresReused",
     "ShapeChecked",
     "SinglePredictor",
     "SnapshotScoring",
@@ -86,7 +88,7 @@ __all__ = [
 ]
 
 MOST_LISTED = 5
-"""An error message names at most this many missing members."""
+"""An error message names at most this many missing members, unless the author of the part reads it."""
 
 
 @runtime_checkable
@@ -160,6 +162,15 @@ class JointlyTrained(Protocol):
 
         The result equals calling ``update`` of each model in turn, bit for bit.
         """
+        ...
+
+
+@runtime_checkable
+class ScoresReused(Protocol):
+    """An update needs the model's own scores of the new rows, and can use those that were computed before it."""
+
+    def tell_scores(self, new: Segment, scores: FloatArray | None) -> None:
+        """Be told the scores that the model gave for rows that the next update learns; None if they are not known."""
         ...
 
 
@@ -336,16 +347,17 @@ def missing_members(part: object, contract: type) -> list[str]:
     return sorted(missing.difference(dir(part))) if missing else []
 
 
-def check_contract(part: object, contract: type, name: str, remedy: str) -> None:
+def check_contract(part: object, contract: type, name: str, remedy: str, most: int = MOST_LISTED) -> None:
     """Raise OptionError unless an object implements a contract; the message says which members it lacks.
 
-    ``name`` is the name of the argument that holds the object, ``remedy`` says what to pass instead.
+    ``name`` is the name of the argument that holds the object, and ``remedy`` says what to pass instead. At most
+    ``most`` members are listed.
     """
     if isinstance(part, type):
         raise OptionError(f"{name} is the class {part.__name__}; pass an instance of it, or {remedy}")
     missing = missing_members(part, contract)
     if missing:
-        listed = ", ".join(missing[:MOST_LISTED]) + (", ..." if len(missing) > MOST_LISTED else "")
+        listed = ", ".join(missing[:most]) + (", ..." if len(missing) > most else "")
         raise OptionError(
             f"{name} is {shown(part)}, which does not implement {contract.__module__}.{contract.__name__}: it has no "
             f"{listed}; pass {remedy}"
@@ -389,6 +401,7 @@ _OF_METHODS: tuple[type, ...] = (
     JointlyTrained,
     Copied,
     JointlyScored,
+    ScoresReused,
     ShapeChecked,
     RowsChecked,
     Refittable,

@@ -9,136 +9,72 @@ What only some parts can do is in :mod:`driftsurf.core.abilities`; :mod:`driftsu
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
-import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.batches import (
+    CSR,
+    AppendOnlyArray,
+    Batch,
+    Categories,
+    DenseRows,
+    FloatArray,
+    IncrementalState,
+    IntArray,
+    Pickled,
+    Rows,
+    SampleStore,
+    Scalar,
+    Segment,
+    State,
+    Undo,
+    gathered,
+    n_rows,
+    take_rows,
+)
 from driftsurf.core.decisions import Decision, Transition
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IntArray: TypeAlias = npt.NDArray[np.int64]
-DenseRows: TypeAlias = npt.NDArray[np.floating[Any]]
-Scalar: TypeAlias = bool | int | float | str
-State: TypeAlias = dict[str, "Scalar | npt.NDArray[Any]"]
-"""Saved state of an object: a flat dictionary of scalars, text and arrays."""
-IncrementalState: TypeAlias = dict[str, Any]
-"""A state in which the arrays that grow with the rows are ``AppendOnlyArray``."""
-Undo: TypeAlias = Callable[[], None]
-"""Reverts the mutation that returned it; valid until the next mutation."""
-
-
-@dataclass(frozen=True, slots=True)
-class AppendOnlyArray:
-    """Array of a state that a checkpoint saves incrementally.
-
-    Entries are numbered. New entries are appended at the end and old ones are dropped at the start.
-    """
-
-    owner: object
-    """Object that holds the entries. The same owner means the same numbering."""
-    first: int
-    stop: int
-    read: Callable[[int, int], npt.NDArray[Any]]
-    """Returns the entries from one number up to, but not including, another."""
-    version: int = 0
-    """Counts the changes of existing entries."""
-    changed: Callable[[int], IntArray | None] = lambda version: np.zeros(0, np.int64)
-    """Returns the numbers of the entries changed since a version, in any order; None if the version is too old."""
-    ends: bool = False
-    """Whether the entries are lengths, and the saved array holds their cumulative sum, starting with 0."""
-
-    def array(self) -> npt.NDArray[Any]:
-        """Return the whole array as a state holds it."""
-        return self.laid_out(self.read(self.first, self.stop))
-
-    def laid_out(self, entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return entries as a state holds them."""
-        return np.concatenate([np.zeros(1, entries.dtype), np.cumsum(entries)]) if self.ends else entries
-
-
-@dataclass(frozen=True, slots=True)
-class Pickled:
-    """Object of another library inside a state. It is written and read only where pickle is trusted."""
-
-    owner: str
-    """Name of the part that holds the object, for messages."""
-    value: Any
-
-
-class CSR(NamedTuple):
-    """Sparse rows: row i has the values ``data[indptr[i]:indptr[i+1]]`` in the columns ``indices`` of that range."""
-
-    data: npt.NDArray[np.floating[Any]]
-    indices: npt.NDArray[np.int32]
-    indptr: npt.NDArray[np.int64]
-    n_features: int
-
-
-Rows: TypeAlias = DenseRows | CSR
-Categories: TypeAlias = tuple[tuple[int, int], ...]
-"""Categories of rows: ranges (first, stop) of columns, in rising order, of which exactly one is 1 in each row."""
-
-
-def n_rows(X: Rows) -> int:
-    """Return the number of rows, dense or sparse."""
-    return len(X.indptr) - 1 if isinstance(X, CSR) else int(X.shape[0])
-
-
-def take_rows(X: Rows, start: int, stop: int) -> Rows:
-    """Return the rows ``start`` to ``stop - 1`` without copying their values."""
-    if isinstance(X, CSR):
-        return X._replace(indptr=X.indptr[start : stop + 1])
-    return X[start:stop]
-
-
-def gathered(X: Rows, order: IntArray) -> Rows:
-    """Return copies of the rows of X with these numbers, in this order."""
-    if not isinstance(X, CSR):
-        return X[order]
-    starts, lengths = X.indptr[order], np.diff(X.indptr)[order]
-    indptr = np.append(0, np.cumsum(lengths))
-    taken = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-    return CSR(X.data[taken], X.indices[taken], indptr, X.n_features)
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """The rows numbered ``lo`` to ``hi - 1`` of a stream.
-
-    >>> len(Segment(10, 25))
-    15
-    """
-
-    lo: int
-    hi: int
-
-    def __len__(self) -> int:
-        return self.hi - self.lo
-
-
-class Batch(NamedTuple):
-    """Rows with their targets (class codes 0, 1, ... or numbers) and weights, as the store holds them."""
-
-    X: Rows
-    y: FloatArray
-    weight: FloatArray
-    first_row: int = 0
-
-
-class SampleStore(Protocol):
-    """The sample store as a learner sees it: rows by number, never copied."""
-
-    def view(self, segment: Segment) -> Batch:
-        """Return the rows of ``segment``."""
-        ...
+__all__ = [
+    "CSR",
+    "AppendOnlyArray",
+    "Batch",
+    "Capabilities",
+    "Categories",
+    "DenseRows",
+    "Detection",
+    "Detector",
+    "FloatArray",
+    "IncrementalState",
+    "IntArray",
+    "Learner",
+    "Pickled",
+    "Rows",
+    "SampleStore",
+    "Scalar",
+    "Segment",
+    "State",
+    "Strategy",
+    "Undo",
+    "gathered",
+    "n_rows",
+    "take_rows",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Abilities of a learner. Strategies and estimators refuse a learner by the names of these fields."""
+    """Abilities of a learner. Strategies and estimators refuse a learner by the names of these fields.
+
+    Examples
+    --------
+    >>> can = Capabilities(tasks=frozenset({"regression"}), sparse=False, gradients=False)
+    >>> can.regression, can.min_classes, can.work
+    (True, 0, 'visits')
+    """
 
     tasks: frozenset[str] = frozenset({"binary"})
     """Any of "binary" and "multiclass", or "regression" alone."""
@@ -189,17 +125,41 @@ class Capabilities:
 
 
 class Learner(Protocol):
-    """A base learner. One that has not been trained is a template, which strategies never change."""
+    """A base learner. One that has not been trained is a template, which strategies never change.
+
+    Any class with these members is a learner, such as ``NearestCentroid`` of ``examples/driftsurf-mystrategy``;
+    :func:`driftsurf.checks.check_learner` tests one. A model of another library needs an adapter only:
+    :func:`driftsurf.learners.foreign.as_learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from driftsurf.core.samples import Samples
+    >>> from driftsurf.learners import LogisticRegression
+    >>> template: Learner = LogisticRegression()
+    >>> model = template.fresh(seed=0, n_features=1, n_classes=2)
+    >>> samples = Samples(n_features=1)
+    >>> new = samples.append(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))
+    >>> undo = model.update(samples, new, steps=model.budget(new))
+    >>> model.scores(np.array([[-1.0], [1.0]])) > 0
+    array([False,  True])
+    >>> undo()
+    >>> model.gradients
+    0
+    """
 
     @property
+    @abstractmethod
     def capabilities(self) -> Capabilities:
         """Abilities of the learner."""
         ...
 
+    @abstractmethod
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's arguments by name."""
         ...
 
+    @abstractmethod
     def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
         """Return a new model with the parameters of this template, all its random draws fixed by ``seed``.
 
@@ -207,18 +167,22 @@ class Learner(Protocol):
         """
         ...
 
+    @abstractmethod
     def budget(self, new: Segment) -> int:
         """Return the compute budget rho, in gradients, that one model gets for these new rows."""
         ...
 
+    @abstractmethod
     def update(self, samples: SampleStore, new: Segment, steps: int) -> Undo:
         """Learn with ``steps`` gradients; the training set reaches from the first row ever given to ``new.hi``."""
         ...
 
+    @abstractmethod
     def forget(self, samples: SampleStore, before_row: int) -> Undo:
         """Drop the rows before ``before_row`` from the training set, and their gradients from the average."""
         ...
 
+    @abstractmethod
     def scores(self, X: Rows) -> FloatArray:
         """Return margins (n,), log-probabilities (n, K) or predicted numbers (n,). Changes nothing.
 
@@ -226,41 +190,50 @@ class Learner(Protocol):
         """
         ...
 
+    @abstractmethod
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return ``scores`` of the model as it is now; later updates do not affect the returned function."""
         ...
 
+    @abstractmethod
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return the loss of each row, without the penalty, computed from its score and its target."""
         ...
 
+    @abstractmethod
     def penalty(self) -> float:
         """Return what regularisation adds to the mean loss."""
         ...
 
+    @abstractmethod
     def needs(self) -> int | None:
         """Return the number of the oldest row that is still needed; None before the first update."""
         ...
 
+    @abstractmethod
     def grow(self, n_classes: int) -> Undo:
         """Make room for more classes; CapabilityError if the learner cannot."""
         ...
 
     @property
+    @abstractmethod
     def gradients(self) -> int:
         """Gradients computed since the model was made."""
         ...
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Bytes held in addition to the rows."""
         ...
 
+    @abstractmethod
     def state(self) -> State:
         """Return everything that changes while learning."""
         ...
 
     @classmethod
+    @abstractmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
         """Return the model that ``state()`` was called on; ``template`` has its parameters."""
         ...
@@ -269,6 +242,8 @@ class Learner(Protocol):
 class Detection(NamedTuple):
     """Result of an update of a drift detector. It is true only if there was a drift: ``if detector.update(value):``.
 
+    Examples
+    --------
     >>> bool(Detection(consumed=1, drift=False))
     False
     """
@@ -286,47 +261,65 @@ class Detector(Protocol):
     """A drift detector, fed value by value. One that has seen no value is a template, which strategies never change.
 
     All detectors have the same polarity: the values are errors, 1 for a wrong prediction and 0 for a right one.
+    :func:`driftsurf.checks.check_detector` tests a detector.
+
+    Examples
+    --------
+    >>> from driftsurf.detectors import DDM
+    >>> detector: Detector = DDM()
+    >>> detector.update([0, 1] * 50 + [1] * 50)
+    Detection(consumed=126, drift=True)
     """
 
     @property
+    @abstractmethod
     def drift(self) -> bool:
         """Whether the last update ended with a drift signal."""
         ...
 
     @property
+    @abstractmethod
     def warning(self) -> bool:
         """Whether the last update ended in the warning zone, for detectors that have one."""
         ...
 
+    @abstractmethod
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's arguments by name."""
         ...
 
+    @abstractmethod
     def check(self) -> None:
         """Raise OptionError if a parameter is invalid."""
         ...
 
+    @abstractmethod
     def fresh(self) -> Self:
         """Return a new detector with the same parameters."""
         ...
 
+    @abstractmethod
     def update(self, values: npt.ArrayLike) -> Detection:
         """Consume one value, or several up to the first signal; the result is true only if there was a signal."""
         ...
 
+    @abstractmethod
     def reset(self) -> None:
         """Forget all values."""
         ...
 
+    @abstractmethod
     def state(self) -> State:
         """Return everything that values change."""
         ...
 
+    @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over a state that ``state()`` of a detector with the same parameters returned."""
         ...
 
     @classmethod
+    @abstractmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:
         """Return the detector that ``state()`` was called on; ``template`` has its parameters."""
         ...
@@ -337,8 +330,23 @@ class Strategy(Protocol):
 
     Any class with these members is a strategy: it can be checked (:func:`driftsurf.checks.check_strategy`), saved,
     resumed from a checkpoint and run per key. A class may also derive from this protocol and inherit the bodies of
-    ``check``, ``fresh`` and ``test_scores``. Its constructor takes ``learner`` and ``seed``, stores every argument
-    under its own name, and does nothing else.
+    ``check``, ``fresh`` and ``test_scores``; without any other member it cannot be instantiated. Its constructor takes
+    ``learner`` and ``seed``, stores every argument under its own name, and does nothing else.
+
+    A strategy with one model at a time needs much less: see :class:`driftsurf.strategies.SingleModel`.
+    ``PeriodicReset`` of ``examples/driftsurf-mystrategy`` implements the whole protocol.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from driftsurf.core.contracts import Batch
+    >>> from driftsurf.learners import LogisticRegression
+    >>> from driftsurf.strategies import DriftSurf
+    >>> strategy: Strategy = DriftSurf(LogisticRegression()).fresh(seed=1)
+    >>> strategy.begin(n_features=1, sparse=False, n_classes=2)
+    >>> decision = strategy.step(Batch(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]), np.ones(2)))
+    >>> decision.step, decision.rows, decision.state
+    (0, 2, 'stable')
     """
 
     learner: Learner
@@ -346,6 +354,7 @@ class Strategy(Protocol):
     dtype: str
     """Type of the stored rows, "float64" or "float32"."""
 
+    @abstractmethod
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's arguments by name, ``learner`` and ``seed`` among them."""
         ...
@@ -362,10 +371,12 @@ class Strategy(Protocol):
         """
         return type(self)(**(self.get_params(deep=False) | {"seed": seed}))
 
+    @abstractmethod
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Create the store and the first model, before the first batch; ``n_classes`` is 0 for regression."""
         ...
 
+    @abstractmethod
     def scores(self, X: Rows) -> FloatArray:
         """Return the scores of the model that predicts now. Changes nothing."""
         ...
@@ -374,6 +385,7 @@ class Strategy(Protocol):
         """Return the scores by which a batch is evaluated before it is learned. The default is ``scores``."""
         return self.scores(batch.X)
 
+    @abstractmethod
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch, completely or not at all; class codes beyond the known classes make the models grow.
 
@@ -382,14 +394,17 @@ class Strategy(Protocol):
         ...
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Bytes held for rows and models."""
         ...
 
+    @abstractmethod
     def reset(self, why: str) -> Transition:
         """Start over with fresh models and without any of the rows so far, at the request of a user."""
         ...
 
+    @abstractmethod
     def state(self) -> State:
         """Return everything that later steps depend on in addition to the parameters.
 
@@ -397,6 +412,7 @@ class Strategy(Protocol):
         """
         ...
 
+    @abstractmethod
     def restore(self, state: Mapping[str, Any], n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Take over a state that ``state()`` returned, instead of ``begin``.
 

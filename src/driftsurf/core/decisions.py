@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from driftsurf.visible import visible
+
+__all__ = ["Decision", "ModelRecord", "Role", "StateName", "Transition", "TransitionKind"]
 
 StateName: TypeAlias = Literal["stable", "reactive"]
 Role: TypeAlias = Literal["predictive", "reactive", "stable", "expert"]
@@ -50,10 +51,20 @@ EASY = 0.01, 1e3
 
 @dataclass(slots=True)
 class ModelRecord:
-    """State of one model at one step. Risks that were not computed are None."""
+    """State of one model at one step. Risks that were not computed are None.
+
+    Examples
+    --------
+    >>> record = ModelRecord("predictive", id=3, age=7, first_row=700, gradients=200)
+    >>> record.first_row, record.risk_before
+    (700, None)
+    """
 
     role: Role
+    """The role of the model: "predictive" predicts, "reactive" was made after a sign of drift and may take over,
+    "stable" is an older one to compare with, "expert" is one of several that vote."""
     id: int
+    """Number of the model: a strategy counts its models from 0."""
     age: int
     """Number of steps since it was created, without this one."""
     first_row: int
@@ -82,10 +93,19 @@ class Transition:
 
     ``left`` and ``right`` are the compared risks, and ``margin`` is the threshold that is added to ``right``; it is
     negative where the left one must be lower by more than nothing.
+
+    Examples
+    --------
+    >>> print(Transition("reset", step=12, old=0, new=1, why="60% of the batch were wrong").describe())
+    step 12: 60% of the batch were wrong: started a fresh model
     """
 
     kind: TransitionKind
+    """Kind of change: "entered" the reactive state, and "switched" to the reactive model or "kept" the old one at its
+    end; in between, "greedy" is a change of the model that predicts. "reset" is a fresh model, "replaced" a newer one
+    that takes over, "recalled" an older one that returns."""
     step: int
+    """Number of the time step."""
     condition: int = 0
     """Number of the paper's condition that was met, 1 or 2, for "entered"; else 0."""
     left: float | None = None
@@ -193,18 +213,46 @@ def _order(left: float, right: float, margin: float) -> int:
 
 @dataclass(slots=True)
 class Decision:
-    """Record of what a strategy saw and decided at one time step, complete enough to replay and to explain it."""
+    """Record of what a strategy saw and decided at one time step, complete enough to replay and to explain it.
+
+    A strategy of your own fills in the fields without a default, and ``transitions`` where it changed models. The
+    others are those of DriftSurf and of portfolios.
+
+    Examples
+    --------
+    >>> from driftsurf.core.decisions import ModelRecord, Transition
+    >>> decision = Decision(
+    ...     step=12,
+    ...     first_row=1200,
+    ...     rows=100,
+    ...     state="stable",
+    ...     predicted_by=0,
+    ...     trained_from=0,
+    ...     predicts_next=1,
+    ...     models=(ModelRecord("predictive", id=1, age=0, first_row=1200, gradients=200),),
+    ...     transitions=(Transition("reset", step=12, old=0, new=1, why="its period is over"),),
+    ... )
+    >>> decision.rows_seen, decision.gradients
+    (1300, 200)
+    """
 
     step: int
+    """Number of the time step, from 0."""
     first_row: int
+    """Number of the first row of the batch in the stream."""
     rows: int
+    """Number of rows of the batch."""
     state: StateName
-    """State in which the batch was learned."""
+    """State in which the batch was learned, "stable" or "reactive"; that of a portfolio is reactive while an expert
+    is, and a strategy without such a state is always stable."""
     predicted_by: int
+    """Number of the model that predicted this batch; -1 if there was none."""
     trained_from: int
     """First row that the model which predicted this batch was trained on."""
     predicts_next: int
+    """Number of the model that predicts the next batch; -1 if there is none."""
     models: tuple[ModelRecord, ...]
+    """The models that took part in this step."""
     reactive_step: int = 0
     """Number of this batch within the reactive state, from 1 (i in the paper); 0 in the stable state."""
     condition: int = 0
@@ -228,6 +276,12 @@ class Decision:
     absent: int | None = None
     """Code of the class for lack of which the new model of a reactive state is not used yet; None if it lacks none."""
     transitions: tuple[Transition, ...] = ()
+    others: tuple[ModelRecord, ...] = ()
+    """Models of the experts of a portfolio that are not the ones with which these predict next; ``models`` has those.
+    A model has the name of its expert."""
+    reacting: tuple[str, ...] = ()
+    """Names of the experts of a portfolio that learned the batch in their reactive state. If an expert is a portfolio
+    too, those inside it that did so are named: "outer > inner"."""
 
     def named(self, labels: Sequence[Any]) -> Decision:
         """Return the decision with the names of classes instead of their codes, where transitions name them."""
@@ -238,7 +292,7 @@ class Decision:
     @property
     def gradients(self) -> int:
         """Number of gradients computed at this step by all models."""
-        return sum(model.gradients for model in self.models)
+        return sum(model.gradients for model in (*self.models, *self.others))
 
     @property
     def rows_seen(self) -> int:
@@ -251,14 +305,42 @@ class Decision:
         names = [model.name for model in self.models]
         return names if all(names) else []
 
+    def describe_state(self) -> str:
+        """Describe the state in which the batch was learned.
+
+        >>> Decision(5, 500, 100, "reactive", 0, 0, 0, ()).describe_state()
+        'reactive'
+        >>> experts = tuple(ModelRecord("expert", k, 5, 0, name=name) for k, name in enumerate("abc"))
+        >>> Decision(5, 500, 100, "reactive", 0, 0, 0, experts, reacting=("a", "c")).describe_state()
+        '2 of 3 experts are reacting'
+        """
+        count = self.reacting_experts
+        if not count:
+            return self.state
+        return f"{count} of {len(self.models)} experts {'is' if count == 1 else 'are'} reacting"
+
+    @property
+    def reacting_experts(self) -> int:
+        """Number of experts of a portfolio that are reacting, or have an expert inside that is.
+
+        >>> experts = tuple(ModelRecord("expert", k, 5, 0, name=name) for k, name in enumerate("abc"))
+        >>> Decision(5, 500, 100, "reactive", 0, 0, 0, experts, reacting=("a > x", "a > y", "c")).reacting_experts
+        2
+        """
+        return sum(any(f"{one} > ".startswith(f"{name} > ") for one in self.reacting) for name in self.experts)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain values for JSON, without its transitions; NaN becomes None."""
         record = {"type": "step", **_fields_of(self), "rows_seen": self.rows_seen}
-        record["models"] = [_fields_of(model) for model in self.models]
-        for model in record["models"]:
-            if not model["name"]:
-                del model["name"]
+        for each in ("models", "others"):
+            record[each] = [_fields_of(model) for model in getattr(self, each)]
+            for model in record[each]:
+                if not model["name"]:
+                    del model["name"]
         del record["transitions"]
+        for optional in ("others", "reacting"):
+            if not record[optional]:
+                del record[optional]
         for optional in ("risk_unit", "greedy_credit", "significance", "lead_error", "absent"):
             if record[optional] is None:
                 del record[optional]
@@ -278,7 +360,12 @@ class Decision:
 def _fields_of(record: Decision | ModelRecord | Transition) -> dict[str, Any]:
     """Return the fields as plain values; ``asdict`` would take as long as learning a hundred rows."""
     kind: Any = type(record)
-    return {name: _plain(getattr(record, name)) for name in _field_names(kind)}
+    named = ((name, getattr(record, name)) for name in _field_names(kind))
+    return {name: value if type(value) in PLAIN else _plain(value) for name, value in named}
+
+
+PLAIN = frozenset({int, str, bool, type(None)})
+"""Types of most values of a record, which are plain as they are."""
 
 
 @cache
@@ -294,32 +381,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-class ReactionCounts(NamedTuple):
-    """How often a model reacted to drift, counted the same way in tables, pages and lists of runs."""
-
-    reactions: int
-    """Reactive states that it entered."""
-    switches: int
-    """Models that took over from another one after they had proved better."""
-    fresh_starts: int
-    """Fresh models that replaced another one at once, on the signal of a detector or on an order."""
-
-    @property
-    def new_models(self) -> int:
-        """How often a new model took over."""
-        return self.switches + self.fresh_starts
-
-
-def count_reactions(kinds: Iterable[str]) -> ReactionCounts:
-    """Count the reactions among transitions, given by their kinds.
-
-    >>> count_reactions(["entered", "greedy", "switched", "reset", "replaced"])
-    ReactionCounts(reactions=1, switches=2, fresh_starts=1)
-    """
-    found = Counter(kinds)
-    return ReactionCounts(found["entered"], found["switched"] + found["replaced"], found["reset"])
 
 
 def transition_noun(kind: TransitionKind, count: int) -> str:

@@ -12,6 +12,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from driftsurf.core import platforms
+from driftsurf.core.platforms import CLOSED_ON_EXEC, NOT_A_LINK
 from driftsurf.errors import InputError
 
 __all__ = ["Disk", "private", "using"]
@@ -24,7 +26,7 @@ def private(path: str | Path, flags: int) -> int:
 
     Models, checkpoints, predictions and copies hold rows, and pages hold names and keys.
     """
-    return os.open(path, flags | os.O_CLOEXEC, PRIVATE)
+    return os.open(path, flags | CLOSED_ON_EXEC, PRIVATE)
 
 
 def refuse_device(path: Path) -> None:
@@ -45,19 +47,19 @@ class Disk:
 
     def create(self, path: Path, shared: bool = False) -> int:
         """Create a file that must not exist, and open it; only its owner may read it unless ``shared``."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOSED_ON_EXEC
         return os.open(path, flags, SHARED if shared else PRIVATE)
 
     def open(self, path: Path) -> int:
         """Open a file that exists, to read and write at any place; a link is not followed."""
-        return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return os.open(path, os.O_RDWR | NOT_A_LINK | CLOSED_ON_EXEC)
 
     def append(self, path: Path) -> int:
         """Open a file for appending; if it does not exist, create one that only its owner may read.
 
         A link is not followed: the file is cut to a length, and a file elsewhere must not be.
         """
-        return private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+        return private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOT_A_LINK)
 
     def write(self, handle: int, data: bytes | memoryview) -> int:
         """Write some of the data; return the number of bytes written."""
@@ -65,11 +67,11 @@ class Disk:
 
     def write_at(self, handle: int, data: bytes | memoryview, place: int) -> int:
         """Write some of the data from byte ``place`` of a file on; return the number of bytes written."""
-        return os.pwrite(handle, data, place)
+        return platforms.write_at(handle, data, place)
 
     def read_at(self, handle: int, size: int, place: int) -> bytes:
         """Return at most ``size`` bytes from byte ``place`` of a file on; none if the file ends there."""
-        return os.pread(handle, size, place)
+        return platforms.read_at(handle, size, place)
 
     def size(self, handle: int) -> int:
         """Return the number of bytes of a file."""
@@ -81,11 +83,11 @@ class Disk:
 
     def sync(self, handle: int) -> None:
         """Flush a file to the storage device."""
-        os.fsync(handle)
+        platforms.flush(handle)
 
     def sync_data(self, handle: int) -> None:
         """Flush the content of a file to the storage device, without its times."""
-        os.fdatasync(handle)
+        platforms.flush(handle, content_only=True)
 
     def close(self, handle: int) -> None:
         """Close a file."""
@@ -96,11 +98,7 @@ class Disk:
 
         A new or renamed file survives a power failure only if its folder was flushed, too.
         """
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        platforms.flush_folder(path)
 
     def replace(self, old: Path, new: Path) -> None:
         """Rename a file or folder atomically, replacing the target; InputError if that is a device or a pipe."""
@@ -141,13 +139,11 @@ class Disk:
 
         The operating system releases the lock when the process ends, however it ends, so there are no stale locks.
         """
-        import fcntl  # not available on Windows; nothing else needs it
-
-        handle = private(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+        handle = private(path, os.O_RDWR | os.O_CREAT | NOT_A_LINK)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            platforms.lock(handle)
             os.ftruncate(handle, 0)
-            os.pwrite(handle, who, 0)
+            platforms.write_at(handle, who, 0)
         except BaseException:
             os.close(handle)
             raise
@@ -155,14 +151,12 @@ class Disk:
 
     def is_locked(self, path: Path) -> bool:
         """Return whether a living process holds the lock on a file."""
-        import fcntl
-
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open(path, os.O_RDONLY | CLOSED_ON_EXEC)
         except FileNotFoundError:
             return False
         try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            platforms.lock(handle, shared=True)
         except BlockingIOError:
             return True
         finally:

@@ -156,7 +156,7 @@ def unmasked(values: Any, name: str) -> Any:
     if len(masked):
         raise NonFiniteError(
             RowIndex(name, int(masked[0])),
-            f" is masked: its value is missing ({len(masked)} such values in all). Drop those rows.",
+            f" is masked: its value is missing ({len(masked)} in all). Drop those rows.",
             row=int(masked[0]),
         )
     return np.ma.getdata(values)

@@ -266,7 +266,7 @@ def _check_finite(array: DenseRows, names: tuple[str, ...] | None) -> None:
         what = "NaN" if np.isnan(array[row, column]) else INFINITY
         raise NonFiniteError(
             f"Input X contains {what} in row {row}, column {_column(column, names)} "
-            f"({int(bad.sum())} such values in all). {REMEDIES[what]}"
+            f"({int(bad.sum())} in all). {REMEDIES[what]}"
         )
 
 
@@ -373,7 +373,7 @@ def _read_sparse(X: SparseMatrix, schema: Schema, dtype: np.dtype[Any]) -> CSR:
         what = "NaN" if np.isnan(data[p]) else INFINITY
         raise NonFiniteError(
             f"Input X contains {what} in row {row}, column {int(matrix.indices[p])} "
-            f"({int(bad.sum())} such values in all). {REMEDIES[what]}"
+            f"({int(bad.sum())} in all). {REMEDIES[what]}"
         )
     indices, indptr = np.ascontiguousarray(matrix.indices, np.int32), np.ascontiguousarray(matrix.indptr, np.int64)
     return CSR(data, indices, indptr, schema.n_features)

@@ -155,8 +155,9 @@ def read_lines(text: str) -> list[Decision]:
         kind = record.pop("type")
         if kind == "step":
             del record["rows_seen"]
-            models = tuple(ModelRecord(**model) for model in record.pop("models"))
-            decisions.append(Decision(**record, models=models))
+            for each in ("models", "others"):
+                record[each] = tuple(ModelRecord(**model) for model in record.get(each, ()))
+            decisions.append(Decision(**record | {"reacting": tuple(record.get("reacting", ()))}))
         elif kind == "transition":
             del record["text"]
             last = decisions[-1]

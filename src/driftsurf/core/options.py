@@ -16,8 +16,11 @@ LARGEST = 2**62
 def whole(name: str, value: Any, *, at_least: int, at_most: int | None = LARGEST, otherwise: str = "") -> int:
     """Return ``value`` as an int; raise OptionError if it is no integer within the limits. Booleans are refused.
 
+    Examples
+    --------
     >>> whole("batch_size", 0, at_least=1, otherwise=", or None")
     Traceback (most recent call last):
+        ...
     driftsurf.errors.OptionError: batch_size is 0; it must be an integer of at least 1, or None
     """
     integer = is_number(value) and isinstance(value, numbers.Integral)
@@ -38,7 +41,15 @@ def number(
     infinite: bool = False,
     otherwise: str = "",
 ) -> float:
-    """Return ``value`` as a float; raise OptionError if it is no number within the limits. Booleans are refused."""
+    """Return ``value`` as a float; raise OptionError if it is no number within the limits. Booleans are refused.
+
+    Examples
+    --------
+    >>> number("share", 1.5, above=0.0, below=1.0)
+    Traceback (most recent call last):
+        ...
+    driftsurf.errors.OptionError: share is 1.5; it must be a number above 0 and below 1
+    """
     low = -math.inf if at_least is None else at_least
     good = (
         is_number(value)
@@ -64,7 +75,15 @@ def fits_float(value: Any) -> bool:
 
 
 def choice(name: str, value: Any, choices: Sequence[Any]) -> None:
-    """Raise OptionError unless ``value`` is one of ``choices`` and has the same type."""
+    """Raise OptionError unless ``value`` is one of ``choices`` and has the same type.
+
+    Examples
+    --------
+    >>> choice("judge", "jury", ["training", "prequential"])
+    Traceback (most recent call last):
+        ...
+    driftsurf.errors.OptionError: judge is 'jury'; choices: 'training', 'prequential'
+    """
     if not any(value is option or (type(value) is type(option) and value == option) for option in choices):
         raise OptionError(Option(name), f" is {shown(value)}; choices: {', '.join(repr(option) for option in choices)}")
 

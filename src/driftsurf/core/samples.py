@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,13 @@ __all__ = ["Samples"]
 DTYPES = {name: np.dtype(name) for name in ("float64", "float32")}
 
 
+@functools.cache
+def _row_writer(dtype: np.dtype[Any]) -> Callable[..., int]:
+    """Return ``put_row`` for values of this type: looking for it at each call would take longer than writing a row."""
+    kernel: Any = put_row
+    return kernel.compiled_for(dtype, False)  # type: ignore[no-any-return]
+
+
 class Samples:
     """Store of the rows of a stream, numbered from 0 in the order of arrival.
 
@@ -50,6 +58,8 @@ class Samples:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from driftsurf.core.contracts import Segment
     >>> samples = Samples(n_features=2)
     >>> samples.append(np.ones((3, 2)), np.array([0.0, 1.0, 1.0]))
     Segment(lo=0, hi=3)
@@ -130,12 +140,10 @@ class Samples:
         """Append a single dense row of weight 1, if its values are finite; otherwise return False, nothing changed."""
         known = len(self._y)
         # The places are those after the targets, as in ``append``: the others may have values of a call broken off.
-        (rows, row), (codes, at), (weight, place) = (
-            self._X.place(known),
-            self._y.place(known),
-            self._weight.place(known),
-        )
-        result = put_row(X, code, rows, codes, weight, row, at, place)
+        rows, row = self._X.place(known)
+        codes, at = self._y.place(known)
+        weight, place = self._weight.place(known)
+        result = _row_writer(self.dtype)(X, code, rows, codes, weight, row, at, place)
         if result == FULL:
             del rows, codes, weight  # memory cannot grow in place while somebody else holds the array
             finite = bool(all_finite(X))

@@ -81,6 +81,8 @@ compact: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":")).encode
 def nest(prefix: str, state: Mapping[str, Any]) -> State:
     """Return the entries of ``state`` with ``prefix.`` before their names.
 
+    Examples
+    --------
     >>> nest("model", {"seed": 1})
     {'model.seed': 1}
     """
@@ -90,6 +92,8 @@ def nest(prefix: str, state: Mapping[str, Any]) -> State:
 def pick(prefix: str, state: Mapping[str, Any]) -> State:
     """Return the entries whose names begin with ``prefix.``, without it; the inverse of ``nest``.
 
+    Examples
+    --------
     >>> pick("model", {"model.seed": 1, "steps": 2})
     {'seed': 1}
     """
@@ -231,8 +235,11 @@ def to_bytes(state: Mapping[str, Any], *, trust_pickle: bool = False) -> bytes:
             )
     pickled = any(entry[1] == "pickle" for entry in entries)
     header = Header(FORMAT, __version__, sum(map(len, arrays)), entries, pickled).to_bytes()
-    body = b"".join([PREFIX, len(header).to_bytes(8, "little"), header, *arrays])
-    return body + hashlib.sha256(body).digest()
+    parts = [PREFIX, len(header).to_bytes(8, "little"), header, *arrays]
+    checksum = hashlib.sha256()
+    for part in parts:
+        checksum.update(part)
+    return b"".join([*parts, checksum.digest()])
 
 
 def from_bytes(data: bytes | bytearray | memoryview, *, trust_pickle: bool = False) -> State:

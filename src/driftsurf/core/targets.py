@@ -33,7 +33,7 @@ PLAIN = int, str, bool, float
 """Types of labels that can be compared with any value without an error."""
 LARGEST_VALUE = 1e150
 """Largest target of a regression: sums of larger squares would overflow."""
-FLOAT = np.dtype(np.float64)
+FLOAT, WHOLE = np.dtype(np.float64), np.dtype(np.int64)
 MARGIN = 0.1
 """Predicted numbers stay within the range of the targets learned, widened on both sides by this share of it."""
 LABELS = "For class labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
@@ -123,7 +123,7 @@ class ClassTargets:
 
     def known_codes(self, y: Any, count: int) -> FloatArray | None:
         """Return the codes if all labels are one of two known integers, the usual case, in one pass; else None."""
-        if not (type(y) is np.ndarray and y.dtype == np.int64 and y.shape == (count,) and y.flags.c_contiguous):
+        if not (type(y) is np.ndarray and y.dtype == WHOLE and y.shape == (count,) and y.flags.c_contiguous):
             return None
         if not self._two_whole:
             return None

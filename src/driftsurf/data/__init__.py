@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from driftsurf.data.formats._bytes import polling
-    from driftsurf.data.hints import number_hint
     from driftsurf.data.reading_options import ReadingOptions
     from driftsurf.data.source import BadRow, Position, Source, open_source
     from driftsurf.data.sources.files import FileSource
@@ -36,7 +35,6 @@ __all__ = [
     "Position",
     "ReadingOptions",
     "Source",
-    "number_hint",
     "open_source",
     "polling",
 ]
@@ -47,7 +45,6 @@ _HOMES = {
     "Position": "source",
     "ReadingOptions": "reading_options",
     "Source": "source",
-    "number_hint": "hints",
     "open_source": "source",
     "polling": "formats._bytes",
 }

@@ -6,13 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Column
 from driftsurf.errors import ValueTypeError
 
-__all__ = ["arrow_column", "arrow_kind"]
+__all__ = ["arrow_column", "arrow_kind", "arrow_memory"]
 
+NOT_A_TIME = -(2**63)
+"""Microseconds that stand for NaT."""
 _UNITS_PER_SECOND = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
@@ -62,7 +65,7 @@ def _text(array: Any) -> Column:
     import pyarrow.types as t
 
     coded = array if t.is_dictionary(array.type) else array.cast(pa.string()).dictionary_encode()
-    codes = coded.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = _numpy(coded.indices.cast(pa.int32()), np.int32, -1)
     words = coded.dictionary.to_pylist()
     if None in words:  # a missing value may also be an entry of the dictionary
         codes = np.where(codes == words.index(None), -1, codes)
@@ -79,13 +82,13 @@ def _date(array: Any) -> Column:
         zone, rounded = array.type.tz, array.type.unit == "ns"
     # Only nanoseconds lose digits in microseconds, and they cannot overflow; anything else that is lost is an error.
     array = array.cast(pa.timestamp("us", zone), safe=not rounded)
-    return Column("date", array.to_numpy(zero_copy_only=False).astype("datetime64[us]"))
+    return Column("date", _numpy(array.cast(pa.int64()), np.int64, NOT_A_TIME).view("datetime64[us]"))
 
 
 def _boolean(array: Any) -> Column:
     import pyarrow as pa
 
-    return Column("boolean", array.cast(pa.int8()).cast(pa.float64()).to_numpy(zero_copy_only=False))
+    return Column("boolean", _numpy(array.cast(pa.int8()).cast(pa.float64()), np.float64, np.nan))
 
 
 def _number(array: Any) -> Column:
@@ -94,9 +97,28 @@ def _number(array: Any) -> Column:
 
     if t.is_duration(array.type) or t.is_time(array.type):
         whole = array.cast(pa.int32() if array.type.bit_width == 32 else pa.int64())
-        counts = whole.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        counts = _numpy(whole.cast(pa.float64(), safe=False), np.float64, np.nan)
         return Column("number", counts / _UNITS_PER_SECOND[array.type.unit])
-    return Column("number", array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    return Column("number", _numpy(array.cast(pa.float64(), safe=False), np.float64, np.nan))
+
+
+def _numpy(array: Any, dtype: Any, missing: float) -> npt.NDArray[Any]:
+    """Return the values of an Arrow array, as a read-only view if none is missing.
+
+    ``array.to_numpy`` and ``array.fill_null`` would import pandas, if it is installed, which takes as long as the
+    start of a run.
+    """
+    values = arrow_memory(array, dtype)
+    if not array.null_count:
+        return values
+    return np.where(arrow_memory(array.is_null().cast("int8"), np.bool_), np.array(missing, dtype), values)
+
+
+def arrow_memory(array: Any, dtype: Any) -> npt.NDArray[Any]:
+    """Return the memory of an Arrow array, read-only; what stands in place of a missing value means nothing."""
+    if not len(array):
+        return np.zeros(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))[array.offset :]
 
 
 _CONVERTERS = {"text": _text, "date": _date, "boolean": _boolean, "number": _number}

@@ -223,14 +223,13 @@ class TableEncoder:
         return sparse.csr_array(sparse.hstack([encoded.tocsr(), _scipy(table)], format="csr"))
 
     def number_rows(self, numbers: FloatArray) -> FloatArray | None:
-        """Return rows as :meth:`transform` does, of numbers in the order of the columns.
+        """Return rows as :meth:`transform` does, of numbers in the order of the columns, row after row in memory.
 
-        None if a value is missing, or the columns have other slots than one for each number: such rows need a table.
+        The numbers have to be finite, which is not checked here. None if the columns have other slots than one for each
+        number: such rows need a table.
         """
         layout = self.layout
         if not layout.numbers_first or len(layout.columns) != numbers.shape[1]:
-            return None
-        if np.isnan(numbers).any():
             return None
         rows = np.zeros((len(numbers), layout.width))
         rows[:, : numbers.shape[1]] = numbers
@@ -243,8 +242,8 @@ class TableEncoder:
 
     def _matching_columns(self, table: Table, layout: Layout) -> list[Column]:
         """Return the columns in the order and of the kinds of the layout; raise SchemaError if they differ."""
-        names = {slots.name for slots in layout.columns}
-        added = [name for name in table.columns if name not in names]
+        known = {slots.name for slots in layout.columns}
+        added = [name for name in table.columns if name not in known]
         removed = [slots.name for slots in layout.columns if slots.name not in table.columns]
         columns, retyped = [], []
         for slots in layout.columns:
@@ -258,7 +257,7 @@ class TableEncoder:
                     retyped.append(f"{slots.name!r} from {slots.kind} to {column.kind}")
                 column = empty_column(slots.kind, len(column))
             columns.append(column)
-        faults = [f"added: {listed(added)}"] * bool(added) + [f"removed: {listed(removed)}"] * bool(removed)
+        faults = [f"{what}: {listed(names)}" for what, names in (("added", added), ("removed", removed)) if names]
         faults += [f"retyped: {', '.join(retyped)}"] * bool(retyped)
         width = 0 if table.features is None else table.features.n_features
         if width != layout.n_features:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from driftsurf.core import disk
+from driftsurf.core import disk, platforms
 from driftsurf.core.files import PARTIAL
 from driftsurf.core.json_text import parse_json
 from driftsurf.data.download_progress import Report
@@ -86,17 +86,12 @@ def _alone(partial: Path) -> Iterator[IO[bytes]]:
     """Open the partial file to append to it; raise FetchError if another process writes it."""
     with open(partial, "ab", opener=disk.private) as file:
         try:
-            import fcntl
-        except ImportError:  # pragma: no cover - Windows has no such locks
-            pass
-        else:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                ours = os.path.samestat(os.fstat(file.fileno()), partial.stat())
-            except (BlockingIOError, FileNotFoundError):
-                ours = False
-            if not ours:
-                raise FetchError(f"{partial} is being written by another process; wait until it has finished")
+            platforms.lock(file.fileno())
+            ours = os.path.samestat(os.fstat(file.fileno()), partial.stat())
+        except (BlockingIOError, FileNotFoundError):
+            ours = False
+        if not ours:
+            raise FetchError(f"{partial} is being written by another process; wait until it has finished")
         try:
             yield file
         finally:

@@ -93,7 +93,12 @@ def _finite(name: str, column: Column) -> Column:
     """Return the column; raise NonFiniteError if it contains infinity."""
     if column.kind == "number" and np.isinf(column.values).any():
         row = int(np.argmax(np.isinf(column.values)))
-        raise NonFiniteError(f"the column {name!r} contains infinity (inf) in row {row}; correct it or drop the column")
+        raise NonFiniteError(
+            f"the column {name!r} contains infinity (inf) in row {row}; correct it or drop the column",
+            row=row,
+            column=name,
+            value=float(column.values[row]),
+        )
     return column
 
 

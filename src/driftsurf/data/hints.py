@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
 from driftsurf.data.formats._cells import SPACES, infer_kind, number_reader
 from driftsurf.data.formats._suggestions import Ways, suggest_date_options, suggest_number_options
 from driftsurf.data.leaks import Leak, find_leaks
-from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.reading_options import LISTS, ReadingOptions
 from driftsurf.data.rising import never_falls
 from driftsurf.data.source import Cells, Source, remarks_of
 from driftsurf.data.tables import Column, Table
@@ -36,6 +36,14 @@ LEAST_ROWS = 20
 """With fewer rows, all texts of a column may differ by chance."""
 
 
+class _Hint(NamedTuple):
+    """Advice about one column."""
+
+    message: Message
+    ways: Ways
+    """Alternatives of options that follow the advice."""
+
+
 def hints(
     source: Source,
     table: Table,
@@ -43,10 +51,14 @@ def hints(
     y: npt.NDArray[Any] | None = None,
     *,
     regression: bool = False,
+    read: Sequence[Table] = (),
+    combined: bool = True,
 ) -> list[Message]:
     """Return advice about the columns of the first table of a source, of which ``label`` is to be predicted.
 
-    With ``y``, what is to be predicted in each row of the table, columns that give it away are pointed out.
+    With ``y``, what is to be predicted in each row of the table, columns that give it away are pointed out. ``read``
+    are tables that were read with the same options, with columns that ``table`` may lack. If several columns have
+    advice and it is ``combined``, a last line has all options that read them better.
 
     >>> import pathlib, tempfile
     >>> from driftsurf.data import open_source
@@ -57,10 +69,11 @@ def hints(
     ...     print(hint)
     the column 'tag' was read as text but looks like dates ('31.12.2007'); try date_formats='%d.%m.%Y'
     the column 'preis' was read as text but looks like numbers ('1,5'); try decimal=','
+    all at once: date_formats='%d.%m.%Y' decimal=','
     """
     reading, cells = source.reading, source.cells
     found = remarks_of(source)
-    if reading.date_formats and not any(column.kind == "date" for column in table.columns.values()):
+    if reading.date_formats and not any(one.kind == "date" for each in (table, *read) for one in each.columns.values()):
         found.append(
             Message(
                 "no column was read as dates of the format ",
@@ -69,21 +82,35 @@ def hints(
                 Option("kinds"),
             )
         )
+    of_columns = list[_Hint]()
     for name, column in table.columns.items():
         if column.kind == "text" and name not in reading.kinds and len(column.used()):
-            found += islice(_text_hints(name, column, reading, cells, label), 1)
+            of_columns += islice(_text_hints(name, column, reading, cells, label), 1)
         elif name != label and never_falls(source, table, name):
-            found.append(
-                Message(
-                    f"the column {name!r} rises from row to row, so that every batch brings values that no model has "
-                    "seen; the run may be more accurate without it: ",
-                    Option("drop", name),
-                )
-            )
+            told = f"the column {name!r} rises from row to row, so that every batch brings values that no model has "
+            drop = Option("drop", name)
+            of_columns.append(_Hint(Message(told, "seen; the run may be more accurate without it: ", drop), [[drop]]))
+    found += [hint.message for hint in of_columns]
+    if combined:
+        found += _all_at_once([hint.ways for hint in of_columns])
     if y is not None:
         columns = table if label is None else table.without(label)
         found += [_leak_hint(leak) for leak in islice(find_leaks(columns, y, regression=regression), MOST_LEAKS)]
     return found
+
+
+def _all_at_once(advice: Sequence[Ways]) -> Iterator[Message]:
+    """Yield the options of all hints that leave no choice, if they are more than those of one hint and agree."""
+    sure = [[part for part in ways[0] if isinstance(part, Option)] for ways in advice if len(ways) == 1]
+    values = dict[str, list[Any]]()
+    for option in (option for options in sure for option in options):
+        known = values.setdefault(option.name, [])
+        known += [option.value] * (option.value not in known)
+    if any(len(several) > 1 and name not in LISTS for name, several in values.items()):
+        return
+    if sum(map(len, values.values())) > max(map(len, sure), default=0):
+        merged = [Option(name, several[0] if len(several) == 1 else tuple(several)) for name, several in values.items()]
+        yield Message("all at once:", *(part for option in merged for part in (" ", option)))
 
 
 def _leak_hint(leak: Leak) -> Message:
@@ -112,9 +139,7 @@ def _either(ways: Ways) -> list[str | Option]:
     return [part for place, way in enumerate(ways) for part in ([" or "] if place else []) + way]
 
 
-def _text_hints(
-    name: str, column: Column, reading: ReadingOptions, cells: Cells, label: str | None
-) -> Iterator[Message]:
+def _text_hints(name: str, column: Column, reading: ReadingOptions, cells: Cells, label: str | None) -> Iterator[_Hint]:
     """Yield what a text column may really be, the most likely first."""
     words = _words(column)
     looks_like = {
@@ -123,29 +148,26 @@ def _text_hints(
     }
     for what, ways in looks_like.items():
         if ways:
-            yield Message(
-                f"the column {name!r} was read as text but looks like {what} ({words[0]!r}); try ", *_either(ways)
-            )
+            told = f"the column {name!r} was read as text but looks like {what} ({words[0]!r}); try "
+            yield _Hint(Message(told, *_either(ways)), ways)
     yield from _unit_hint(name, words, reading)
     present = int((~column.missing()).sum())
     if cells == "text":
         others, count = _words_that_are_not_numbers(column, reading)
         if 0 < len(others) <= MOST_OTHER_WORDS and count <= (1 - NUMBER_SHARE) * present:
-            advice = [part for word in others for part in (" ", Option("missing", word))]
-            yield Message(
+            advice: list[str | Option] = [part for word in others for part in (" ", Option("missing", word))]
+            told = (
                 f"the column {name!r} was read as text because of {', '.join(map(repr, others))} ({count:,} of "
-                f"{present:,} cells); the other cells are numbers. If it means 'no value', pass",
-                *advice,
+                f"{present:,} cells); the other cells are numbers. If it means 'no value', pass"
             )
+            yield _Hint(Message(told, *advice), [advice])
     if len(column.used()) == present >= LEAST_ROWS and name != label:
-        yield Message(
-            f"the column {name!r} has a different text in each row ({words[0][:50]!r}); if it identifies the row, "
-            "leave it out with ",
-            Option("drop", name),
-        )
+        told = f"the column {name!r} has a different text in each row ({words[0][:50]!r}); if it identifies the row, "
+        drop = Option("drop", name)
+        yield _Hint(Message(told, "leave it out with ", drop), [[drop]])
 
 
-def _unit_hint(name: str, words: list[str], reading: ReadingOptions) -> Iterator[Message]:
+def _unit_hint(name: str, words: list[str], reading: ReadingOptions) -> Iterator[_Hint]:
     """Yield a hint if the words would be numbers without a unit, or with a minus in place of brackets."""
     bare = [word.strip(UNITS) for word in words]
     signed = [_BRACKETS.sub(r"-\1", word) for word in bare]
@@ -155,7 +177,7 @@ def _unit_hint(name: str, words: list[str], reading: ReadingOptions) -> Iterator
     how = f"with a unit ({first!r}); write them without it"
     if signed != bare:
         how = f"in brackets ({first!r}); write them with a minus, if that is the meaning"
-    yield Message(f"the column {name!r} was read as text but looks like numbers {how}")
+    yield _Hint(Message(f"the column {name!r} was read as text but looks like numbers {how}"), [])
 
 
 def _words_that_are_not_numbers(column: Column, reading: ReadingOptions) -> tuple[list[str], int]:

@@ -1,12 +1,15 @@
-"""Advice about the label: whole numbers that may be classes or amounts, and labels that only identify the rows."""
+"""Advice about the label: spellings of the same class, whole numbers that may be classes, labels that identify rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.options import shown
 from driftsurf.data.target import Target
 from driftsurf.errors import Message, Option
 
@@ -16,6 +19,8 @@ LEAST_ROWS = 20
 """With fewer labels, all of them may differ by chance."""
 FEW_CLASSES = 10
 """At most so many different whole numbers are usually classes, such as digits or grades."""
+MOST_SPELLINGS = 5
+"""Number of classes with several spellings that are pointed out."""
 ROWS_PER_CLASS = 10
 """Whole numbers that occur at least this many times each on average may be classes, however many there are."""
 
@@ -29,8 +34,11 @@ def label_hints(target: Target, task: str, y: npt.NDArray[Any]) -> list[Message]
 (task='regression'); if they are classes, pass task='multiclass'
     """
     rows = len(y)
-    if target.test or rows < LEAST_ROWS:
+    if target.test:
         return []
+    spellings = list(_spelling_hints(target.column, y))
+    if spellings or rows < LEAST_ROWS:
+        return spellings
     distinct, number = len(np.unique(y)), y.dtype.kind in "if"
     whole = number and bool((y == np.floor(y)).all())
     regression = target.task == "regression"
@@ -51,6 +59,19 @@ def label_hints(target: Target, task: str, y: npt.NDArray[Any]) -> list[Message]
             Option("task", "multiclass" if regression else "regression"),
         )
     ]
+
+
+def _spelling_hints(column: str, y: npt.NDArray[Any]) -> Iterator[Message]:
+    """Yield a hint for labels that differ only in case or blanks, unless nearly all labels differ."""
+    labels = np.unique(y).tolist() if y.dtype.kind == "U" else []
+    alike = dict[str, list[str]]()
+    for label in labels if 2 * len(labels) <= len(y) else ():
+        alike.setdefault(" ".join(label.casefold().split()), []).append(label)
+    for same in islice((same for same in alike.values() if len(same) > 1), MOST_SPELLINGS):
+        yield Message(
+            f"the label {column!r} has {' and '.join(map(shown, same))}, which differ only in case or blanks and are "
+            "learned as different classes; if they mean the same, write them alike in the source"
+        )
 
 
 def _identifier_hint(column: str, distinct: int, rows: int) -> Message:

@@ -78,7 +78,11 @@ def _errors(column: Column, codes: npt.NDArray[np.int64], n_classes: int) -> int
         first: dict[str, int] = {}  # a word may occur twice
         values = np.array([*(first.setdefault(word, len(first)) for word in column.words), -1])[column.values]
         return min(wrong, _group_errors(values, codes, n_classes))
-    if column.kind in ("number", "date") and not missing.any() and bool((np.diff(column.values) >= 0).all()):
+    if (
+        column.kind in ("number", "date")
+        and not missing.any()
+        and bool((column.values[1:] >= column.values[:-1]).all())
+    ):
         return len(codes)
     distinct = np.unique(column.values[~missing])
     values = np.searchsorted(distinct, column.values)

@@ -124,7 +124,10 @@ class ReadingOptions:
         pairs=True,
     )
     rows: int | None = option(
-        None, "Use only the first rows.  [default: all; of a generated stream, as many as in the paper]", at_least=1
+        None,
+        "Use only the first rows; a built-in stream is generated with that many, and keeps its drifts.  [default: all; "
+        "of a generated stream, as many as in the paper]",
+        at_least=1,
     )
     format: str | None = option(
         None, "Format of the files, such as csv or parquet.  [default: from the file name]", metavar="NAME"

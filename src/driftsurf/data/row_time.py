@@ -42,7 +42,7 @@ def find_time(table: Table, asked: str | None = None) -> str | None:
             column.kind == "date"
             and len(times) > 1
             and times[-1] > times[0]
-            and not np.any(np.diff(times) < np.timedelta64(0))
+            and not np.any(np.diff(times) < np.timedelta64(0, "us"))
         ):
             return name
     return None

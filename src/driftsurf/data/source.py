@@ -79,7 +79,22 @@ class AsText(Message):
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that was left out because it cannot be read."""
+    """A row that was left out because it cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.data import ReadingOptions, open_source
+    >>> path = Path(tempfile.mkdtemp()) / "sales.csv"
+    >>> _ = path.write_text("price,sold\\n1.5,yes\\n2.5\\n3.5,no\\n")
+    >>> skipped = []
+    >>> for table, _ in open_source(path, ReadingOptions(on_bad_row="skip")).tables(on_skip=skipped.append):
+    ...     print(table["price"].values)
+    [1.5 3.5]
+    >>> [(row.line, row.reason, row.raw) for row in skipped]
+    [(3, 'the row has the wrong number of cells: 1 instead of 2', '2.5')]
+    """
 
     file: str
     line: int
@@ -114,6 +129,20 @@ class Source(Protocol):
 
     Its constructor takes the location as it was given, the :class:`ReadingOptions`, and the keyword arguments of
     :func:`open_source`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.data import open_source
+    >>> path = Path(tempfile.mkdtemp()) / "sales.csv"
+    >>> _ = path.write_text("price,sold\\n1.5,yes\\n2.5,no\\n3.5,no\\n")
+    >>> source = open_source(path, batch_size=2)
+    >>> isinstance(source, Source), source.seekable, source.cells
+    (True, True, 'text')
+    >>> table, position = next(source.tables())
+    >>> [table["price"].values for table, _ in source.tables(position)]
+    [array([3.5])]
     """
 
     @property

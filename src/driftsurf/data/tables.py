@@ -12,14 +12,17 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, take_rows
 from driftsurf.core.input import listed
+from driftsurf.core.options import shown
 from driftsurf.data.kinds import Kind
 from driftsurf.errors import LabelError, SchemaError, ShapeError
 from driftsurf.registry import nearest
 
-__all__ = ["Column", "Table", "empty_column", "which_columns"]
+__all__ = ["Column", "Table", "empty_column", "listed_columns", "which_columns"]
 
 LARGEST_EXACT = 2**53
 """Smallest whole number from which on float64 merges neighbours."""
+MOST_LISTED, FIRST_LISTED = 20, 8
+"""Number of columns that a message lists, and of the first ones that it lists if there are more."""
 
 
 def which_columns(asked: Sequence[str], columns: Iterable[str]) -> str:
@@ -29,7 +32,18 @@ def which_columns(asked: Sequence[str], columns: Iterable[str]) -> str:
     "did you mean 'price'? the columns are 'price', 'sold'"
     """
     names = list(columns)
-    return f"{nearest(asked[0], names)}the columns are {listed(names)}"
+    return f"{nearest(asked[0], names)}the columns are {listed_columns(names)}"
+
+
+def listed_columns(names: Sequence[str]) -> str:
+    """Return the names of columns for a message; of many the first ones and the last, which is often the label.
+
+    >>> listed_columns([f"x{place}" for place in range(30)])
+    "'x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7' ... 'x29' (30 in all)"
+    """
+    if len(names) <= MOST_LISTED:
+        return listed(names, MOST_LISTED)
+    return f"{', '.join(map(shown, names[:FIRST_LISTED]))} ... {shown(names[-1])} ({len(names):,} in all)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +115,7 @@ def empty_column(kind: Kind, count: int) -> Column:
     if kind == "text":
         return Column(kind, np.full(count, -1, np.int32))
     if kind == "date":
-        return Column(kind, np.full(count, np.datetime64("NaT"), "datetime64[us]"))
+        return Column(kind, np.full(count, np.datetime64("NaT", "us"), "datetime64[us]"))
     return Column(kind, np.full(count, np.nan))
 
 

@@ -12,12 +12,11 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.input import listed
 from driftsurf.core.options import choice
 from driftsurf.data.formats._cells import infer_kind
 from driftsurf.data.hints import number_hint
 from driftsurf.data.source import Source, remarks_of
-from driftsurf.data.tables import Column, Table, which_columns
+from driftsurf.data.tables import Column, Table, listed_columns, which_columns
 from driftsurf.errors import LabelError, Message, Option, OptionError, SchemaError, StateError
 
 __all__ = ["TASKS", "Target", "Task", "find_labelled", "find_target", "is_unread_number"]
@@ -112,7 +111,7 @@ def find_target(
     columns = [name for name in table.columns if name not in hidden]
     if label is None:
         raise OptionError(
-            Option("label"), f" is missing: name the column to predict; the columns are {listed(columns)}"
+            Option("label"), f" is missing: name the column to predict; the columns are {listed_columns(columns)}"
         )
     found = _TEST.search(label, 1)
     asked = label if found is None else label[: found.start()].rstrip()

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from driftsurf.data.formats._bytes import ByteFile
 from driftsurf.errors import InputError
 
 __all__ = ["read_toml"]
@@ -21,6 +20,8 @@ _PART = re.compile(r"""["' \t]*+[^"'\n]*+["' \t]*+""")
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file; raise InputError if it cannot be read, is too long or nested too deeply."""
     import tomllib
+
+    from driftsurf.data.formats._bytes import ByteFile  # here, since commands without a file need no numba
 
     data = bytearray()
     for block in ByteFile(str(path), MOST_BYTES).blocks():

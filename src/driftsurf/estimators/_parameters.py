@@ -17,11 +17,8 @@ from driftsurf.errors import OptionError, ShapeError
 from driftsurf.estimators._sklearn import check_random_state, clone, column_or_1d
 from driftsurf.learners.foreign import as_learner
 from driftsurf.session.described import Parameterised
-
-FIT_STEPS = 50
-"""``fit`` cuts its rows into about this many time steps when there is no ``batch_size`` ..."""
-FIT_ROWS = 100, 1000
-"""... of at least and at most this many rows."""
+from driftsurf.session.step_rows import step_rows
+from driftsurf.strategies._experts import EXPERTS
 
 
 def seed_of(random_state: RandomState) -> int:
@@ -59,7 +56,7 @@ def fit_rows(rows: Any) -> int:
         count = int(rows.shape[0]) if isinstance(rows, SparseMatrix) else len(rows)
     except (TypeError, IndexError):  # not a table of rows, which the session refuses by name
         count = 0
-    return min(max(count // FIT_STEPS, FIT_ROWS[0]), FIT_ROWS[1])
+    return step_rows(count)
 
 
 def copied(value: Any) -> Any:
@@ -78,11 +75,18 @@ def option_of(name: str, value: Any) -> Any:
     if name == "detector":
         return detector_of(value)
     if name == "experts" and isinstance(value, list | tuple):
-        return [expert_of(one) for one in value]
+        return [expert_of(one, place) for place, one in enumerate(value)]
     return value
 
 
-def expert_of(model: Any) -> Any:
-    """Return an expert of a portfolio: a strategy, an estimator or a learner; others in the adapter for their kind."""
-    known = not isinstance(model, type) and (not missing_members(model, Strategy) or isinstance(model, StrategyMaker))
-    return model if known else as_learner(model)
+def expert_of(model: Any, place: int = 0) -> Any:
+    """Return an expert of a portfolio: a strategy, an estimator or a learner; others in the adapter for their kind.
+
+    ``place`` is its number in the list of experts, which an error names.
+    """
+    if not isinstance(model, type) and (not missing_members(model, Strategy) or isinstance(model, StrategyMaker)):
+        return model
+    try:
+        return as_learner(model)
+    except OptionError as error:
+        raise OptionError(f"experts[{place}] is {shown(model)}; expected {EXPERTS}") from error

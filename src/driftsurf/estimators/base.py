@@ -50,6 +50,16 @@ class AdaptiveEstimator(SavedEstimator):
         Rows beyond this many times the usual norm get a small weight; None for no guard.
     random_state
         An integer makes every run the same.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier
+    >>> sales = {"price": [9.5, 2.0, None, 1.5] * 25, "city": ["Rome", "Oslo", "Bern", "Rome"] * 25}
+    >>> model = DriftSurfClassifier(random_state=0).partial_fit(sales, ["no", "yes", "no", "yes"] * 25)
+    >>> isinstance(model, AdaptiveEstimator)
+    True
+    >>> model.predict({"city": ["Oslo", "Bern"], "price": [2.5, 9.0]})
+    array(['yes', 'no'], dtype='<U3')
     """
 
     def __init__(
@@ -173,8 +183,18 @@ class AdaptiveEstimator(SavedEstimator):
 class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
     """Base class of the classifiers: see :class:`AdaptiveEstimator`.
 
-    ``classes``, its additional parameter, are the labels, if they are known from the start; None learns them as they
-    appear.
+    The additional parameter ``classes`` lists the labels if they are known from the start; with None they are learned
+    as they appear.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier
+    >>> X, y = [[9.5], [2.0], [8.0], [1.5]] * 25, ["no", "yes", "no", "yes"] * 25
+    >>> model = DriftSurfClassifier(classes=["no", "yes"], random_state=0).partial_fit(X, y)
+    >>> model.test_then_train([[2.5], [9.0]], ["yes", "yes"])
+    array(['yes', 'no'], dtype='<U3')
+    >>> model.predict_proba([[1.0]]).round(1)
+    array([[0.3, 0.7]])
     """
 
     classes: Classes | None
@@ -265,7 +285,17 @@ class AdaptiveClassifier(ClassifierMixin, AdaptiveEstimator):
 
 
 class AdaptiveRegressor(RegressorMixin, AdaptiveEstimator):
-    """Base class of the regressors: see :class:`AdaptiveEstimator`."""
+    """Base class of the regressors: see :class:`AdaptiveEstimator`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from driftsurf import DriftSurfRegressor
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> model = DriftSurfRegressor(random_state=0).partial_fit(X, 3.0 * X[:, 0])
+    >>> model.predict([[0.5]]).round(1)
+    array([1.5])
+    """
 
     _default_task = "regression"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import significant
+from driftsurf.core.trivial import HARDLY_BETTER
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.evaluation.trace import Trace
@@ -21,8 +22,6 @@ BASELINE_WORDS = {
     "persistence": "repeating the last label",
 }
 """What each trivial prediction does, in words."""
-HARDLY_BETTER = 0.98
-"""A model whose error is at least this share of a trivial prediction's is hardly better than it."""
 
 
 @dataclass(frozen=True, slots=True)

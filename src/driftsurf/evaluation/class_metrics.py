@@ -28,7 +28,18 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class ClassMetrics:
-    """How well one class was predicted. A share of no rows is NaN."""
+    """How well one class was predicted. A share is NaN if there are no rows to count.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier, prequential
+    >>> from driftsurf.evaluation import class_metrics
+    >>> from driftsurf.streams import SEA
+    >>> trace = prequential(SEA(n_rows=10_000), DriftSurfClassifier(random_state=0))
+    >>> found = class_metrics(trace, "model")[1]
+    >>> found.rows, round(found.precision, 2), round(found.recall, 2)
+    (5000, 0.98, 0.97)
+    """
 
     rows: int
     """Rows of the class."""

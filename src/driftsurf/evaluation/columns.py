@@ -255,13 +255,13 @@ class ColumnMoves:
         self._counters.update(rows)
         targets = self._targets(y)
         by_column = np.zeros((width + 1, targets.shape[1] + 1))
+        if isinstance(rows, CSR):
+            column_products(rows.data, rows.indices, rows.indptr, targets, by_column)
+            return np.ascontiguousarray(by_column.T)
         by_column[0, :-1], by_column[0, -1] = targets.sum(axis=0), len(y)
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is noticed later, and the column left out
-            if isinstance(rows, CSR):
-                column_products(rows.data, rows.indices, rows.indptr, targets, by_column)
-            else:
-                X = rows[:, :width] - self._centre[:-1]
-                by_column[1:, :-1], by_column[1:, -1] = (targets.T @ X).T, np.einsum("ij,ij->j", X, X)
+            X = rows[:, :width] - self._centre[:-1]
+            by_column[1:, :-1], by_column[1:, -1] = (targets.T @ X).T, np.einsum("ij,ij->j", X, X)
         return np.ascontiguousarray(by_column.T)
 
     def _first(self, rows: Rows, y: FloatArray) -> None:

@@ -250,6 +250,18 @@ class Scores:
     """Statistics of the leading model at each step, as a run recorded them.
 
     Means and sums over a run leave the warm-up steps out, as the mean error does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import driftsurf
+    >>> scores = driftsurf.run("sea0", rows=10_000, out=Path(tempfile.mkdtemp(), "run"), progress=False).scores
+    >>> labels, counts = scores.confusion()
+    >>> labels, counts.tolist()
+    ([-1, 1], [[4607, 393], [1226, 3774]])
+    >>> round(scores.auc, 2), round(scores.calibration_error(), 2)
+    (0.93, 0.12)
     """
 
     lines: Sequence[Mapping[str, Any]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.decisions import count_reactions
+from driftsurf.core.reactions import count_reactions, merge_reactions
 from driftsurf.errors import OptionError
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.step_map import StepMap
@@ -28,7 +28,20 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """How a model dealt with drift, and what it cost; the part that classification and regression share."""
+    """How a model dealt with drift, and what it cost; the part that classification and regression share.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier, prequential
+    >>> from driftsurf.evaluation import summarise
+    >>> from driftsurf.streams import Mixed
+    >>> trace = prequential(Mixed(n_rows=20_000), DriftSurfClassifier(random_state=0), batch_size=250)
+    >>> found = summarise(trace, "model")
+    >>> found.drift_steps, found.recovery_by_training
+    (((16, 16), (32, 32), (48, 48), (64, 64)), (2, 3, 1, 1))
+    >>> found.reactions, found.switches, found.false_reactions
+    (8, 5, 4)
+    """
 
     model: str
     drift_steps: tuple[tuple[int, int], ...]
@@ -38,8 +51,9 @@ class Summary:
     recovery_by_error: tuple[int | None, ...] | None
     """Steps after each drift until the error was near that of the oracle; None if the trace has no oracle."""
     reactions: int
+    """Reactive states that it entered; of a portfolio, those of experts that overlap are one."""
     false_reactions: int | None
-    """Reactions to no drift; None if it is not known when the stream drifts."""
+    """Reactions without a drift; None if it is not known when the stream drifts."""
     switches: int
     """Models that took over from another one after they had proved better."""
     fresh_starts: int
@@ -51,7 +65,17 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationSummary(Summary):
-    """Errors of a classification run, and how the model dealt with drift."""
+    """Errors of a classification run, and how the model dealt with drift.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier, prequential
+    >>> from driftsurf.evaluation import summarise
+    >>> from driftsurf.streams import SEA
+    >>> found = summarise(prequential(SEA(n_rows=10_000), DriftSurfClassifier(random_state=0)), "model")
+    >>> round(found.mean_error, 2), round(found.log_loss, 2), round(found.kappa, 2)
+    (0.03, 0.1, 0.95)
+    """
 
     mean_error: float
     """Share of all rows that were predicted wrongly. Every row counts the same, also if steps differ in size."""
@@ -64,7 +88,17 @@ class ClassificationSummary(Summary):
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionSummary(Summary):
-    """Errors of a regression run, and how the model dealt with drift."""
+    """Errors of a regression run, and how the model dealt with drift.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfRegressor, prequential
+    >>> from driftsurf.evaluation import summarise
+    >>> from driftsurf.streams import Friedman
+    >>> found = summarise(prequential(Friedman(n_rows=10_000), DriftSurfRegressor(random_state=0)), "model")
+    >>> round(found.root_mean_squared_error, 1), round(found.skill_over_mean, 2)
+    (3.2, 0.61)
+    """
 
     mean_squared_error: float
     mean_absolute_error: float
@@ -82,15 +116,34 @@ class RegressionSummary(Summary):
 def summarise(trace: Trace, model: str, oracle: str | None = None) -> ClassificationSummary | RegressionSummary:
     """Summarise one model of a trace; ``oracle`` names the model that recovery is measured against.
 
-    Mean errors leave the warm-up steps out; the counts are of all steps. A drift that lasts to the end of the stream
-    has no recovery time, though reactions to it are not false. The drifts of a trace without any
-    are not known, unless there is an oracle.
+    Mean errors leave the warm-up steps out; counts include all steps. A drift that lasts to the end of the stream
+    has no recovery time, though reactions to it are not false. If a trace lists no drifts, they are
+    taken to be unknown, unless there is an oracle.
+
+    Examples
+    --------
+    >>> from driftsurf import AwareClassifier, DriftSurfClassifier, prequential
+    >>> from driftsurf.streams import Mixed
+    >>> models = {"driftsurf": DriftSurfClassifier(random_state=0), "aware": AwareClassifier(random_state=0)}
+    >>> trace = prequential(Mixed(n_rows=20_000), models, batch_size=250)
+    >>> found = summarise(trace, "driftsurf", oracle="aware")
+    >>> round(found.mean_error, 2), found.recovery_by_error
+    (0.22, (2, 3, 2, 1))
     """
     return (summarise_classification if trace.labels else summarise_regression)(trace, model, oracle)
 
 
 def summarise_classification(trace: Trace, model: str, oracle: str | None = None) -> ClassificationSummary:
-    """Summarise one model of a classification trace; see :func:`summarise`."""
+    """Summarise one model of a classification trace; see :func:`summarise`.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier, prequential
+    >>> from driftsurf.streams import SEA
+    >>> trace = prequential(SEA(n_rows=10_000), DriftSurfClassifier(random_state=0))
+    >>> round(summarise_classification(trace, "model").mean_error, 2)
+    0.03
+    """
     if not trace.labels:
         raise OptionError("the trace is one of regression; call summarise_regression")
     counted = trace.counted(model)
@@ -108,7 +161,16 @@ def summarise_classification(trace: Trace, model: str, oracle: str | None = None
 
 
 def summarise_regression(trace: Trace, model: str, oracle: str | None = None) -> RegressionSummary:
-    """Summarise one model of a regression trace; see :func:`summarise`. Errors are means over rows."""
+    """Summarise one model of a regression trace; see :func:`summarise`. Errors are means over rows.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfRegressor, prequential
+    >>> from driftsurf.streams import Friedman
+    >>> trace = prequential(Friedman(n_rows=10_000), DriftSurfRegressor(random_state=0))
+    >>> round(summarise_regression(trace, "model").mean_absolute_error, 1)
+    2.3
+    """
     if trace.labels:
         raise OptionError("the trace is one of classification; call summarise_classification")
     counted = trace.counted(model)
@@ -127,7 +189,8 @@ def summarise_regression(trace: Trace, model: str, oracle: str | None = None) ->
 
 def _drift_handling(trace: Trace, model: str, oracle: str | None) -> dict[str, Any]:
     """Return the fields of :class:`Summary`."""
-    run, transitions = trace.of(model), trace.transitions(model)
+    run = trace.of(model)
+    transitions = list(merge_reactions(zip(run["state"].tolist(), trace.transitions(model), strict=True)))
     first_row, steps = run["first_row"], StepMap.of(run)
     total = int(first_row[-1] + run["rows"][-1])
     bounded = [drift for drift in trace.drifts if drift.end < total]

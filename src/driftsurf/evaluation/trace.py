@@ -98,6 +98,18 @@ class Trace:
         Measured time of each model; not saved with the trace.
     warmup_steps
         Steps at the beginning that were predicted before anything was learned; mean errors leave them out.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier, prequential
+    >>> from driftsurf.streams import Mixed
+    >>> trace = prequential(Mixed(n_rows=20_000), DriftSurfClassifier(random_state=0), batch_size=250)
+    >>> trace
+    <Trace of model on Mixed: 80 steps of 250 rows>
+    >>> trace.of("model")["error"][:4].round(2)
+    array([0.5 , 0.24, 0.18, 0.16])
+    >>> [step for step, kinds in enumerate(trace.transitions("model")) if "switched" in kinds]
+    [16, 20, 37, 51, 67]
     """
 
     stream: str

@@ -1,4 +1,4 @@
-"""Whom a portfolio of experts believed, when, and why that changed."""
+"""Which experts a portfolio trusted, when, and why that changed."""
 
 from __future__ import annotations
 
@@ -9,25 +9,37 @@ from dataclasses import dataclass
 
 from driftsurf.core.decisions import Decision, ModelRecord, significant
 
-__all__ = ["Belief", "beliefs", "describe_beliefs", "describe_largest_move", "experts_of"]
+__all__ = [
+    "Belief",
+    "beliefs",
+    "describe_beliefs",
+    "describe_largest_move",
+    "describe_reacting",
+    "experts_of",
+]
 
 PATIENCE = 3
-"""Number of steps in a row for which another expert has to have the largest share, to be the one believed most."""
+"""Number of steps in a row for which another expert has to have the largest share, to be the one trusted most."""
+LEAD = 0.1
+"""How far the largest share has to be from that of equal experts, on the way to 1, for its expert to be trusted."""
+NOBODY = -1
+"""Place of the leader where no expert is trusted more than the others."""
 EVIDENCE = 5
 """Number of batches over which losses are compared when that changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """Steps after which the same expert had the largest share of the weights."""
+    """Steps after which the same expert was trusted most, or none more than the others."""
 
     name: str
+    """Name of the expert; empty if the shares were about equal."""
     first: int
     last: int
     share: float
-    """Mean share of the expert."""
+    """Mean share of the expert; the mean of the largest share if no expert was trusted more than the others."""
     former: str = ""
-    """Expert that was believed most before; empty for the first one."""
+    """Expert that was trusted most before; empty for the first one, and after steps with equal shares."""
     losses: tuple[float, float] = (math.nan, math.nan)
     """Mean losses of this expert and of the former one on the batches before the change."""
     batches: int = 0
@@ -41,16 +53,20 @@ class Belief:
 batches before, its loss was 0.31, and that of NaiveBayes 0.42'
         """
         when = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}"
+        if not self.name:
+            largest = f"the largest share was {self.share:.0%} on average"
+            return f"{when}: no expert was trusted more than the others; {largest}"
         text = f"{when}: {self.name}, with {self.share:.0%} of the weights on average"
         if not self.former:
             return text
         mine, theirs = self.losses
         over = "batch" if self.batches == 1 else f"{self.batches} batches"
         better = "" if mine < theirs else "; its share rose because it knows what the others do not"
-        return (
-            f"{text}. It took over from {self.former}: over the {over} before, its loss was {significant(mine, 3)}, "
-            f"and that of {self.former} {significant(theirs, 3)}{better}"
-        )
+        own, other = significant(mine, 3), significant(theirs, 3)
+        losses = f"its loss was {own}, and that of {self.former} {other}"
+        if own == other:
+            losses = f"its loss was about that of {self.former}, {own}"
+        return f"{text}. It took over from {self.former}: over the {over} before, {losses}{better}"
 
 
 def experts_of(decisions: Sequence[Decision]) -> list[str]:
@@ -59,7 +75,7 @@ def experts_of(decisions: Sequence[Decision]) -> list[str]:
 
 
 def beliefs(decisions: Sequence[Decision]) -> list[Belief]:
-    """Return the spans in which one expert of a portfolio was believed most; empty for another strategy."""
+    """Return the spans in which one expert of a portfolio was trusted most; empty for another strategy."""
     names = experts_of(decisions)
     known = [decision for decision in decisions if len(decision.models) == len(names)]
     if not names or not known:
@@ -71,8 +87,9 @@ def beliefs(decisions: Sequence[Decision]) -> list[Belief]:
         if stop < len(known) and leaders[stop] == leaders[start]:
             continue
         place = leaders[start]
-        shares = [decision.models[place].weight or 0.0 for decision in known[start:stop]]
-        span = Belief(names[place], known[start].step, known[stop - 1].step, sum(shares) / len(shares))
+        shares = [_share(decision, place) for decision in known[start:stop]]
+        name = "" if place == NOBODY else names[place]
+        span = Belief(name, known[start].step, known[stop - 1].step, sum(shares) / len(shares))
         found.append(span if not found else _with_reason(span, known, start, place, leaders[start - 1]))
         start = stop
     return found
@@ -84,7 +101,7 @@ def describe_beliefs(decisions: Sequence[Decision], most: int) -> Iterator[str]:
     if not spans:
         return
     cut = f" (the last {most} of {len(spans)} spans)" if len(spans) > most else ""
-    yield f"who was believed most{cut}"
+    yield f"which experts were trusted most{cut}"
     for span in spans[-most:]:
         yield f"  {span.describe()}"
     yield f"  {describe_largest_move(decisions)}"
@@ -109,9 +126,28 @@ def _moves(decisions: Sequence[Decision]) -> Iterator[tuple[int, float, str]]:
         before = shares
 
 
+def describe_reacting(decisions: Sequence[Decision]) -> Iterator[str]:
+    """Yield a sentence about the steps in which experts of a portfolio were in a reactive state; none without such."""
+    steps = [decision for decision in decisions if decision.reacting]
+    if steps:
+        most = max(decision.reacting_experts for decision in steps)
+        together = "one at a time" if most == 1 else f"up to {most} at a time"
+        of = f"{len(decisions):,} step{'s' * (len(decisions) != 1)}"
+        last = decisions[-1].describe_state()
+        yield f"Experts were reacting in {len(steps):,} of {of}, {together}; in the last step: {last}."
+
+
 def _leader(models: Sequence[ModelRecord]) -> int:
+    """Return the place of the expert with the largest share, or NOBODY if that share is near those of the others."""
     shares = [record.weight or 0.0 for record in models]
-    return shares.index(max(shares))
+    largest, equal = max(shares), 1.0 / len(shares)
+    return shares.index(largest) if largest >= equal + LEAD * (1.0 - equal) else NOBODY
+
+
+def _share(decision: Decision, place: int) -> float:
+    """Return the share of an expert; the largest one for NOBODY."""
+    shares = [record.weight or 0.0 for record in decision.models]
+    return max(shares) if place == NOBODY else shares[place]
 
 
 def _patient(leaders: list[int]) -> list[int]:
@@ -132,6 +168,8 @@ def _patient(leaders: list[int]) -> list[int]:
 
 def _with_reason(span: Belief, known: Sequence[Decision], start: int, place: int, former: int) -> Belief:
     """Return the span with the losses of the two experts on the batches up to its first step."""
+    if NOBODY in (place, former):
+        return span
     pairs = list[tuple[float, float]]()
     for decision in known[max(0, start + 1 - EVIDENCE) : start + 1]:
         mine, theirs = (decision.models[k].risk_before for k in (place, former))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,13 +16,14 @@ from driftsurf.core.decisions import (
     transition_noun,
 )
 from driftsurf.core.journal import Journal
+from driftsurf.core.reactions import alike, describe_alike, merged_kinds, phrase_of
 from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error
 from driftsurf.evaluation.summary import mean_error_of
-from driftsurf.explanation.belief import describe_beliefs, experts_of
-from driftsurf.explanation.lineage import describe_row, lineages, timeline
+from driftsurf.explanation.belief import describe_beliefs, describe_reacting, experts_of
+from driftsurf.explanation.lineage import LEAST_SHARE, describe_models, describe_row, lineages
 from driftsurf.explanation.records import (
     BEGAN_REACTIVE,
     RunRecord,
@@ -42,12 +42,8 @@ WIDTH = 100
 """Number of characters in a line of text."""
 SHOWN_COLUMNS = 4
 """Largest number of changed columns listed for a step."""
-MOST_MODELS = 40
-"""Largest number of models listed for a run."""
-LEAST_SHARE = 0.005
-"""Share of an expert from which on it is listed."""
 MOST_BELIEFS = 20
-"""Largest number of changes of the expert that was believed most."""
+"""Largest number of changes of the expert that was trusted most."""
 MOST_REACTIONS = 100
 """Largest number of steps explained for a run."""
 ROLES = {"predictive": "old", "reactive": "new"}
@@ -133,14 +129,15 @@ def explain_decision(record: RunRecord, place: int) -> str:
     """
     decision = record.decisions[place]
     last = decision.first_row + decision.rows - 1
-    named = (f"{one.phrase} ({one.expert})" if one.expert else one.phrase for one in decision.transitions)
-    what = ", ".join(named) or "nothing changed"
+    what = ", ".join(map(phrase_of, alike(decision.transitions))) or "nothing changed"
     lines = [f"step {decision.step}, rows {decision.first_row:,} to {last:,}: {what}"]
     for transition in decision.transitions:
         lines += _compared(decision, transition)
     if not decision.transitions:
         lines += _not_crossed(decision)
     names = experts_of([decision])
+    if decision.reacting:
+        lines.append(_entry("reacting", f"{decision.describe_state()}: {', '.join(decision.reacting)}"))
     if names:
         lines += _believed(record, place, names)
     else:
@@ -206,7 +203,7 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
         return
     old, new = _pair(decision, transition)
     if transition.kind == "entered":
-        stable = None if transition.condition == 1 else _id(decision, "stable")
+        stable = None if transition.condition == 1 else _id(decision, "stable", transition.expert)
         usual = decision.significance is not None
         yield _entry("compared", _limit(old, left, right, _threshold(transition.margin, decision), stable, usual))
         if left is not None and right is not None:
@@ -338,7 +335,7 @@ def _overview(record: RunRecord) -> str:
     """Summarise a run: its steps and error, the counts of transitions, the thresholds that fit, and the orders."""
     decisions = record.decisions
     first, last = decisions[0], decisions[-1]
-    kinds = [transition.kind for decision in decisions for transition in decision.transitions]
+    kinds = list(merged_kinds(decisions))
     gradients = f"{sum(decision.gradients for decision in decisions):,} {work_unit(record.about)}."
     lines = [f"steps {first.step} to {last.step}, rows {first.first_row:,} to {last.rows_seen - 1:,}, {gradients}"]
     if record.trace is not None:
@@ -354,6 +351,7 @@ def _overview(record: RunRecord) -> str:
     quiet = f"No {'new ' * began}sign of drift{alone}"
     if totals or began or looks_for_drift(record.about, decisions):
         lines.append(f"{', '.join(totals) or quiet}.")
+    lines += describe_reacting(decisions)
     if began:
         lines.append(BEGAN_REACTIVE)
     if last.threshold is not None:
@@ -386,7 +384,8 @@ def _reactions(record: RunRecord) -> Iterator[str]:
     for place in places[:MOST_REACTIONS]:
         transitions = record.decisions[place].transitions
         minor = all(transition.kind == "greedy" for transition in transitions)
-        yield transitions[0].describe() if minor else explain_decision(record, place)
+        short = "\n".join(map(describe_alike, alike(transitions))) if minor else ""
+        yield short or explain_decision(record, place)
     if len(places) > MOST_REACTIONS:
         yield f"{len(places) - MOST_REACTIONS:,} more steps with transitions are not shown; choose one with --step."
 
@@ -394,12 +393,8 @@ def _reactions(record: RunRecord) -> Iterator[str]:
 def _models(record: RunRecord, width: int) -> str:
     """Draw the timeline of the last models, and describe each of them."""
     trace = record.trace
-    models = lineages(record.decisions, None if trace is None else trace.late_predictors(trace.models[0]))
-    shown = models[-MOST_MODELS:]
-    cut = f"; the last {MOST_MODELS} of {len(models)}" if len(models) > MOST_MODELS else ""
-    head = f"models (= predicted, - learned without predicting){cut}"
-    drawn = timeline(shown, min(60, max(10, width - 15)))
-    return "\n".join([head, textwrap.indent(drawn, "  "), "", *(f"  {model.describe()}" for model in shown)])
+    late = None if trace is None else trace.late_predictors(trace.models[0])
+    return describe_models(lineages(record.decisions, late), min(60, max(10, width - 15)))
 
 
 # ---------------------------------------------------------------------------- words
@@ -413,7 +408,7 @@ def _entry(label: str, text: str) -> str:
 def _pair(decision: Decision, transition: Transition) -> tuple[str, str]:
     """Return the ids of the old and the new model of a reactive state.
 
-    The record of a portfolio has only the model that each expert predicts with. The newer one has the larger id.
+    A portfolio does not record the role of the model that an expert predicts with. The newer one has the larger id.
     """
     if not experts_of([decision]):
         return _id(decision, "predictive"), _id(decision, "reactive")
@@ -421,9 +416,10 @@ def _pair(decision: Decision, transition: Transition) -> tuple[str, str]:
     return str(ids[0]), str(ids[1])
 
 
-def _id(decision: Decision, role: str) -> str:
+def _id(decision: Decision, role: str, expert: str = "") -> str:
     """Return the id of the model with this role, or "?" if the decision has none."""
-    return next((str(record.id) for record in decision.models if record.role == role), "?")
+    models = (record for record in (*decision.models, *decision.others) if record.name == expert)
+    return next((str(record.id) for record in models if record.role == role), "?")
 
 
 def _number(value: float | None) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from driftsurf.core.decisions import Decision, Role
 
-__all__ = ["Lineage", "describe_row", "lineages", "timeline"]
+__all__ = ["LEAST_SHARE", "Lineage", "describe_models", "describe_row", "lineages", "timeline"]
+
+LEAST_SHARE = 0.005
+"""Share of an expert from which on it counts; a smaller one rounds to 0 %."""
+MOST_MODELS = 40
+"""Largest number of models described for a run."""
 
 
 @dataclass(slots=True)
@@ -28,7 +34,9 @@ class Lineage:
     """Why the model went out of use; empty if it is still in use at the end of the run."""
     replaced_by: int | None = None
     name: str = ""
-    """Name of an expert of a portfolio, by which the journal tells it from the others; empty for other models."""
+    """Name of the expert of a portfolio that the model belongs to; empty for other models."""
+    late: bool = False
+    """Whether the steps that the model predicted are not known: it is of a portfolio, and labels came late."""
 
     def describe(self) -> str:
         """Describe the model in one line.
@@ -41,14 +49,20 @@ class Lineage:
         learned = [describe_row(self.first_row)] if before else []
         if self.rows_until > max(self.first_row, 0):
             learned.append(f"rows {max(self.first_row, 0):,} to {self.rows_until - 1:,}")
-        predicted = _describe_spans(self.predicted) or ("did not predict in it" if before else "never predicted")
-        if any(role == "stable" for role, _, _ in self.roles) and not self.predicted:
-            predicted = "never predicted: it was the stable model, the reference for signs of drift"
+        parts = [f"{created}, learned {', then '.join(learned) or 'no rows'}"]
+        parts += [] if self.late else [self._describe_predictions()]
         kind = f" ({self.name})" if self.name else ""
-        return (
-            f"model {self.id}{kind}: {created}, learned {', then '.join(learned) or 'no rows'}; {predicted}; "
-            f"{self.end or 'still in use'}"
-        )
+        return f"model {self.id}{kind}: {'; '.join([*parts, self.end or 'still in use'])}"
+
+    def _describe_predictions(self) -> str:
+        """Describe the steps that the model predicted, alone or with a share in a portfolio."""
+        if self.predicted:
+            return _describe_spans(self.predicted, "had a share in predicting" if self.name else "predicted")
+        if any(role == "stable" for role, _, _ in self.roles):
+            return "never predicted: it was the stable model, the reference for signs of drift"
+        if self.name:
+            return "had no share in predictions"
+        return "did not predict in it" if self.first_row < 0 else "never predicted"
 
 
 def describe_row(number: int) -> str:
@@ -64,20 +78,23 @@ def lineages(decisions: Iterable[Decision], predicted_by: Mapping[int, int] | No
     """Return the history of every model in these decisions, ordered by id.
 
     ``predicted_by`` has the model behind the predictions of each step, if it is not the one that the decision names:
-    where labels come late, rows were predicted before.
+    where labels come late, rows were predicted before. It names one model, and says nothing about a portfolio.
     """
     found: dict[int, Lineage] = {}
     roles: dict[int, Role] = {}
     last = -1
+    sharing = set[int]()
     for decision in decisions:
         last = decision.step
-        for record in decision.models:
+        for record in (*decision.models, *decision.others):
             model = found.get(record.id)
             if model is None:
                 born = decision.step - record.age
                 model = found[record.id] = Lineage(
                     record.id, born, record.first_row, rows_until=record.first_row, name=record.name
                 )
+            if len(record.name) > len(model.name):
+                model.name = record.name  # one of a portfolio inside the portfolio, which has a longer name
             # A model that appears again is still in use: a transition may only change which model predicts.
             model.last_step, model.end, model.replaced_by = decision.step, "", None
             model.gradients += record.gradients
@@ -85,24 +102,45 @@ def lineages(decisions: Iterable[Decision], predicted_by: Mapping[int, int] | No
                 model.rows_until = decision.rows_seen
             _extend_role(model.roles, record.role, decision.step)
             roles[record.id] = record.role
-        predictor = decision.predicted_by if predicted_by is None else predicted_by.get(decision.step, -1)
-        if predictor in found:
+        predictors = {decision.predicted_by if predicted_by is None else predicted_by.get(decision.step, -1)}
+        if decision.experts:
+            predictors, sharing = _predictors(decision, sharing), _sharing(decision)
+        for predictor in predictors & found.keys():
             _extend_span(found[predictor].predicted, decision.step)
         _note_ends(decision, found, roles)
     for model in found.values():
+        model.late = bool(model.name) and predicted_by is not None
+        if model.late:
+            model.predicted.clear()
         if not model.end and model.last_step < last:
             model.end = f"not used after step {model.last_step}"
     return [found[key] for key in sorted(found)]
 
 
+def _sharing(decision: Decision) -> set[int]:
+    """Return the models of a portfolio that have a share in predicting the batch after a decision."""
+    return {record.id for record in (*decision.models, *decision.others) if (record.weight or 0.0) >= LEAST_SHARE}
+
+
+def _predictors(decision: Decision, sharing: set[int]) -> set[int]:
+    """Return the models of a portfolio that predicted the batch of a decision; ``sharing`` had a share after the last.
+
+    If none of these is left, the record begins here or all models were reset: those that are older than the batch
+    predicted it, or all if the batch was the first one.
+    """
+    if sharing & {record.id for record in (*decision.models, *decision.others)}:
+        return sharing
+    return {record.id for record in decision.models if record.age} or {record.id for record in decision.models}
+
+
 def _note_ends(decision: Decision, found: dict[int, Lineage], roles: dict[int, Role]) -> None:
     """Record which models went out of use at a step, and why."""
-    here = [found[record.id] for record in decision.models]
+    here = [found[record.id] for record in (*decision.models, *decision.others)]
     for transition in decision.transitions:
         new, at = transition.new, f"step {transition.step}"
         if transition.kind == "entered" and decision.variant != "authors":
             for model in here:
-                if roles[model.id] == "stable":
+                if roles[model.id] == "stable" and model.name == transition.expert:
                     model.end = f"dropped at {at}, at the start of a reactive state"
         elif transition.kind == "kept" and new in found:
             found[new].end = f"rejected in favour of model {transition.old} at {at}"
@@ -127,15 +165,27 @@ def _extend_span(spans: list[tuple[int, int]], step: int) -> None:
         spans.append((step, step))
 
 
-def _describe_spans(spans: Sequence[tuple[int, int]]) -> str:
-    """Describe the steps at which a model predicted; empty if there are none."""
-    if not spans:
-        return ""
+def _describe_spans(spans: Sequence[tuple[int, int]], verb: str) -> str:
+    """Describe the steps that a model predicted."""
     shown = [f"{first} to {last}" if last > first else f"{first}" for first, last in spans]
     if len(shown) > 4:
         count = sum(last - first + 1 for first, last in spans)
-        return f"predicted {count} of the steps {spans[0][0]} to {spans[-1][1]}"
-    return f"predicted step{'s' * (len(shown) > 1 or ' ' in shown[0])} {', '.join(shown)}"
+        return f"{verb} {count} of the steps {spans[0][0]} to {spans[-1][1]}"
+    return f"{verb} step{'s' * (len(shown) > 1 or ' ' in shown[0])} {', '.join(shown)}"
+
+
+def describe_models(models: Sequence[Lineage], width: int = 60) -> str:
+    """Return the timeline of the last models, what its marks mean, and a line about each of these models."""
+    shown = models[-MOST_MODELS:]
+    cut = f"; the last {MOST_MODELS} of {len(models)}" if len(models) > MOST_MODELS else ""
+    if any(model.late for model in models):
+        marks = "- in use"
+    elif any(model.name for model in models):
+        marks = "= had a share in the prediction, - learned without one"
+    else:
+        marks = "= predicted, - learned without predicting"
+    drawn = textwrap.indent(timeline(shown, width), "  ")
+    return "\n".join([f"models ({marks}){cut}", drawn, "", *(f"  {model.describe()}" for model in shown)])
 
 
 def timeline(models: Sequence[Lineage], width: int = 60) -> str:

@@ -20,7 +20,16 @@ from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.checkpoint import HEAD, CheckpointFolder
-from driftsurf.runs.folder import ABOUT, COLUMNS, JOURNAL, SCORES, TIMINGS, TRACE
+from driftsurf.runs.folder import (
+    ABOUT,
+    COLUMNS,
+    JOURNAL,
+    SCORES,
+    SERVED_CHECKPOINTS,
+    TIMINGS,
+    TRACE,
+    is_served,
+)
 from driftsurf.runs.orders import OrderRecord, read_records, waiting
 from driftsurf.runs.table_rows import orphan_labels, unlabelled_rows
 
@@ -100,6 +109,8 @@ def read_run(path: str | Path) -> RunRecord:
     """Read a run folder or a folder of checkpoints, also while the run is writing it (incomplete lines are ignored)."""
     folder = files.usable(path)
     journal, trace = _text(folder / JOURNAL), _text(folder / TRACE)
+    if journal is None and is_served(folder):
+        raise InputError(f"{str(folder)!r} is the folder of a served model; pass {folder / SERVED_CHECKPOINTS}")
     if journal is None:
         raise InputError(f"{str(folder)!r} has no {JOURNAL}; pass a run folder, or the folder of --checkpoint")
     try:

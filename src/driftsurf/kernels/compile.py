@@ -102,6 +102,7 @@ def kernel(
         options = {**OPTIONS, **PART} if part else OPTIONS
         if numba.config.DISABLE_JIT:
             function.is_at_hand = lambda: True  # type: ignore[attr-defined]
+            function.compiled_for = lambda *_: function  # type: ignore[attr-defined]
             return function
         # Two dictionaries by type of row: one with pairs as keys would have to build a pair at every call.
         whole: dict[Any, Callable[..., Any]] = {}

@@ -36,16 +36,20 @@ def fill_uniform(out: Any, seed: Any, k: Any) -> Any:
 
 @inline
 def _alternate(order: Any, admitted: Any, waiting: Any, seed: Any, k: Any) -> Any:
-    start = admitted
-    for j in range(order.shape[0]):
-        if waiting > 0 and j % 2 == 0:
-            order[j] = admitted
-            admitted += 1
-            waiting -= 1
-        else:
-            order[j] = np.int64(_below(_word(seed, k), admitted))
-            k += 1
-    return admitted - start, k
+    count = min(waiting, order.shape[0] // 2)
+    for p in range(count):  # in pairs of steps, of which the processor computes several at once
+        order[2 * p] = admitted + p
+        order[2 * p + 1] = np.int64(_below(_word(seed, k + p), admitted + p + 1))
+    start = 2 * count
+    k += count - start
+    if count < waiting and start < order.shape[0]:  # the last step of an odd number
+        order[start] = admitted + count
+        count += 1
+        start += 1
+        k -= 1
+    for j in range(start, order.shape[0]):
+        order[j] = np.int64(_below(_word(seed, k + j), admitted + count))
+    return count, k + order.shape[0]
 
 
 @kernel(lambda f: (_out(I8), I8, I8, types.uint64, I8))

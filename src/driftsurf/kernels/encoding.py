@@ -109,12 +109,16 @@ def is_sound_csr(data: Any, indices: Any, indptr: Any, n_features: Any) -> Any:
 def column_products(data: Any, indices: Any, indptr: Any, targets: Any, out: Any) -> None:
     """Add, for each column c of CSR rows, its products with each target and with itself to row c + 1 of ``out``.
 
-    Columns beyond the rows of ``out`` are left out. The sums of a column stand side by side, in one line of the cache.
+    Row 0 gets the sums of the targets and the number of rows, as a column of ones would. Columns beyond the rows of
+    ``out`` are left out. The sums of a column stand side by side, in one line of the cache.
     """
     last = targets.shape[1]
     if last == 2:  # two classes, written out: twice as fast
         for i in range(targets.shape[0]):
             first, second = targets[i, 0], targets[i, 1]
+            out[0, 0] += first
+            out[0, 1] += second
+            out[0, 2] += 1.0
             for p in range(indptr[i], indptr[i + 1]):
                 c = np.uintp(indices[p]) + np.uintp(1)
                 if c < np.uintp(out.shape[0]):
@@ -124,6 +128,9 @@ def column_products(data: Any, indices: Any, indptr: Any, targets: Any, out: Any
                     out[c, 2] += value * value
         return
     for i in range(targets.shape[0]):
+        for k in range(last):
+            out[0, k] += targets[i, k]
+        out[0, last] += 1.0
         for p in range(indptr[i], indptr[i + 1]):
             c = np.uintp(indices[p]) + np.uintp(1)
             if c < np.uintp(out.shape[0]):

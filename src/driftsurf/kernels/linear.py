@@ -204,11 +204,14 @@ def saga_both_dense(
             prefetch(weight_2, later)
             prefetch(table_2, later)
         i = np.uintp(order[j])
-        g = _gradient(_margin_centred(X, i, w, centre), y[i], weight[i])
+        i_2 = np.uintp(order_2[j])
+        # Both sums and both exponentials come first: a step of a wide model is too long to look past it.
+        margin = _margin_centred(X, i, w, centre)
+        margin_2 = _margin_centred(X_2, i_2, w_2, centre_2)
+        g = _gradient(margin, y[i], weight[i])
+        g_2 = _gradient(margin_2, y_2[i_2], weight_2[i_2])
         drawn = _saga_step(X, i, w, G, table, g, drawn, eta, shrink, gain, centre)
-        i = np.uintp(order_2[j])
-        g = _gradient(_margin_centred(X_2, i, w_2, centre_2), y_2[i], weight_2[i])
-        drawn_2 = _saga_step(X_2, i, w_2, G_2, table_2, g, drawn_2, eta_2, shrink_2, gain_2, centre_2)
+        drawn_2 = _saga_step(X_2, i_2, w_2, G_2, table_2, g_2, drawn_2, eta_2, shrink_2, gain_2, centre_2)
     return drawn, drawn_2
 
 

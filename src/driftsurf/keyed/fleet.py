@@ -104,6 +104,7 @@ class Fleet(BaseFleet):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> fleet = Fleet()
     >>> for hour in range(20):  # the first column means the opposite for key 1

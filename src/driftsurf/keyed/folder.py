@@ -49,7 +49,23 @@ def is_keyed_run(folder: Path) -> bool:
 
 
 class KeyedFolder:
-    """The folder of one run."""
+    """The folder of a keyed run, with its settings, predictions, decisions and table of keys.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.keyed import Columns, KeyedOptions, run_keyed
+    >>> rows = "".join(f"{n % 2},{n},{n % 7},{n % 7 > 3}\\n" for n in range(200))
+    >>> table = Path(tempfile.mkdtemp()) / "sales.csv"
+    >>> _ = table.write_text(f"shop,day,price,sold\\n{rows}")
+    >>> columns = Columns(key="shop", sequence="day", label="sold")
+    >>> folder = run_keyed(str(table), table.parent / "run", columns, KeyedOptions(batch_size=20))
+    >>> {shop: (about["rows"], about["errors"]) for shop, about in folder.keys().items()}
+    {0: (100, 5), 1: (100, 0)}
+    >>> sorted(folder.read("predictions"))
+    ['epoch', 'key', 'prediction', 'sequence', 'true']
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path: Path = Path(path)

@@ -23,7 +23,13 @@ LARGEST_INTEGER = 2.0**53
 
 
 class Columns(NamedTuple):
-    """The names of the columns of a keyed stream; the learner knows the features."""
+    """The names of the columns of a keyed stream; the learner knows the features.
+
+    Examples
+    --------
+    >>> Columns(key="shop", sequence="day", label="sold")
+    Columns(key='shop', sequence='day', label='sold', id=None)
+    """
 
     key: str
     sequence: str

@@ -22,7 +22,24 @@ EpochReport: TypeAlias = Callable[[int, Mapping[str, int]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedJob:
-    """A keyed run over files, ready for an engine: options are checked, columns are known."""
+    """A keyed run over files, ready for an engine: options are checked, columns are known.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.keyed import Columns, KeyedOptions, run_keyed
+    >>> from driftsurf.keyed.engines.local import LocalEngine
+    >>> class Announced(LocalEngine):
+    ...     def run(self, job):
+    ...         print(job.columns.key, job.learner.features, job.unused)
+    ...         return super().run(job)
+    >>> table = Path(tempfile.mkdtemp()) / "sales.csv"
+    >>> _ = table.write_text("shop,day,price,sold,note\\n1,1,9.5,no,a\\n1,2,2.5,yes,b\\n")
+    >>> columns = Columns(key="shop", sequence="day", label="sold")
+    >>> _ = run_keyed(str(table), table.parent / "run", columns, KeyedOptions(), engine=Announced())
+    shop ('price',) ('note',)
+    """
 
     source: str
     """A file, a folder or a pattern."""
@@ -52,6 +69,13 @@ class Engine(Protocol):
     An engine is registered under its name (kind "engine", in ``driftsurf.keyed.engines`` or through the entry points
     ``driftsurf.engines``). The parameters of its constructor are the options that only this engine has. It imports what
     it needs when it runs, so that its module can be imported, and its name listed, without that.
+
+    Examples
+    --------
+    >>> from driftsurf import registry
+    >>> engine = registry.get("engine", "local").make(epoch=500)
+    >>> isinstance(engine, Engine), engine.first_rows
+    (True, 500)
     """
 
     @property

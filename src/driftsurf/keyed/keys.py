@@ -50,6 +50,8 @@ def _is_unicode(text: str) -> bool:
 def key_seed(seed: int, key: Key) -> int:
     """Return the seed of one key. It depends on nothing but ``seed`` and the key.
 
+    Examples
+    --------
     >>> key_seed(0, 7) != key_seed(0, 8)
     True
     """

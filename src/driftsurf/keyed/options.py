@@ -49,6 +49,12 @@ class KeyedOptions:
     ``step_size``, ``l2``, ``threshold``, ``reactive_length``, ``significance`` and ``max_rows`` are for the default
     strategy, DriftSurf around logistic regression (softmax regression for three or more classes, linear regression for
     numbers); ``strategy`` replaces it by any other.
+
+    Examples
+    --------
+    >>> learner = KeyedOptions(batch_size=16, threshold=0.2).learner(["price", "stock"])
+    >>> learner.batch_size, learner.features, learner.strategy.threshold
+    (16, ('price', 'stock'), 0.2)
     """
 
     features: tuple[str, ...] = option(
@@ -154,10 +160,19 @@ class KeyedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """Where a keyed run is done.
+    """The engine of a keyed run, and its options.
 
     ``engine`` and ``ttl`` are for every engine. Each other field is passed to the engine if it was given, as the
     constructor argument of the same name; an engine without that argument refuses it.
+
+    Examples
+    --------
+    >>> from driftsurf.runs import RunOptions
+    >>> options = RunOptions.of(label="sold", key="shop", sequence="day", engine="spark", master="local[4]")
+    >>> options.engine.master
+    'local[4]'
+    >>> options.given("engine")
+    {'engine': 'spark', 'master': 'local[4]'}
     """
 
     engine: str = option("local", "Engine of the run: local (this process), spark, or one of another package.")

@@ -20,7 +20,15 @@ __all__ = ["KeyRows", "RowsByKey", "new_rows"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyRows:
-    """Rows of one key, in any order."""
+    """Rows of one key, in any order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = KeyRows(np.array([20, 10, 30]), np.array([[2.5], [1.5], [np.nan]]), ["no", "yes", None])
+    >>> len(rows), rows.take(np.argsort(rows.sequence)).y
+    (3, ['yes', 'no', None])
+    """
 
     sequence: IntArray
     """A number, or a time, that grows along the rows of a key. A row that is not above all earlier ones is a

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.trivial import HARDLY_BETTER
 
 __all__ = ["NOTHING", "KeyScore", "RunningScores", "is_known"]
 
@@ -41,8 +42,8 @@ class KeyScore(NamedTuple):
 
     @property
     def no_better(self) -> bool:
-        """Whether the model has learned, makes errors, and is no better than one of the rules."""
-        return self.learned > 0 and self.model > 0.0 and self.model >= self.trivial
+        """Whether the model has learned, makes errors, and is no better, or hardly better, than one of the rules."""
+        return self.learned > 0 and self.model > 0.0 and self.model >= HARDLY_BETTER * self.trivial
 
 
 def is_known(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -78,6 +78,19 @@ def run_keyed(
     engine_options
         Options of the engine that ``engine`` names. "local": ``epoch``, the rows of an epoch. "spark": ``master``,
         ``partitions``, ``buckets``, ``rebucket``, and ``epoch``, the files of an epoch.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.keyed import Columns, KeyedOptions
+    >>> rows = "".join(f"{n % 2},{n},{n % 7},{n % 7 > 3}\\n" for n in range(200))
+    >>> table = Path(tempfile.mkdtemp()) / "sales.csv"
+    >>> _ = table.write_text(f"shop,day,price,sold\\n{rows}")
+    >>> columns = Columns(key="shop", sequence="day", label="sold")
+    >>> folder = run_keyed(str(table), table.parent / "run", columns, KeyedOptions(batch_size=20))
+    >>> {shop: (about["rows"], about["steps"]) for shop, about in folder.keys().items()}
+    {0: (100, 5), 1: (100, 5)}
     """
     runner = make_engine(engine, engine_options)
     if options.delay is not None and columns.id is None:

@@ -21,7 +21,19 @@ VALUE_LENGTH = 100
 
 @dataclass(frozen=True)
 class KeySummary:
-    """How one key is doing."""
+    """Rows, errors and state of one key so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from driftsurf.keyed import KeyedOptions, KeyRows
+    >>> learner = KeyedOptions(batch_size=16, classes=("no", "yes")).learner(["price"])
+    >>> X = np.arange(32.0)[:, None] % 7
+    >>> rows = KeyRows(np.arange(32), X, np.where(X[:, 0] > 3, "yes", "no").tolist())
+    >>> found = learner.visit("Rome", None, rows).summary
+    >>> found.rows, found.steps, found.scored, found.errors, found.state
+    (32, 2, 32, 9, 'stable')
+    """
 
     rows: int = 0
     """Rows taken, including labels that came alone, but neither duplicates nor refused rows."""
@@ -156,5 +168,7 @@ def _deviation(total: float, served: Served) -> float:
 
 def next_state(decision: Decision) -> str:
     """Return the state in which the next batch will be learned."""
-    ended = any(one.kind in ("switched", "kept") for one in decision.transitions)
+    ended = {one.expert for one in decision.transitions if one.kind in ("switched", "kept")}
+    if decision.reacting:
+        return "reactive" if set(decision.reacting) - ended else "stable"
     return "stable" if ended else decision.state

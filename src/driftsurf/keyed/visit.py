@@ -40,7 +40,20 @@ Opened: TypeAlias = tuple[KeySummary, Serving, ColumnMeans | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visit:
-    """Result of a visit to a key."""
+    """Result of a visit to a key.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from driftsurf.keyed import KeyRows, KeyedOptions
+    >>> learner = KeyedOptions(batch_size=16, classes=("no", "yes")).learner(["price"])
+    >>> X = np.arange(64.0)[:, None] % 7
+    >>> visit = learner.visit("Rome", None, KeyRows(np.arange(64), X, np.where(X[:, 0] > 3, "yes", "no").tolist()))
+    >>> visit.decided_at, visit.predicted[-4:], visit.true[-4:]
+    ([15, 31, 47, 63], ['yes', 'yes', 'yes', 'no'], ['yes', 'yes', 'yes', 'no'])
+    >>> visit.summary.steps, visit.summary.errors
+    (4, 11)
+    """
 
     state: bytes
     """To be kept and passed to the next visit; empty if the key was dropped."""
@@ -64,12 +77,12 @@ class Visit:
 class KeyedLearner:
     """How every key is learned. It can be pickled, and no result depends on the visits before.
 
-    It keeps some models that it has just saved, to spare the next visit to their keys the time to read them. They are
-    not pickled.
+    It keeps some models that it has just saved, so that the next visit to their keys need not read them. They are not
+    pickled.
 
     With a ``batch_size`` the result does not depend on how the rows of a key are spread over visits. With
-    ``batch_size=None`` each visit is a time step: repeating a visit is exact, but a run with other visits is another
-    run.
+    ``batch_size=None`` each visit is a time step: repeating a visit is exact, but other visits give other
+    results.
 
     Parameters
     ----------
@@ -102,6 +115,8 @@ class KeyedLearner:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from driftsurf.keyed import KeyRows
     >>> from driftsurf.learners import LogisticRegression
     >>> from driftsurf.strategies import DriftSurf
     >>> learner = KeyedLearner(

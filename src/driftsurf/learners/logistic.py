@@ -31,7 +31,7 @@ from driftsurf.registry import register
 
 __all__ = ["LogisticRegression", "paper_learner"]
 
-NARROW = 16
+NARROW = 64
 """Up to this many columns, two models learn faster in alternation: the steps of one fill the waits of the other."""
 LEAST_PAIRED_STEPS = 1_000_000
 """Steps of two models in this process from which on the loop for both is compiled, which takes a second; before that it
@@ -50,7 +50,7 @@ _paired_steps = 0
 class LogisticRegression(SoftmaxRegression):
     r"""Logistic regression for two classes. A third class makes it softmax regression, which keeps what was learned.
 
-    It minimises the mean of log(1 + exp(-y w.x)) plus mu/2 |w|^2. With ``optimizer="strsaga"`` new rows enter a waiting
+    It minimises the mean of log(1 + exp(-y w.x)) plus mu/2 w.w. With ``optimizer="strsaga"`` new rows enter a waiting
     room. Every other of the rho steps of an update admits the oldest waiting row to the sample set S; the rest draw
     uniformly from S:
 
@@ -86,6 +86,7 @@ class LogisticRegression(SoftmaxRegression):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.samples import Samples
     >>> X = np.linspace(-1, 1, 200).reshape(-1, 1)
     >>> samples = Samples(n_features=1)
@@ -239,6 +240,8 @@ def _arguments(update: Update) -> tuple[Any, ...]:
 def paper_learner(step_size: float | Literal["auto"], l2: float, **options: Any) -> LogisticRegression:
     """Return the paper's base learner: unscaled columns, first weights uniform in (0, 1).
 
+    Examples
+    --------
     >>> paper_learner(1e-3, 1e-2).start
     'uniform'
     """

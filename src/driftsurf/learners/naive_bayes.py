@@ -65,6 +65,7 @@ class NaiveBayes(OnlineLearner[Bayes]):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.samples import Samples
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> y = (np.abs(X[:, 0]) > 1).astype(float)

@@ -83,10 +83,11 @@ class Perceptron(OnlineLearner[Network]):
     .. math:: z = W_2^\top \max(0, W_1^\top \tilde x + b_1) + b_2,
 
     where :math:`\tilde x` are the columns, centred and scaled by their running mean and standard deviation and limited
-    to 10 of them. The probabilities of the classes are the softmax of z; a number is z times the running standard
-    deviation of the target plus its mean. Adam minimises the log loss or the squared error: some passes over each new
-    batch in random order, one step for every few rows. It keeps no rows, so that it forgets at its own pace. Columns of
-    sparse rows are scaled and not centred, and a step changes the weights of the columns that occur in its rows alone.
+    to 10 standard deviations. The probabilities of the classes are the softmax of z; a number is z times the running
+    standard deviation of the target plus its mean. Adam minimises the log loss or the squared error: some passes over
+    each new batch in random order, one step for every few rows. It keeps no rows, so that it forgets at its own pace.
+    Columns of sparse rows are scaled and not centred, and a step changes only the weights of columns that occur in its
+    rows.
 
     Parameters
     ----------
@@ -103,6 +104,7 @@ class Perceptron(OnlineLearner[Network]):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.samples import Samples
     >>> X = np.random.default_rng(0).normal(size=(1_000, 2))
     >>> y = (X[:, 0] * X[:, 1] > 0).astype(float)  # no linear model can tell

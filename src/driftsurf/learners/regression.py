@@ -35,13 +35,13 @@ KINDS = {"squared": multi.SQUARED, "huber": multi.HUBER}
 class LinearRegression(MultiLearner):
     r"""Linear regression with squared or Huber's loss.
 
-    It minimises the mean loss of the residuals r = w.x - y plus mu/2 |w|^2. The loss is r^2, or Huber's, which is r^2
+    It minimises the mean loss of the residuals r = w.x - y plus mu/2 w.w. The loss is r^2, or Huber's, which is r^2
     up to epsilon and :math:`2 \epsilon |r| - \epsilon^2` beyond, so that no row pulls harder than one at epsilon.
 
     With ``scale`` the median of the targets is subtracted first, as is the centre of columns that are far from zero:
     the intercept, which is penalised, need not learn a price or a temperature. Values are then limited to the range
-    that their column had in the rows learned, widened by a tenth of it, before they are scored: a model born in autumn
-    knows nothing about January, and the slope that it has found from October to December does not lead there. Rows of
+    that their column had in the rows learned, widened by a tenth of it, before they are scored: a model that starts in
+    autumn has not seen January, and the slope that it has found from October to December need not hold there. Rows of
     weight 0 do not count for the range. Rows that are forgotten later do, as they do for the weights. Finally,
     predictions are drawn towards the mean target, by the factor from 0 to 1 that would have suited the rows so far when
     each was predicted before it was learned: a model that was no better than the mean predicts the mean until it is.
@@ -58,6 +58,7 @@ class LinearRegression(MultiLearner):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.samples import Samples
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> samples = Samples(n_features=2)

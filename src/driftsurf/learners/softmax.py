@@ -23,12 +23,12 @@ __all__ = ["SoftmaxRegression"]
 class SoftmaxRegression(MultiLearner):
     r"""Softmax (multinomial logistic) regression for any number of classes.
 
-    It minimises the mean of -log p(y|x) plus mu/2 |W|^2, where
+    It minimises the mean of -log p(y|x) plus mu/2 times the sum of its squared weights, where
 
     .. math:: p(k | x) = \frac{\exp(w_k \cdot x)}{\sum_j \exp(w_j \cdot x)}.
 
     The gradient at a row is K scalars, p(k|x) - [y = k], times the row; the table of STRSAGA holds these scalars.
-    Scores are log-probabilities (n, K), also for two classes. A class that appears later starts with weights 0, as all
+    Scores are log-probabilities (n, K), even for two classes. A class that appears later starts with weights 0, as all
     do: the weights of the others sum to 0, so it gets at most 1 / (K + 1) of the probability until it is learned.
 
     Parameters
@@ -38,6 +38,7 @@ class SoftmaxRegression(MultiLearner):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.samples import Samples
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> y = np.argmax(np.column_stack([X, -X.sum(axis=1)]), axis=1)

@@ -20,7 +20,7 @@ __all__ = ["LinearSVM"]
 class LinearSVM(MultiLearner):
     r"""Linear support vector machine with the squared hinge loss, for two classes.
 
-    It minimises the mean of max(0, 1 - s w.x)^2 plus mu/2 |w|^2, where s is -1 or +1. Rows beyond the margin have no
+    It minimises the mean of max(0, 1 - s w.x)^2 plus mu/2 w.w, where s is -1 or +1. Rows beyond the margin have no
     gradient. The square makes the loss smooth, as variance-reduced steps require. Scores are margins, not log-odds, so
     there are no probabilities.
 
@@ -31,6 +31,7 @@ class LinearSVM(MultiLearner):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.samples import Samples
     >>> X = np.linspace(-1, 1, 200).reshape(-1, 1)
     >>> samples = Samples(n_features=1)

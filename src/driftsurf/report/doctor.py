@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -53,7 +54,7 @@ def print_findings() -> bool:
 
 def examine() -> Iterator[Finding]:
     """Run all checks, fast ones first."""
-    yield Finding("driftsurf", f"{__version__} in {Path(__file__).parent.parent}")
+    yield Finding("driftsurf", f"{__version__} in {Path(__file__).parent.parent}, {installed_by()}")
     old = sys.version_info[:2] < OLDEST_PYTHON
     needed = ".".join(map(str, OLDEST_PYTHON))
     yield Finding(
@@ -70,6 +71,7 @@ def examine() -> Iterator[Finding]:
     for extra, requirements in extras.items():
         yield _extra(extra, requirements)
     yield _cores()
+    yield _slow()
     yield _data()
 
 
@@ -120,6 +122,23 @@ def _common_models() -> Iterator[tuple[str, Any, Callable[[Any, Any], tuple[Any,
 
 
 # ---------------------------------------------------------------------------- packages
+
+
+def installed_by() -> str:
+    """Return how the package was installed, for instance "installed by uv" or "an editable checkout"."""
+    try:
+        found = metadata.distribution("driftsurf")
+    except metadata.PackageNotFoundError:
+        return "run from source"
+    if json.loads(found.read_text("direct_url.json") or "{}").get("dir_info", {}).get("editable"):
+        return "an editable checkout"
+    parts = Path(sys.prefix).parts
+    # Both keep each program in an environment of its own, below a folder with their name.
+    if "pipx" in parts:
+        return "installed by pipx"
+    if parts[-3:-1] == ("uv", "tools"):
+        return "installed by uv tool"
+    return f"installed by {(found.read_text('INSTALLER') or 'an unknown program').strip()}"
 
 
 def _requirements() -> tuple[list[str], dict[str, list[str]]]:
@@ -218,12 +237,11 @@ def _cache(stats: Any) -> Finding:
     folder = Path(stats.cache_path) if stats.cache_path else None
     if folder is None:
         return Finding("cache", "compiled code is not cached; set NUMBA_CACHE_DIR to a writable folder", "bad")
-    kept = len(list(folder.glob("*.nbc")))
     if not os.access(folder, os.W_OK) and not stats.cache_hits:
         return Finding("cache", f"{folder} is not writable; set NUMBA_CACHE_DIR to a writable folder", "bad")
-    warm = "warm" if stats.cache_hits else "empty until now: each loop is compiled at its first use"
+    warm = "warm" if stats.cache_hits else "was empty: each loop is compiled at its first use, and kept"
     access = "" if os.access(folder, os.W_OK) else ", read-only"
-    return Finding("cache", f"{warm}; {kept} loops in {folder}{access}")
+    return Finding("cache", f"{warm}; in {folder}{access}")
 
 
 def _compiler() -> Finding:
@@ -240,6 +258,31 @@ def _cores() -> Finding:
     every = os.cpu_count() or 1
     usable = joblib.cpu_count()  # respects the affinity and the container of the process
     return Finding("cores", f"{usable}" if usable == every else f"{usable} of {every} may be used")
+
+
+def _slow() -> Finding:
+    """Name what makes this installation slower than it could be."""
+    import numba
+
+    from driftsurf.strategies.compiled.addresses import calls_by_address
+    from driftsurf.strategies.compiled.step import learn, learn_sparse
+
+    found = list[str]()
+    if numba.config.DISABLE_JIT:
+        found.append("NUMBA_DISABLE_JIT is set: loops run in Python")
+    elif not calls_by_address():
+        found.append(
+            f"numba {_version('numba')} does not support one compiled call per time step: small batches cost more"
+        )
+    elif not (learn.is_at_hand() and learn_sparse.is_at_hand()):
+        found.append(
+            "the compiled time step is not in the cache: small batches cost more; run 'driftsurf doctor --warm'"
+        )
+    if _version("lightgbm") is None:
+        found.append("without lightgbm the recommended model has no boosted trees: it is faster and less accurate")
+    if not found:
+        return Finding("speed", "nothing is known to be slow here")
+    return Finding("speed", "; ".join(found), "note")
 
 
 def _data() -> Finding:

@@ -13,10 +13,12 @@ from driftsurf.visible import escape, visible
 
 __all__ = [
     "asset",
+    "brand",
     "cards",
     "check_replaceable",
     "document",
     "either",
+    "icon",
     "legend",
     "look",
     "note",
@@ -38,6 +40,8 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1040px; padding: 28px 24px 60px; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+.brand { display: flex; align-items: center; gap: 8px; margin: 0 0 18px; font-weight: 700; color: var(--ink);
+  text-decoration: none; } .brand svg { width: 28px; height: 28px; flex: none; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 36px 0 6px; }
 p { margin: 6px 0; } .soft { color: var(--soft); }
 a { color: var(--model); }
@@ -82,16 +86,17 @@ th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: 
 
 
 def document(title: str, body: Iterable[str], *, style: str = "", policy: str = "") -> str:
-    """Return a whole page that loads nothing; ``style`` is added to the common one.
+    """Return a whole page that loads nothing, with the name of the project on top.
 
-    ``policy`` is a Content-Security-Policy: what the page may do.
+    ``style`` is added to the common one. ``policy`` is a Content-Security-Policy: what the page may do.
     """
     lines = "\n".join(body)
     allowed = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">' if policy else ""
     page = (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{allowed}<title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}{style}</style></head>\n'
-        f"<body>\n{lines}\n</body></html>\n"
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">{icon()}'
+        f"<style>{STYLE}{style}</style></head>\n"
+        f'<body>\n<p class="brand">{brand()}</p>\n{lines}\n</body></html>\n'
     )
     return visible(page, lines=True)
 
@@ -113,6 +118,17 @@ def asset(name: str) -> str:
     return files("driftsurf.report").joinpath(name).read_text(encoding="utf-8")
 
 
+def brand() -> str:
+    """Return the logo and the name of the project as HTML; a reader of the page aloud says the name once."""
+    return asset("logo.svg").strip().replace(' role="img" aria-label="driftsurf"', ' aria-hidden="true"') + "driftsurf"
+
+
+def icon() -> str:
+    """Return the link to the logo for the tab of a browser; the logo is inside, so that nothing is loaded."""
+    encoded = base64.b64encode(asset("logo.svg").encode()).decode()
+    return f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml;base64,{encoded}">'
+
+
 def look() -> str:
     """Return the style that the pages of runs, keys, comparisons and the index of runs share, for ``document``."""
     return asset("page.css")
@@ -124,9 +140,9 @@ def either(wide: str, narrow: str) -> str:
 
 
 def script_policy(script: str) -> str:
-    """Return a policy for ``document`` that lets a page load nothing, and run this script only."""
+    """Return a policy for ``document`` that lets a page load nothing but its own icon, and run this script only."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
 def cards(values: Iterable[tuple[str, str]]) -> str:

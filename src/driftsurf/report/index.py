@@ -14,8 +14,8 @@ import numpy as np
 from driftsurf import registry
 from driftsurf.comparison.folder import LEDGER
 from driftsurf.core import files
-from driftsurf.core.decisions import count_reactions
 from driftsurf.core.json_text import parse_json
+from driftsurf.core.reactions import count_reactions, merged_kinds
 from driftsurf.errors import DriftsurfError, RunFolderError
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.trace import Trace
@@ -199,7 +199,7 @@ def _of_trace(path: Path, *, finished: bool, page: Path) -> RunEntry:
         path=path,
         kind="run",
         finished=finished,
-        drifts=count_reactions(one.kind for made in record.decisions for one in made.transitions).new_models,
+        drifts=count_reactions(merged_kinds(record.decisions)).new_models,
         time=_time(path / TRACE, path / JOURNAL),
         page=page if page.exists() else None,
         **numbers,

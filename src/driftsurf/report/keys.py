@@ -124,8 +124,8 @@ def _paged(record: KeyedRecord) -> list[Any]:
 # ---------------------------------------------------------------------------- terminal
 
 
-def print_keys(record: KeyedRecord, *, limit: int = SHOWN) -> None:
-    """Print totals, and the keys, those that need attention first."""
+def print_keys(record: KeyedRecord, *, limit: int | None = None) -> None:
+    """Print totals, and the keys that need attention; with a limit so many keys, those that need attention first."""
     out = console()
     out.width = out.width if out.is_terminal else TABLE_WIDTH
     total = _totals(record.keys)
@@ -141,11 +141,22 @@ def print_keys(record: KeyedRecord, *, limit: int = SHOWN) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for place, name in enumerate(_heads(record)):
         table.add_column(name, justify="right" if place in NUMBERS else "left")
-    for cells in _cells(record, _by_need(record)[:limit]):
+    needy = sum(_needs_attention(record, key) for key in record.keys)
+    shown = _by_need(record)[: min(needy, SHOWN) if limit is None else limit]
+    for cells in _cells(record, shown):
         table.add_row(*cells)
-    out.print(table)
-    if len(record.keys) > limit:
-        out.print(f"... and {len(record.keys) - limit:,} more keys")
+    if limit is None:
+        out.print(f"{needy:,} of {len(record.keys):,} keys need attention" + ":" * (needy > 0))
+    if shown:
+        out.print(table)
+    rest = (needy if limit is None else len(record.keys)) - len(shown)
+    if rest > 0:
+        out.print(f"... and {rest:,} more key{'s' * (rest != 1)}")
+
+
+def _needs_attention(record: KeyedRecord, key: Any) -> bool:
+    """Return whether a key is in quarantine, or its model is no better than a trivial rule."""
+    return bool(record.keys[key]["quarantine"]) or (key in record.scores and record.scores[key].no_better)
 
 
 def no_better_warning(record: KeyedRecord) -> str:
@@ -156,8 +167,8 @@ def no_better_warning(record: KeyedRecord) -> str:
         return ""
     names = ", ".join(str(key) for key in poor[:NAMED]) + f" and {len(poor) - NAMED:,} more" * (len(poor) > NAMED)
     return (
-        f"the models of {len(poor):,} of {len(record.keys):,} keys are no better than a trivial rule ({record.rule}, "
-        f"or persistence: the label of the row before): {names}"
+        f"the models of {len(poor):,} of {len(record.keys):,} keys are no better, or hardly better, than a trivial "
+        f"rule ({record.rule}, or persistence: the label of the row before): {names}"
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.decisions import Decision, significant
+from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.summary import summarise
 from driftsurf.evaluation.trace import Trace
@@ -180,8 +181,8 @@ class NotebookProgress:
         if model != self._start.model:
             return
         for decision in decisions:
-            for transition in decision.transitions:
-                self._last = transition.describe()
+            for group in alike(decision.transitions):
+                self._last = describe_alike(group)
         done, total = step + 1, self._start.n_steps
         self._done = done
         if done % max(1, (total or self.UPDATES) // self.UPDATES) == 0 or done == total:

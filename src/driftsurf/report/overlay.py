@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from driftsurf.core.decisions import Decision
+from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.explanation.records import pinned
 from driftsurf.report.figure import Change, Overlay
@@ -26,7 +27,8 @@ def overlay_of(run: RunView) -> Overlay:
     columns, places = trace.of(run.model), run.steps
     reactive = []
     for first, last in _reactive_spans(decisions):
-        text = f"reactive state, steps {first.step} to {last.step}"
+        what = "experts reacting" if first.reacting else "reactive state"
+        text = f"{what}, steps {first.step} to {last.step}"
         reactive.append((*places.around(first, last), text))
     drifts = []
     for drift in trace.drifts:
@@ -34,10 +36,10 @@ def overlay_of(run: RunView) -> Overlay:
         text = f"drift from step {start:g} to {end:g}" if drift.gradual else f"drift at step {start:g}"
         drifts.append((start, end, text))
     changes = [
-        Change(places.of_decision(decision), transition.kind, transition.describe())
+        Change(places.of_decision(decision), group[0].kind, describe_alike(group))
         for decision in decisions
-        for transition in decision.transitions
-        if len(decisions) <= MOST_MARKED_STEPS or transition.kind in MODEL_CHANGES
+        for group in alike(decision.transitions)
+        if len(decisions) <= MOST_MARKED_STEPS or group[0].kind in MODEL_CHANGES
     ]
     steps = len(columns["step"])
     times = trace.times(run.model)
@@ -75,11 +77,12 @@ def _reactive_spans(decisions: Sequence[Decision]) -> Iterator[tuple[Decision, D
     """Return the first and the last decision of each reactive state.
 
     A span also ends where the number of the reactive step does not continue: a rollback can leave a reactive state
-    early, or enter one in its middle.
+    early, or enter one in its middle. Those of the experts of a portfolio may overlap, and are not numbered.
     """
     span = list[Decision]()
     for decision in decisions:
-        if span and decision.reactive_step != span[-1].reactive_step + 1:
+        following = bool(decision.reacting) or (bool(span) and decision.reactive_step == span[-1].reactive_step + 1)
+        if span and not following:
             yield span[0], span[-1]
             span.clear()
         if decision.state == "reactive":

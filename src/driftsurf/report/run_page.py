@@ -180,13 +180,15 @@ def page_parts(run: RunView, *, unlabelled: int = 0, orphans: int = 0) -> PagePa
 
 
 def _extent(run: RunView) -> str:
-    """Return rows, steps and known drifts in words."""
+    """Return rows, steps and, for a stream whose drifts are known, those in words."""
     trace, columns = run.trace, run.trace.of(run.model)
     steps, rows = len(columns["step"]), int(columns["rows"].sum())
     endless = any(drift.start == 0 and drift.end >= rows for drift in trace.drifts)
     drifts = "it drifts all the time" if endless else _count(len(trace.drifts), "known drift")
-    text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {_sizes(columns['rows'])}; "
-    text += f"{drifts if trace.drifts else 'no known drift'}."
+    text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {_sizes(columns['rows'])}"
+    if trace.drifts or run.oracle is not None:  # the drifts of a file or of a service are not known
+        text += f"; {drifts if trace.drifts else 'no known drift'}"
+    text += "."
     if not trace.warmup_steps:
         return text
     if steps <= trace.warmup_steps:
@@ -267,13 +269,11 @@ def _recovered(summary: Summary) -> str:
     drifts = len(summary.drift_steps)
     times = [time for time in summary.recovery_by_training if time is not None]
     if len(times) == drifts:
-        return (
-            f"After each of the {drifts} drifts it came to predict from new rows alone, "
-            f"at the latest {_count(max(times), 'step')} after the drift."
-        )
+        known = "the drift" if drifts == 1 else f"each of the {drifts} drifts"
+        return f"Within {_count(max(times), 'step')} of {known}, it predicted with a model of new rows alone."
     return (
-        f"After {len(times)} of the {drifts} drifts it came to predict from new rows alone; after the others its model "
-        "kept rows from before the drift."
+        f"After {len(times)} of the {drifts} drifts it predicted with a model of new rows alone; after the others its "
+        "model kept rows from before the drift."
     )
 
 

@@ -24,6 +24,9 @@ from driftsurf.runs.checkpoint import CheckpointFolder
 
 __all__ = ["print_saved_state"]
 
+SERVED = "checkpoints"
+"""Folder of the checkpoints in that of a served model."""
+
 
 def print_saved_state(path: Path) -> None:
     """Print what is saved at ``path``; raise StateError if it is damaged or not a saved state."""
@@ -52,8 +55,11 @@ def _print_file(path: Path) -> None:
 def _print_folder(path: Path) -> None:
     folder = CheckpointFolder(path)
     numbers = folder.generations()
+    if not numbers and CheckpointFolder(path / SERVED).generations():
+        _print_folder(path / SERVED)
+        return
     if not numbers:
-        remedy = "pass a saved model, or the folder that a run has as --checkpoint"
+        remedy = "pass a saved model, the folder that a run has as --checkpoint, or that of a served model"
         if (path / "journal.jsonl").exists():
             remedy = f"what was decided there is shown by: driftsurf explain {path}"
         raise StateError(f"{str(path)!r} has no checkpoints; {remedy}")
@@ -63,24 +69,30 @@ def _print_folder(path: Path) -> None:
         screen.print(line)
     screen.print(f"{path}: {len(numbers)} checkpoints; {held}")
     newest: Mapping[str, Any] = {}
+    damaged, usable = list[int](), 0
     for number in numbers:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", StateWarning)
                 found = folder.load(number)
         except StateError as error:
-            screen.print(f"  checkpoint {number}: damaged: {error}")
+            screen.print(f"  checkpoint {number}: damaged: {error.__cause__ or error}")
+            damaged.append(number)
             continue
         assert found is not None
-        newest = found.state
+        newest, usable = found.state, number
         grown = ", ".join(f"{name} {size:,} bytes" for name, (size, _) in found.outputs.items())
         done = ", finished" if newest.get("done") is True else ""
         screen.print(f"  checkpoint {number}: intact; step {newest.get('step')}{done}; {grown}")
-    _print_entries({name: value for name, value in newest.items() if name.count(".") < 2})
+    if newest:
+        _print_entries({name: value for name, value in newest.items() if name.count(".") < 2})
     parts = Counter(".".join(name.split(".")[:2]) for name in newest if name.count(".") > 1)
     if parts:
         counts = ", ".join(f"{count} of {name}" for name, count in parts.items())
         screen.print(f"entries not shown: {counts}")
+    if damaged:
+        rest = f"the newest intact one is {usable}" if newest else "none can be used"
+        raise StateError(f"{path}: {len(damaged)} of {len(numbers)} checkpoints are damaged; {rest}")
 
 
 def _headline(path: Path) -> Iterator[str]:

@@ -15,6 +15,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from driftsurf.core.decisions import Decision, significant
+from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.core.wrapping import wrapped
 from driftsurf.visible import visible
 
@@ -152,10 +153,10 @@ class Progress:
             # Every row counts the same, as in the mean error of the run. A step without decisions counts as the last.
             self._rows = sum(decision.rows for decision in decisions) or self._rows
             self._error, self._scored = self._error + self._rows * error, self._scored + self._rows
-        state = decisions[-1].state if decisions else "stable"
+        state = decisions[-1].describe_state() if decisions else "stable"
         for decision in decisions:
-            for transition in decision.transitions:
-                self._console.print(transition.describe(), style=_STYLES.get(transition.kind, ""))
+            for group in alike(decision.transitions):
+                self._console.print(describe_alike(group), style=_STYLES.get(group[0].kind, ""))
         done = step + 1
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, error=self._error_text(error), state=state)
@@ -163,6 +164,11 @@ class Progress:
             mean = f", mean {self._number(self._error / self._scored)}" if self._scored else ""
             of = "" if self._steps is None else f" of {self._steps}"
             self._console.print(f"step {step}{of}: {self._error_text(error)}{mean}, {state}")
+
+    def note(self, text: str) -> None:
+        """Show a line of text."""
+        if not self._quiet:
+            self._console.print(text)
 
     def _error_text(self, error: float) -> str:
         if math.isnan(error):  # no label arrived

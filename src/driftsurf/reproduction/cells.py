@@ -161,4 +161,5 @@ def to_markdown(table: Table, cells: Iterable[Cell], titles: Mapping[str, str]) 
 def _text(cell: Cell, *, bold: bool) -> str:
     number = f"**{cell.rounded:.3f}**" if bold else f"{cell.rounded:.3f}"
     paper = "" if cell.paper is None else f" / {cell.paper:.3f}"
-    return f"{number} ±{cell.spread / 2:.3f}{paper}"
+    spread = f" ±{cell.spread / 2:.3f}" if len(cell.trials) > 1 else ""
+    return f"{number}{spread}{paper}"

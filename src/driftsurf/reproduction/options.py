@@ -30,7 +30,9 @@ class ReproduceOptions:
 class ReproduceWorkOptions(WorkOptions):
     """The options of work with the defaults of a reproduction: the paper's number of trials, a folder of its own."""
 
-    trials: int = option(5, "Number of runs of each model, with different seeds.", at_least=1)
+    trials: int = option(
+        5, "Number of runs of each model, with different seeds; the rows are the same in all.", at_least=1
+    )
     out: StrPath = option("reproduction", "The folder for results.", metavar="DIRECTORY")
 
 

@@ -94,12 +94,16 @@ def on_each(
 def on_most(
     streams: Collection[str], compared: Columns, condition: Callable[..., bool], count: str, *, share: float = 0.5
 ) -> Rule:
-    """Require the condition on more than this share of the streams; ``count`` says what is counted."""
+    """Require the condition on more than this share of the streams; ``count`` says what is counted.
+
+    If fewer than half of the streams have numbers, these say nothing about most of them: nothing is judged.
+    """
 
     def judge(lookup: Lookup) -> list[Judgement]:
         held = [condition(*errors) for errors in _known(lookup, streams, compared).values()]
         detail = f"{sum(held)} of {len(held)} streams"
-        return [Judgement(Subject(count=count), sum(held) > share * len(held), detail)] if held else []
+        enough = 2 * len(held) >= len(streams)
+        return [Judgement(Subject(count=count), sum(held) > share * len(held), detail)] if enough else []
 
     return judge
 

@@ -80,7 +80,13 @@ def print_result(result: Reproduction, folder: Path) -> None:
     judged = [verdict for verdict in result.verdicts if verdict.holds is not None]
     if judged:
         good = sum(bool(verdict.holds) for verdict in judged)
-        screen.print(f"{good} of {len(judged)} claims hold in our numbers")
+        part = sum(bool(verdict.not_judged) for verdict in judged)
+        untested = len(result.verdicts) - len(judged)
+        screen.print(
+            f"{good} of {len(judged)} claims hold in our numbers"
+            + (f"; {part} of them were judged on a part of their streams" if part else "")
+            + (f"; {untested} need streams that were not run" if untested else "")
+        )
     if result.missing:
         screen.print(
             f"data files missing: {', '.join(result.missing)} (run 'driftsurf datasets' to see how to get them)"

@@ -18,6 +18,7 @@ from driftsurf.keyed.options import OnGap
 from driftsurf.runs.execute import Execution
 from driftsurf.runs.folder import short_name
 from driftsurf.runs.options import GROUPS, RunOptions, StrPath
+from driftsurf.runs.orders import OrderReport
 from driftsurf.runs.plan import OnStart, PlanMaker
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.watch_options import LogLevel
@@ -111,6 +112,7 @@ def run(
     out: StrPath | None = None,
     overwrite: bool = False,
     checkpoint: StrPath | None = None,
+    checkpoint_copy: str | None = None,
     every: int = 10,
     keep: int | None = None,
     part_mb: float = 64.0,
@@ -124,6 +126,7 @@ def run(
     on_start: OnStart | None = None,
     on_step: StepReport | None = None,
     on_epoch: EpochReport | None = None,
+    on_order: OrderReport | None = None,
     progress: bool | None = None,
     handle_signals: bool = True,
 ) -> RunResult:
@@ -165,7 +168,8 @@ def run(
     kinds
         Kind of a column: number, boolean, date or text; can be repeated.
     rows
-        Use only the first rows. [default: all; of a generated stream, as many as in the paper]
+        Use only the first rows; a built-in stream is generated with that many, and keeps its drifts. [default: all; of
+        a generated stream, as many as in the paper]
     format
         Format of the files, such as csv or parquet. [default: from the file name]
     delimiter
@@ -250,7 +254,8 @@ def run(
     model
         recommended, recommended-light, recommended-trees, recommended-linear, a strategy, or a detector that resets the
         model; also STRATEGY(name=value):LEARNER(name=value). [default: recommended for tables, or recommended-linear if
-        an option of linear learners is given; driftsurf with ``learner``, for each key and for a built-in stream]
+        an option of linear learners is given; driftsurf with ``learner`` and for each key; the paper's driftsurf for a
+        built-in stream]
     learner
         logistic, softmax, svm, linear, lightgbm, or module:Class. [default: by the task]
     start_from
@@ -258,8 +263,8 @@ def run(
     parameters
         Parameter of the model; can be repeated.
     batch_size
-        Rows in a time step. [default: the paper's for a built-in stream, 1,000 for tables, 32 for each key, where
-        'epoch' makes each epoch a step]
+        Rows in a time step. [default: the paper's for a built-in stream; for local files a fiftieth of their rows, at
+        least 100 and at most 1,000; 1,000 for other tables; 32 for each key, where 'epoch' makes each epoch a step]
     seed
         Seed of every random draw.
     stream_seed
@@ -297,6 +302,8 @@ def run(
         Replace an existing run folder.
     checkpoint
         Keep checkpoints in this folder, and the result below it unless ``out`` is given.
+    checkpoint_copy
+        Copy each checkpoint to this folder in object storage, such as s3://bucket/run.
     every
         Steps from one checkpoint to the next.
     keep
@@ -319,6 +326,8 @@ def run(
         Called after each step of each model, once it is in the journal and the trace.
     on_epoch
         With a learner for each key: called after each epoch with its number and its counts.
+    on_order
+        Called with each order of an operator, such as ``driftsurf pin``, that was carried out or refused.
     progress
         Whether to show a progress bar. [default: in notebooks only]
     handle_signals
@@ -377,6 +386,7 @@ def run(
         watch=options.watch,
         on_start=on_start,
         on_step=on_step,
+        on_order=on_order,
         progress=None if progress is False else registry.get("page", "progress").make(progress),
         handle_signals=handle_signals,
     )

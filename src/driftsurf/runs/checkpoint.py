@@ -32,6 +32,8 @@ from driftsurf.runs.checkpoint_entries import HEAD_FIELDS, SEGMENT_FIELDS, assem
 __all__ = ["Checkpoint", "CheckpointFolder"]
 
 HEAD, SEGMENT = "head", "segment"
+OWNER = "owner"
+"""Name of the file by which a folder recognises its own copy in a storage; it is not copied."""
 _NAME = re.compile(r"(head|segment)-(\d{9})\.state")
 
 
@@ -113,8 +115,10 @@ class Checkpoint(NamedTuple):
 class _Needs(NamedTuple):
     """Files without which a head cannot be used."""
 
-    segment: int
+    first: int
     """Number of the first segment."""
+    last: int
+    """Number of the last one."""
     outputs: frozenset[str]
     """Names of the output files."""
 
@@ -160,6 +164,10 @@ class CheckpointFolder:
         self._next = 1
         self._failed = False
         self._held = contextlib.ExitStack()
+        self.pinned: frozenset[int] = frozenset()
+        """Numbers of checkpoints that another thread reads, which are kept until a save finds them here no more."""
+        self.on_saved: list[Callable[[int], object]] = []
+        """Called with the number of each checkpoint that is on disk."""
         self.check_held: Callable[[], None] = lambda: None
         """Raises LockedError if another process has taken the folder over since it was locked here."""
 
@@ -186,6 +194,24 @@ class CheckpointFolder:
     def outputs(self) -> frozenset[str]:
         """Names of the output files that the kept checkpoints need."""
         return frozenset().union(*(needs.outputs for needs in self._needs.values()))
+
+    def needed(self, number: int) -> dict[str, int | None]:
+        """Return the files that a checkpoint needs, and of each how many bytes; None for the whole file.
+
+        Files of others in the folder, such as logs of plans and of messages, are needed as they are.
+        """
+        head = HEAD_FIELDS.read(self._read_file(HEAD, number)[0])
+        first, last = max(head["oldest"], 0), head["segment"]
+        found: dict[str, int | None] = {self.file(HEAD, number).name: None}
+        for name in files.names(self.path):
+            match = _NAME.fullmatch(name)
+            if match is not None and match[1] == SEGMENT and first <= int(match[2]) <= last:
+                found[name] = None
+            elif name.startswith("messages") and files.is_folder(self.path / name):
+                found |= {f"{name}/{one}": None for one in files.names(self.path / name) if one != files.LOCK}
+            elif match is None and not name.startswith(".") and name not in (files.LOCK, files.FENCE, OWNER):
+                found |= {} if files.is_folder(self.path / name) else {name: None}
+        return found | {name: size for name, (size, _) in head["outputs"].items()}
 
     def _numbers(self, kind: str) -> list[int]:
         found = (_NAME.fullmatch(name) for name in files.names(self.path))
@@ -216,6 +242,8 @@ class CheckpointFolder:
                 # says nothing about the checkpoint, so falling back to an older one would be wrong.
                 if isinstance(error, OSError) and error.errno not in (errno.ENOENT, errno.EIO):
                     raise
+                if number is not None:
+                    raise StateError(f"checkpoint {number} in {self.path} cannot be used: {error}") from error
                 reasons.append(f"checkpoint {candidate} cannot be used: {error}")
                 continue
             if reasons:
@@ -309,7 +337,9 @@ class CheckpointFolder:
         for number in heads:
             try:
                 head = self._read_file(HEAD, number)[0]
-                self._needs[number] = _Needs(int(head["oldest"]), frozenset(json.loads(head["outputs"])))
+                self._needs[number] = _Needs(
+                    int(head["oldest"]), int(head["segment"]), frozenset(json.loads(head["outputs"]))
+                )
             except (StateError, OSError, KeyError, TypeError, ValueError):
                 continue  # damaged: it is neither kept nor counted among the valid ones
 
@@ -335,6 +365,8 @@ class CheckpointFolder:
         self._failed = False
         self.check_held()
         self._collect(spare)
+        for saved in self.on_saved:
+            saved(number)
         return number
 
     def _write(self, state: IncrementalState, outputs: Mapping[str, files.AppendedFile]) -> int:
@@ -378,15 +410,21 @@ class CheckpointFolder:
         )
         files.sync_folder(self.path)
         self._logs, self._next = logs, number + 1
-        self._needs[number] = _Needs(oldest, frozenset(outputs))
+        self._needs[number] = _Needs(oldest, self._tip[0], frozenset(outputs))
         return number
 
     def _collect(self, spare: Collection[int]) -> None:
         """Remove the heads that are not kept, then the segments that no kept head needs."""
-        kept = {*sorted(self._needs)[-self.keep :], *spare}
+        kept = {*sorted(self._needs)[-self.keep :], *spare, *self.pinned}
         for number in [number for number in self._needs if number not in kept]:
             files.remove(self.file(HEAD, number))
             del self._needs[number]
-        needed = min(needs.segment for needs in self._needs.values())
-        while self._segments and self._segments[0] < needed:
-            files.remove(self.file(SEGMENT, self._segments.popleft()))
+        # Old heads may be kept for long: the segments between those of one head and those of the next are not needed.
+        unneeded = [
+            number
+            for number in self._segments
+            if not any(needs.first <= number <= needs.last for needs in self._needs.values())
+        ]
+        for number in unneeded:
+            files.remove(self.file(SEGMENT, number))
+            self._segments.remove(number)

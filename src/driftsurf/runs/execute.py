@@ -14,6 +14,7 @@ from driftsurf.errors import (
     DriftsurfError,
     Message,
     Option,
+    OptionError,
     RunFolderError,
     RunInterrupted,
     RunWarning,
@@ -22,6 +23,7 @@ from driftsurf.errors import (
 )
 from driftsurf.evaluation.prequential import StepReport
 from driftsurf.runs.checkpoint import HEAD, Checkpoint, CheckpointFolder
+from driftsurf.runs.checkpoint_copy import CheckpointCopy
 from driftsurf.runs.folder import (
     ABOUT,
     BAD_ROWS,
@@ -40,13 +42,14 @@ from driftsurf.runs.live import LiveRun
 from driftsurf.runs.loop import RunLoop
 from driftsurf.runs.model_file import write_model
 from driftsurf.runs.options import OutputOptions, StrPath
+from driftsurf.runs.orders import OrderReport
 from driftsurf.runs.outlets import JOURNAL_COLUMNS, trace_columns
 from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart
 from driftsurf.runs.predictions import LabelType, label_text
 from driftsurf.runs.prometheus import MetricsFile
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.rolled import Rotation
-from driftsurf.runs.sinks import Filing, Sink, SinkContext, open_sink
+from driftsurf.runs.sinks import Filing, Sink, SinkContext, is_file, open_sink
 from driftsurf.runs.watch_options import WatchOptions
 from driftsurf.runs.watching import watching
 
@@ -66,6 +69,7 @@ class Execution:
     watch: WatchOptions
     on_start: OnStart | None = None
     on_step: StepReport | None = None
+    on_order: OrderReport | None = None
     progress: RunProgress | None = None
     handle_signals: bool = True
 
@@ -73,10 +77,24 @@ class Execution:
         """Run to the end of the source, and return the result."""
         self.output.check()
         self.watch.check()
+        self._check_files_of_copies()
         if self.watch.metrics is not None and self.watch.metrics_address is None:
             self._check_metrics_file(Path(self.watch.metrics))
         checkpoint = self.output.checkpoint_path
         return self._run_once() if checkpoint is None else self._run_durably(checkpoint)
+
+    def _check_files_of_copies(self) -> None:
+        """Raise OptionError if a run that continues from a copy elsewhere would lack files that it had written here."""
+        output = self.output
+        for name in ("predictions", "journal_to", "trace_to"):
+            destination: StrPath | None = getattr(output, name)
+            if output.checkpoint_copy is not None and destination is not None and is_file(os.fspath(destination)):
+                raise OptionError(
+                    Option(name),
+                    f" cannot be the file {os.fspath(destination)!r} together with ",
+                    Option("checkpoint_copy"),
+                    ": a run that continues on another machine would not find it; name a broker or a database server",
+                )
 
     def _check_metrics_file(self, path: Path) -> None:
         """Raise RunFolderError if a file of metrics would replace another file, now or when the run writes its own."""
@@ -113,13 +131,14 @@ class Execution:
         _check_not_foreign(checkpoint)
         with CheckpointFolder(checkpoint, keep=self.output.checkpoints_kept) as checkpoints:
             out = self.output.out_path or checkpoint / RESULT
+            copy = self._copy(checkpoints)
             last = checkpoints.load()
             if not self.output.resume:
                 self._check_unused(checkpoint, out, last)
                 last = None
             with self._begun(checkpoints, None) if last is None else self._resumed(checkpoints, last) as live:
                 plan = live.plan
-                self._loop(live)
+                self._loop(live, copy)
                 with RunFolder(out, overwrite=overwrite or _is_result_of(live, out)) as folder:
                     for name in (TRACE, JOURNAL, *plan.sidecars):
                         files.write_text(folder / name, live.text(name))
@@ -127,6 +146,20 @@ class Execution:
                         files.write_text(folder / BAD_ROWS, live.text(BAD_ROWS))
                     files.write_text(folder / ABOUT, plan.about)
                     return _publish(live, folder)
+
+    def _copy(self, checkpoints: CheckpointFolder) -> CheckpointCopy | None:
+        """Open where checkpoints are copied to. A run that resumes without a checkpoint begins with the one there."""
+        output = self.output
+        if output.checkpoint_copy is None:
+            return None
+        copy = CheckpointCopy(checkpoints, output.checkpoint_copy, new=not output.resume)
+        if output.resume and checkpoints.generations():
+            copy.check_own()
+        elif output.resume:
+            copy.fetch()
+        elif not output.overwrite:
+            copy.check_unused()
+        return copy
 
     def _begun(self, checkpoints: CheckpointFolder, last: Checkpoint | None) -> LiveRun:
         """Return the run at its first row, or at a checkpoint."""
@@ -211,7 +244,7 @@ class Execution:
             if destination is not None
         }
 
-    def _loop(self, live: LiveRun) -> None:
+    def _loop(self, live: LiveRun, copy: CheckpointCopy | None = None) -> None:
         if self.on_start is not None:
             self.on_start(_started(live))
         for hint in live.plan.hints:
@@ -224,7 +257,11 @@ class Execution:
                 stack.callback(self.progress.close)
                 live.listeners.append(self.progress.step)
             stack.enter_context(watching(live, self.watch))
-            RunLoop(live, handle_signals=self.handle_signals).run()
+            if copy is not None:
+                copy.start()
+                stack.callback(copy.close)
+                copy.checkpoints.on_saved.append(copy.saved)
+            RunLoop(live, handle_signals=self.handle_signals, on_order=self.on_order).run()
 
 
 def _started(live: LiveRun) -> RunStart:
@@ -238,6 +275,7 @@ def _started(live: LiveRun) -> RunStart:
         regression=plan.regression,
         columns=None if live.batches else plan.columns,
         why_model=None if live.batches else plan.why_model,
+        batch_rows=None if live.batches else plan.batch_rows,
         predictions=plan.predictions.announced() if isinstance(plan.predictions, Filing) else "",
         finished=live.done,
     )

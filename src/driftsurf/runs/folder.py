@@ -43,6 +43,8 @@ JOURNAL = "journal.jsonl"
 """Every decision, every transition and every order, in the order in which they were made."""
 MODEL = "model.state"
 """The model as it is at the end, with the encoding of its columns."""
+SERVED_SETTINGS, SERVED_CHECKPOINTS = "model.json", "checkpoints"
+"""File of settings and folder of checkpoints in the folder of a model of ``driftsurf serve``."""
 SAVED = ".state"
 """Usual ending of a saved model."""
 COLUMNS = "columns.csv"
@@ -188,12 +190,23 @@ def model_path(path: Path) -> Path:
         return path
     places = path / MODEL, path / RESULT / MODEL
     found = next((place for place in places if place.is_file()), None)
+    served = next((one for one in (path, path.parent) if is_served(one)), None)
+    if found is None and served is not None:
+        raise RunFolderError(
+            f"{str(path)!r} is the folder of a served model, which has no {MODEL}; let the service write one with "
+            f"curl -o {MODEL} http://localhost:8470/v1/models/{served.name}/state, and pass it"
+        )
     if found is None:
         raise RunFolderError(
             f"{str(path)!r} has no {MODEL}; pass the folder of a finished run that has one model for all rows, and "
             "whose model can be saved"
         )
     return found
+
+
+def is_served(path: Path) -> bool:
+    """Return whether a folder is that of a model of ``driftsurf serve``."""
+    return (path / SERVED_SETTINGS).is_file() and (path / SERVED_CHECKPOINTS).is_dir()
 
 
 def _nothing_there(path: Path) -> RunFolderError:

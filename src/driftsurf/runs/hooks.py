@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.options import number
@@ -82,8 +83,7 @@ class TransitionCommand:
         try:
             child.communicate(line.encode(), timeout=self.timeout)
         except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
+            _kill(child)
             child.wait()
             log.warning(
                 "step %d: the command for transitions took more than %g s and was killed", transition.step, self.timeout
@@ -91,3 +91,12 @@ class TransitionCommand:
             return
         if child.returncode:
             log.warning("step %d: the command returned exit code %d", transition.step, child.returncode)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """Kill a command with the processes it has started; on Windows, which has no sessions, the command alone."""
+    if sys.platform == "win32":
+        child.kill()
+    else:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)

@@ -41,7 +41,8 @@ APPLICABLE: Final = frozenset(
 """Options of other runs that apply to a keyed run."""
 ADVICE: Final[Mapping[str, Message]] = {
     **dict.fromkeys(
-        ("checkpoint", "resume", "every", "keep"), Message("states are always saved, and the same call resumes the run")
+        ("checkpoint", "checkpoint_copy", "resume", "every", "keep"),
+        Message("states are always saved, and the same call resumes the run"),
     ),
     **dict.fromkeys(("follow", "follow_for"), Message("the same call, made again, learns what is new")),
     **dict.fromkeys(("batch_seconds", "time"), Message("cut time steps by rows, with ", Option("batch_size"))),
@@ -130,7 +131,7 @@ def _warn_of_columns(
         table = table.select(~target.missing(table))
         y = target.read(table)
     used = {*learner.features, *derived.words}
-    for hint in hints(files, table, target.column, y, regression=learner.regression):
+    for hint in hints(files, table, target.column, y, regression=learner.regression, combined=False):
         drops = [part for part in hint.parts if isinstance(part, Option) and part.name == "drop"]
         if all(part.value in used for part in drops):  # other columns are not learned from anyway
             parts = [Option("features") if named and part in drops else part for part in hint.parts]

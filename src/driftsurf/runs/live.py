@@ -69,21 +69,21 @@ class LiveRun:
     Examples
     --------
     >>> import tempfile
-    >>> import numpy as np
+    >>> from pathlib import Path
     >>> from driftsurf.evaluation.scoring import TraceRecorder
     >>> from driftsurf.learners import LogisticRegression
+    >>> from driftsurf.runs import RunPlan
+    >>> from driftsurf.runs.orders import Order
     >>> from driftsurf.runs.source import PushedBatches
-    >>> from driftsurf.session.session import Session
+    >>> from driftsurf.session import Session
     >>> from driftsurf.strategies import DriftSurf
     >>> from driftsurf.streams import SEA
     >>> stream = SEA(n_rows=1_000)
     >>> models = {"model": Session(DriftSurf(LogisticRegression()), classes=(-1, 1))}
     >>> plan = RunPlan(name="pushed", source=PushedBatches((-1, 1)), models=models, recorder=TraceRecorder(stream, 250))
-    >>> path = Path(tempfile.mkdtemp())
-    >>> with CheckpointFolder(path) as checkpoints, LiveRun(plan, path.joinpath, checkpoints) as live:
+    >>> with LiveRun(plan, Path(tempfile.mkdtemp()).joinpath) as live:
     ...     live.begin()
-    ...     for position, (X, y) in enumerate(stream.batches(250), start=1):
-    ...         observation = live.take(X, y, position)
+    ...     seen = [live.take(X, y, position) for position, (X, y) in enumerate(stream.batches(250), start=1)]
     ...     live.apply(Order(1, "pin")).outcome
     ...     live.finish()
     'done'
@@ -427,7 +427,7 @@ class LiveRun:
         then = Numbering.from_json(str(earlier.state["numbering"]))
         self._numbering.roll_back(then)
         step = earlier.state["step"] if self._late is None else then.next_step
-        return record(f"{name} is again as it was before step {step} (checkpoint {earlier.number})")
+        return record(f"{name} was restored to its state before step {step} (checkpoint {earlier.number})")
 
 
 FIELDS = Fields(

@@ -7,6 +7,7 @@ import threading
 
 from driftsurf.errors import RunStopped
 from driftsurf.runs.live import LiveRun
+from driftsurf.runs.orders import OrderReport
 from driftsurf.runs.signals import Signals, Woken
 from driftsurf.session.interrupts import deferred_interrupts
 
@@ -24,10 +25,26 @@ class RunLoop:
         Whether SIGINT and SIGTERM end the run after a checkpoint (with :class:`RunStopped`), instead of at once.
         Only in the main thread, and only if the run has checkpoints; without checkpoints, Ctrl-C waits for the end of
         the step under way. False leaves all signal handlers alone.
+    on_order
+        Called with each order of an operator that was carried out or refused.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.runs import LiveRun, RunOptions
+    >>> from driftsurf.runs.streams import plan_stream
+    >>> plan = plan_stream("sea0", RunOptions.of(rows=2_000, batch_size=100))
+    >>> with LiveRun(plan, Path(tempfile.mkdtemp()).joinpath) as live:
+    ...     live.begin()
+    ...     RunLoop(live).run()
+    >>> live.step, live.done
+    (20, True)
     """
 
-    def __init__(self, live: LiveRun, *, handle_signals: bool = True) -> None:
+    def __init__(self, live: LiveRun, *, handle_signals: bool = True, on_order: OrderReport | None = None) -> None:
         self.live = live
+        self.on_order = on_order
         self.handle_signals = handle_signals
         self._asked_to_stop = threading.Event()
 
@@ -44,9 +61,14 @@ class RunLoop:
             signals = stack.enter_context(Signals(held=self.handle_signals and durable))
             self._pull(signals)
 
+    def _apply_orders(self) -> None:
+        for record in self.live.apply_waiting_orders():
+            if self.on_order is not None:
+                self.on_order(record)
+
     def _pull(self, signals: Signals) -> None:
         live, source = self.live, self.live.plan.source
-        live.apply_waiting_orders()
+        self._apply_orders()
         batches = iter(() if live.done else source.batches(live.position))
         while True:
             try:
@@ -61,7 +83,7 @@ class RunLoop:
             live.take(*batch, bad_rows=source.bad_rows())
             if signals.received or self._asked_to_stop.is_set() or live.batches % live.plan.every == 0:
                 live.checkpoint()
-                live.apply_waiting_orders()
+                self._apply_orders()
             # Asked again: a signal that comes during the checkpoint must not wait for the next batch.
             if signals.received or self._asked_to_stop.is_set():
                 raise RunStopped(live.step, signals.received[0] if signals.received else None)

@@ -111,7 +111,6 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-@functools.lru_cache(64)
 @functools.lru_cache(maxsize=64)
 def names_this_machine(host: str) -> bool:
     """Return whether the Host of a request is localhost or an address, with or without a port.

@@ -92,9 +92,11 @@ class Numbering:
                 trained_from=self._row(decision.trained_from),
                 predicts_next=self._identity(decision.predicts_next),
                 models=tuple(self._model(record, decision.step + self.steps) for record in decision.models),
+                others=tuple(self._model(record, decision.step + self.steps) for record in decision.others),
                 transitions=tuple(map(self.of_transition, decision.transitions)),
             )
-        newest = max([decision.predicted_by, decision.predicts_next, *(record.id for record in decision.models)])
+        made = (record.id for record in (*decision.models, *decision.others))
+        newest = max([decision.predicted_by, decision.predicts_next, *made])
         self.next_step, self.next_row = decision.step + 1, decision.rows_seen
         self.next_identity = max(self.next_identity, newest + 1)
         return decision

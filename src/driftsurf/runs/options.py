@@ -129,8 +129,8 @@ class ModelOptions:
         None,
         "recommended, recommended-light, recommended-trees, recommended-linear, a strategy, or a detector that resets "
         "the model; also STRATEGY(name=value):LEARNER(name=value).  [default: recommended for tables, or "
-        "recommended-linear if an option of linear learners is given; driftsurf with --learner, for each key and for a "
-        "built-in stream]",
+        "recommended-linear if an option of linear learners is given; driftsurf with --learner and for each key; the "
+        "paper's driftsurf for a built-in stream]",
         runs_code="model",
     )
     learner: str | None = option(
@@ -151,8 +151,9 @@ class ModelOptions:
     )
     batch_size: int | Literal["epoch"] | None = option(
         None,
-        "Rows in a time step.  [default: the paper's for a built-in stream, 1,000 for tables, 32 for each key, where "
-        "'epoch' makes each epoch a step]",
+        "Rows in a time step.  [default: the paper's for a built-in stream; for local files a fiftieth of their rows, "
+        "at least 100 and at most 1,000; 1,000 for other tables; 32 for each key, where 'epoch' makes each epoch a "
+        "step]",
         metavar="N",
         at_least=1,
         parse=_parse_batch_size,
@@ -184,6 +185,11 @@ class ModelOptions:
     )
     l2: float | None = option(None, "L2 regularisation.  [default: the paper's for a built-in stream, 1e-4 for tables]")
     steps_per_row: float | None = option(None, "Gradient steps for each new row.  [default: 2]")
+
+    @property
+    def is_papers(self) -> bool:
+        """Whether a built-in stream is run with the paper's model: no other model, learner or parameter is named."""
+        return self.model in (None, "driftsurf") and self.learner is None and not self.parameters
 
     def all_parameters(self) -> dict[str, Any]:
         """Return the parameters of the model that were given, by an option of their own or by name."""
@@ -220,6 +226,9 @@ class OutputOptions:
     checkpoint: StrPath | None = option(
         None, "Keep checkpoints in this folder, and the result below it unless --out is given.", metavar="DIRECTORY"
     )
+    checkpoint_copy: str | None = option(
+        None, "Copy each checkpoint to this folder in object storage, such as s3://bucket/run.", metavar="ADDRESS"
+    )
     every: int = option(10, "Steps from one checkpoint to the next.", at_least=1)
     keep: int | None = option(
         None,
@@ -250,6 +259,8 @@ class OutputOptions:
         check_bounds(self)
         if self.resume and self.checkpoint is None:
             raise OptionError(Option("resume"), " needs ", Option("checkpoint"), ": the folder to resume from")
+        if self.checkpoint_copy is not None and self.checkpoint is None:
+            raise OptionError(Option("checkpoint_copy"), " needs ", Option("checkpoint"), ": the local folder")
         if self.all_classes and self.predictions is None:
             raise OptionError(Option("all_classes"), " needs ", Option("predictions"), ": where probabilities go")
 
@@ -293,11 +304,9 @@ WAITING: Final = ("follow", "follow_for", "batch_wait")
 others than the run that it resumes."""
 STREAM_ONLY: Final = ("stream_seed",)
 """Options that only a built-in stream has."""
-STREAM_MODEL: Final = "driftsurf"
-"""The model of a built-in stream."""
 KEYED_GROUPS: Final = ("key_columns", "keyed", "engine")
 TABLE_GROUPS: Final = ("tables", "reading", "labels", *KEYED_GROUPS)
-TABLE_ONLY: Final = ("task", "model", "learner", "start_from", "parameters")
+TABLE_ONLY: Final = ("task", "start_from")
 """Options of other groups that only tables have."""
 
 
@@ -310,7 +319,13 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """All options of a run, by group."""
+    """All options of a run, by group.
+
+    Examples
+    --------
+    >>> RunOptions.of(label="sold", decimal=",", rows=500).given("reading")
+    {'rows': 500, 'decimal': ','}
+    """
 
     tables: TableOptions
     reading: ReadingOptions
@@ -324,11 +339,7 @@ class RunOptions:
 
     @classmethod
     def of(cls, **options: Any) -> Self:
-        """Return the options by group; OptionError if there is no option of a name.
-
-        >>> RunOptions.of(label="sold", decimal=",").reading.decimal
-        ','
-        """
+        """Return the options by group; OptionError if there is no option of a name."""
         groups: dict[str, Any] = {}
         for group in GROUPS:
             own = {name: options.pop(name) for name in list(options) if name in group.fields}
@@ -375,13 +386,12 @@ class RunOptions:
         given = self.given()
         wrong: list[str] = [name for name in STREAM_ONLY if name in given]
         if not tables:
-            allowed = {"rows", *(["model"] if given.get("model") == STREAM_MODEL else [])}
-            wrong = [
-                name for name in (*self.given(*TABLE_GROUPS), *TABLE_ONLY) if name in given and name not in allowed
-            ]
+            wrong = [name for name in (*self.given(*TABLE_GROUPS), *TABLE_ONLY) if name in given and name != "rows"]
         if wrong:
             whose = "a built-in stream" if tables else "a file, a folder or standard input"
             raise OptionError(Option(wrong[0]), f" applies to {whose}, not to {source!r}")
+        if not tables and self.model.parameters and "model" not in given and "learner" not in given:
+            raise OptionError(Option("parameters"), " changes a model that is named; pass ", Option("model"), " too")
         if not self.is_keyed:
             self._check_not_keyed()
 
@@ -417,14 +427,11 @@ class RunOptions:
             )
         if labels.delay is not None and labels.labels is not None and tables.batch_seconds is not None:
             raise OptionError(
-                *(
-                    "pass ",
-                    Option("delay"),
-                    " or ",
-                    Option("batch_seconds"),
-                    ", not both: labels of a source of their ",
-                ),
-                "own arrive by batches or by time",
+                "pass ",
+                Option("delay"),
+                " or ",
+                Option("batch_seconds"),
+                ", not both: labels of a source of their own arrive by batches or by time",
             )
         if labels.timeout is not None and not self.has_late_labels:
             raise OptionError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
@@ -13,7 +13,7 @@ from driftsurf.core.json_text import parse_json
 from driftsurf.core.options import choice
 from driftsurf.errors import StateError
 
-__all__ = ["KINDS", "Order", "OrderRecord", "Outcome", "Refusal", "give", "read_records", "waiting"]
+__all__ = ["KINDS", "Order", "OrderRecord", "OrderReport", "Outcome", "Refusal", "give", "read_records", "waiting"]
 
 KINDS = "pin", "unpin", "reset", "rollback"
 FOLDER = "orders"
@@ -72,10 +72,15 @@ class OrderRecord:
         return cls(kind=record["order"], **fields)
 
 
+OrderReport: TypeAlias = Callable[[OrderRecord], None]
+"""Called with an order and its outcome."""
+
+
 def read_records(journal: str) -> list[OrderRecord]:
     """Return the orders among the lines of a journal."""
-    lines = map(parse_json, journal.splitlines())
-    return [OrderRecord.from_dict(line) for line in lines if line["type"] == "order"]
+    # Most lines are steps, which need not be parsed for this.
+    records = [parse_json(line) for line in journal.splitlines() if '"order"' in line]
+    return [OrderRecord.from_dict(record) for record in records if record["type"] == "order"]
 
 
 def give(folder: str | Path, kind: str, to: int | None = None) -> Order:

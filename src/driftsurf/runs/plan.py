@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from driftsurf.core.contracts import State
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import whole
-from driftsurf.errors import Message
+from driftsurf.errors import Message, Option
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Sink
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from driftsurf.runs.source import BatchSource
 
 __all__ = [
+    "NO_CHECKPOINTS",
     "OnStart",
     "PlanMaker",
     "Recorder",
@@ -33,6 +34,9 @@ __all__ = [
     "Sidecar",
     "Writer",
 ]
+
+NO_CHECKPOINTS = Message("so a run with it has no checkpoints; leave ", Option("checkpoint"), " out")
+"""End of the refusal of checkpoints for a learner that cannot be saved exactly."""
 
 
 # ---------------------------------------------------------------------------- contracts
@@ -83,6 +87,14 @@ class RunPlan:
 
     :func:`~driftsurf.runs.tables.plan_tables` and :func:`~driftsurf.runs.streams.plan_stream` make plans from options;
     :class:`~driftsurf.runs.live.LiveRun` executes one.
+
+    Examples
+    --------
+    >>> from driftsurf.runs import RunOptions
+    >>> from driftsurf.runs.streams import plan_stream
+    >>> plan = plan_stream("sea0", RunOptions.of(rows=2_000, batch_size=100))
+    >>> plan.model, list(plan.models), plan.n_steps
+    ('driftsurf', ['driftsurf', 'aware'], 20)
     """
 
     name: str
@@ -116,6 +128,8 @@ class RunPlan:
     """Whether the models continue another run, so that they count steps and rows from there."""
     n_steps: int | None = None
     """Number of steps, if it is known beforehand."""
+    batch_rows: int | None = None
+    """Rows of a step; None if steps are cut by time."""
     oracle: str | None = None
     """Name of the model that knows the true drifts, if there is one."""
     columns: ColumnSummary | None = None
@@ -149,7 +163,18 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStart:
-    """What is known when a run begins or resumes, before its first step."""
+    """Facts about a run when it begins or resumes, before its first step.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import driftsurf
+    >>> def begin(start):
+    ...     print(start.name, start.model, start.first_step, start.n_steps)
+    >>> _ = driftsurf.run("sea0", rows=2_000, out=Path(tempfile.mkdtemp(), "run"), progress=False, on_start=begin)
+    sea0 driftsurf 0 100
+    """
 
     name: str
     """Short name of the source."""
@@ -165,8 +190,10 @@ class RunStart:
     """How the columns were understood; None if that is not known, or was reported before."""
     why_model: Message | None = None
     """Which model was chosen, where none was named, and how to get another; None if it was reported before."""
+    batch_rows: int | None = None
+    """Rows of a step; None if steps are cut by time, or if it was reported before."""
     predictions: str = ""
-    """How the files of predictions are named, if they are not named as it was asked for."""
+    """How the files of predictions are named, if not as requested."""
     finished: bool = False
     """Whether the run that resumes has reached the end of its source before."""
 
@@ -183,7 +210,7 @@ class RunProgress(Protocol):
         ...
 
     def close(self) -> None:
-        """Show nothing any more."""
+        """Stop showing progress."""
         ...
 
 

@@ -32,7 +32,21 @@ __all__ = ["RunResult"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunResult:
-    """What a run has done. :func:`driftsurf.run` returns it."""
+    """Result of a run, as :func:`driftsurf.run` returns it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import driftsurf
+    >>> result = driftsurf.run("mixed", rows=20_000, out=Path(tempfile.mkdtemp(), "run"), progress=False)
+    >>> result.n_steps, round(result.summary.mean_error, 2)
+    (100, 0.2)
+    >>> [change.step for change in result.transitions if change.kind == "switched"]
+    [19, 23, 27, 35, 43, 52, 63, 83]
+    >>> sorted(path.name for path in result.folder.glob("*.html"))
+    ['report.html']
+    """
 
     folder: Path
     """The run folder: trace, journal, page."""

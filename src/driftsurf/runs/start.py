@@ -15,7 +15,7 @@ from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import Option, OptionError, RunFolderError, StateError
 from driftsurf.estimators.saved import estimator_name
 from driftsurf.runs.folder import ABOUT, model_path
-from driftsurf.runs.options import GROUPS, RunOptions
+from driftsurf.runs.options import BATCH_ROWS, GROUPS, RunOptions
 from driftsurf.session.described import described_option, told_apart
 from driftsurf.session.model_names import imported_class
 from driftsurf.session.session import Session
@@ -62,6 +62,19 @@ class FinishedRun:
         """The classes that the model knows, in order; none for regression."""
         saved = pick("session.classes", self.state)
         return sorted(ClassTargets.from_state(saved).labels) if "labels" in saved else []
+
+    @property
+    def id(self) -> str | None:
+        """The column of ids of the run; None if it had none."""
+        return self.about.get("id") or self.about.get("key")
+
+    @property
+    def batch_rows(self) -> int | None:
+        """Rows in a time step of the run; None if it cut steps by time."""
+        size = self.about.get("batch_size") or self.about["decided"].get("batch_size")
+        if size is None and self.about.get("batch_seconds") is None:
+            return BATCH_ROWS
+        return size if isinstance(size, int) else None
 
     def restore(self, session: Session) -> None:
         """Let a new session continue where the model of the run stopped."""

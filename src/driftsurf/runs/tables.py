@@ -28,6 +28,7 @@ from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.row_time import check_time, find_time, time_hints
 from driftsurf.data.source import Planning
 from driftsurf.data.source_reader import SourceReader
+from driftsurf.data.sources.files import FileSource
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, find_labelled, find_target, is_unread_number
 from driftsurf.errors import Message, Option, OptionError, SchemaError, StateError
@@ -35,12 +36,13 @@ from driftsurf.evaluation.columns import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import MOST_CLASSES, TraceRecorder
 from driftsurf.evaluation.trace import open_labels
+from driftsurf.runs.batch_rows import default_batch_rows
 from driftsurf.runs.folder import COLUMNS, SCORES, short_name
 from driftsurf.runs.late_batches import LabelPace, LateBatches, LiveBatches
 from driftsurf.runs.late_session import LateSession
 from driftsurf.runs.options import MAX_PENDING, WAITING, RunOptions
 from driftsurf.runs.outputs import check_not_input, files_of
-from driftsurf.runs.plan import RunPlan, Sidecar
+from driftsurf.runs.plan import NO_CHECKPOINTS, RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType, shown_classes
 from driftsurf.runs.source import TableBatches
 from driftsurf.runs.start import FinishedRun
@@ -53,6 +55,8 @@ __all__ = ["plan_tables"]
 
 PLANS, LABEL_PLANS, JOINS = "plans.jsonl", "plans-of-labels.jsonl", "joins.jsonl"
 """Files of a checkpoint folder in which sources of rows and of labels log their plans, and which of them met."""
+CHOSEN_ROWS = "batch_size"
+"""Entry of what was decided at the beginning: the rows of a time step, if small files need fewer than usual."""
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
 
@@ -98,6 +102,7 @@ class _TablePlanner:
         self.start = start
         self.source = source
         self.options = options
+        self.asked_rows = options.model.batch_size
         self.key = options.join_column
         self.id = self.key if self.key is not None else options.key_columns.id
         """Column of ids: that by which late labels find their rows, or one that predictions show."""
@@ -114,6 +119,8 @@ class _TablePlanner:
         """Make the plan of a new run, or of one that resumes."""
         decided, columns = self._decide() if saved is None else _decided_before(saved["about"])
         target = Target.from_json(decided["target"])
+        advice = () if saved is not None or self.start is not None else self._hints(target)
+        self._choose_batch_rows(decided, new=saved is None and self.start is None)
         if target.task == "regression":
             self.rows.numbers = self.labels.numbers = target.column
         named, why_model = self._choose_model(saved)
@@ -121,8 +128,7 @@ class _TablePlanner:
         options = self.options = replace(self.options, model=model)
         strategy = make_strategy(named, model.learner, target.task, model.all_parameters(), seed=model.seed)
         if options.output.checkpoint is not None:
-            why = Message("so a run with it has no checkpoints; leave ", Option("checkpoint"), " out")
-            require_exact_state(strategy, named, model.learner, target.task, why)
+            require_exact_state(strategy, named, model.learner, target.task, NO_CHECKPOINTS)
         can_be_sparse = strategy.learner.capabilities.sparse
         encoder = TableEncoder(categorical=options.reading.categorical, sparse="auto" if can_be_sparse else False)
         if self.start is not None:
@@ -170,10 +176,11 @@ class _TablePlanner:
             continues=self.start is not None,
             columns=columns,
             why_model=why_model,
+            batch_rows=self._batch_rows,
             frames=lambda: FrameEncoder(
                 encoded.encoder, (target.column, *self.hidden, *options.reading.drop), options.reading
             ),
-            hints=() if saved is not None or self.start is not None else self._hints(target),
+            hints=advice,
         )
 
     def _late_batches(self, encoded: RowEncoder) -> LateBatches:
@@ -187,6 +194,29 @@ class _TablePlanner:
             else:
                 log.clear()
         return LiveBatches(self.rows, self.labels, encoded, key=self.key, log=log)
+
+    @property
+    def _batch_rows(self) -> int | None:
+        """Rows of a step; None if steps are cut by time alone."""
+        timed = self.options.tables.batch_seconds is not None
+        return None if timed and self.options.model.batch_size is None else self.options.batch_rows
+
+    def _choose_batch_rows(self, decided: dict[str, Any], *, new: bool) -> None:
+        """Fix the rows of a time step if the user names none and files are small.
+
+        The files of a run that resumes may have grown, and those of one that starts with a model are others: such runs
+        keep the number. The first rows were read already, as many as decide about columns and label in any run.
+        """
+        options = self.options
+        if self.asked_rows is not None or options.tables.batch_seconds is not None or self.late:
+            decided.pop(CHOSEN_ROWS, None)
+            return
+        if new:
+            size = default_batch_rows(self.rows.source)
+            decided |= {} if size in (None, options.batch_rows) else {CHOSEN_ROWS: size}
+        if CHOSEN_ROWS in decided:
+            self.options = replace(options, model=replace(options.model, batch_size=decided[CHOSEN_ROWS]))
+            self._start_reading(self.kinds)
 
     def _choose_model(self, saved: Mapping[str, Any] | None) -> tuple[str, Message | None]:
         """Return the name of the model and, if it was not named, why it is this one.
@@ -243,16 +273,17 @@ class _TablePlanner:
         else:
             drop = tuple(name for name in reading.drop if name not in (tables.time, self.id))
             own = {"kinds": {**reading.kinds, **self.kinds}, "drop": drop}
-        size = self.options.model.batch_size
         source = open_source(
             path,
             replace(reading, **own),
-            batch_size=None if size is None and seconds is not None else self.options.batch_rows,
+            batch_size=self._batch_rows,
             batch_seconds=seconds,
             time=None if seconds is None else tables.time,
             follow=follow,
         )
         source.check()
+        if isinstance(source, FileSource):
+            source.digests = self.options.output.checkpoint is not None
         return source
 
     def _pace(self) -> LabelPace:
@@ -277,7 +308,9 @@ class _TablePlanner:
             **asdict(options.labels),
             "id": options.key_columns.id,
             "max_pending": self._max_pending,
-            **{name: getattr(model, name) for name in ("task", "model", "learner", "batch_size", "seed")},
+            **{name: getattr(model, name) for name in ("task", "model", "learner")},
+            "batch_size": self.asked_rows,
+            "seed": model.seed,
             "start_from": None if model.start_from is None else str(model.start_from),
             "parameters": model.all_parameters(),
             "made": {
@@ -291,19 +324,22 @@ class _TablePlanner:
         return json.dumps(about, indent=2) + "\n"
 
     def _hints(self, target: Target) -> tuple[Message, ...]:
-        table = self.rows.peek().without(*self.hidden)
+        first = self.rows.peek()
+        table = first.without(*self.hidden)
         if self.options.labels.labels is None:
             table = table.select(~target.missing(table))
             y, regression = target.read(table), target.task == "regression"
-            found = hints(self.rows.source, table, target.column, y, regression=regression)
+            found = hints(self.rows.source, table, target.column, y, regression=regression, read=[first])
         else:
             labels = Table({target.column: self.labels.peek()[target.column]})
-            found = hints(self.rows.source, table, target.column) + hints(self.labels.source, labels, target.column)
+            read = [first, self.labels.peek()]
+            found = hints(self.rows.source, table, target.column, read=read)
+            found += hints(self.labels.source, labels, target.column, read=read)
             y = target.read(labels.select(~target.missing(labels)))
         found += label_hints(target, self.options.model.task, y)
         asked = self.options.tables
         cuts = asked.batch_seconds is not None
-        return *found, *time_hints(self.rows.source, self.rows.peek(), asked.time, cuts=cuts)
+        return *found, *time_hints(self.rows.source, first, asked.time, cuts=cuts)
 
     def _decide(self) -> tuple[dict[str, Any], ColumnSummary | None]:
         """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
@@ -374,7 +410,8 @@ def _decided_before(saved: Any) -> tuple[dict[str, Any], ColumnSummary | None]:
     try:
         about = json.loads(saved) if isinstance(saved, str) else saved
         decided: dict[str, Any] = about["decided"]
-        return {name: decided[name] for name in ("target", "classes", "label_type", "time")}, about["columns"]
+        known = {name: decided[name] for name in ("target", "classes", "label_type", "time")}
+        return known | {name: decided[name] for name in (CHOSEN_ROWS,) if name in decided}, about["columns"]
     except (KeyError, ValueError, TypeError) as error:
         raise StateError(
             f"the checkpoint does not belong to a run over tables ({error!r}); choose another folder"

@@ -19,6 +19,7 @@ from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
 from driftsurf.errors import (
     AnswerGoneError,
+    CapabilityError,
     InputError,
     LabelError,
     LogError,
@@ -32,6 +33,7 @@ from driftsurf.service.columns import conform, find_columns
 from driftsurf.service.committer import Committer
 from driftsurf.service.contract import ORDERS, Answer, Order, Receipt, Request
 from driftsurf.service.request_keys import KnownRequest, RequestKeys
+from driftsurf.service.wire.format import NumberRows
 
 __all__ = ["Admission", "Admitted"]
 
@@ -126,18 +128,15 @@ class Admission:
         record = decode(payload, self.columns)
         return Answer(record.version, record.labels, position=position, repeated=True)
 
-    def learn(self, table: Table, labels: Any, request: Request) -> Admitted:
+    def learn(self, rows: Table | NumberRows, labels: Any, request: Request) -> Admitted:
         """Log rows with their labels."""
         with self.lock:
-            table = self.checked(table)
+            block = self._block(rows)
             known = self.keys.find(request, Kinds.LEARN)
             if known is not None:
                 return _repeated(known)
-            targets, codes = self._read(labels, len(table))
-            canonical = targets.decode(codes)
-            record = self._record(
-                Kinds.LEARN, len(table), request, rows=block_of(table, self.columns), labels=canonical
-            )
+            targets, codes = self._read(labels, block.count)
+            record = self._record(Kinds.LEARN, block.count, request, rows=block, labels=targets.decode(codes))
             return self._with_targets(record, targets)
 
     def label(self, labels: Mapping[str, Any], request: Request) -> Admitted:
@@ -154,8 +153,17 @@ class Admission:
             record = self._record(Kinds.LABELS, len(ids), request, ids=ids, labels=targets.decode(codes))
             return self._with_targets(record, targets)
 
-    def order(self, order: Order, request: Request, logged: Callable[[Admitted], object]) -> Admitted:
-        """Log an order; ``logged`` is called before another record can follow, unless the request is a repeated one."""
+    def order(
+        self,
+        order: Order,
+        request: Request,
+        logged: Callable[[Admitted], object],
+        check: Callable[[], object] = lambda: None,
+    ) -> Admitted:
+        """Log an order; ``logged`` is called before another record can follow, unless the request is a repeated one.
+
+        ``check`` is called before a new order is logged, and raises an error if it must not be.
+        """
         content: dict[str, Any] = {"kind": order.kind}
         choice("order", order.kind, ORDERS)
         if order.kind in ("promote", "warm", "challenge", "dismiss"):
@@ -171,7 +179,10 @@ class Admission:
                 )
             content["model"] = order.model
         if order.kind == "challenge":
-            self.blueprint.strategy(self.task or "multiclass", order.options)
+            try:
+                self.blueprint.strategy(self.task or "multiclass", order.options)
+            except CapabilityError as error:
+                raise OptionError(f"{order.model} cannot be a challenger: ", *error.args) from error
             content["options"] = dict(order.options)
         if order.kind == "rollback":
             content["to"] = order.to
@@ -183,6 +194,7 @@ class Admission:
             known = self.keys.find(request, Kinds.ORDER)
             if known is not None:
                 return _repeated(known)
+            check()
             admitted = self._append(self._record(Kinds.ORDER, 0, request, content=content))
             logged(admitted)
             return admitted
@@ -205,6 +217,15 @@ class Admission:
                     self.columns = found
         return conform(table, self.columns, categorical)
 
+    def _block(self, rows: Table | NumberRows) -> RowBlock:
+        """Return rows as a record holds them, after the same checks as those of a table."""
+        if isinstance(rows, NumberRows):
+            same = [(one.name, one.kind) for one in rows.columns] == list(self.columns)
+            if same and len(rows) and not np.isinf(rows.values).any():
+                return RowBlock(len(rows), rows.values.tobytes())
+            rows = rows.table()
+        return block_of(self.checked(rows), self.columns)
+
     def _read(self, labels: Any, count: int) -> tuple[Any, Any]:
         """Return the classes with those of new labels, and the codes of the labels; LabelError if they do not fit."""
         targets = self.targets
@@ -214,33 +235,48 @@ class Admission:
                 raise LabelError("there are no labels; send one for each row")
             targets = self.blueprint.targets(self.task or self.blueprint.task_of(array))
         try:
-            return targets.read(labels, count)
+            code = targets.code_of(labels) if count == 1 else None
+            return targets.read(labels, count) if code is None else (targets, np.array([code]))
         except LabelError as error:
             if error.row is None and error.value is not None:
                 error.row = next((row for row, one in enumerate(labels) if one == error.value), None)
-            if error.reason != "too_many_classes":
-                raise
-            known = listed(targets.labels) if targets.labels else "two others"
-            other = "serve a model" if self.blueprint.start is None else "serve from a new folder a run that was made"
-            raise LabelError(
-                f"the label {error.value!r} would be a third class, after {known}, and this model tells two classes "
-                f"apart. Correct the label, or {other} with ",
-                Option("task", "multiclass"),
-                " from a new folder" if self.blueprint.start is None else "",
-                row=error.row,
-                value=error.value,
-                reason=error.reason,
-            ) from None
+            raise self._in_words(error, labels, targets) from None
         except ValueTypeError:
             row, value = next(((row, one) for row, one in enumerate(labels) if isinstance(one, str)), (0, labels[0]))
             raise LabelError(
-                f"the label {value!r} is no number, and this model predicts numbers; pass a number, or serve a model "
-                "of classes with ",
+                f"the label {value!r} is not a number, and this model predicts numbers; pass a number, or serve a "
+                "model of classes with ",
                 Option("task", "multiclass"),
                 " from a new folder",
                 row=row,
                 value=value,
             ) from None
+
+    def _in_words(self, error: LabelError, labels: Sequence[Any], targets: Any) -> LabelError:
+        """Return an error about labels in the words of a service, which knows no ``y``."""
+        known = listed(targets.labels) if targets.labels else "two others"
+        odd = _other_kind(labels, targets.labels[0] if targets.labels else labels[0])
+        if odd is not None:
+            rest = f"the classes of this model are {known}" if targets.labels else "others are not"
+            text = f"the label {labels[odd]!r} is {_kind_of(labels[odd])}, and {rest}; send labels of one kind"
+            return LabelError(text, row=odd, value=labels[odd])
+        place: Any = {"row": error.row, "value": error.value, "reason": error.reason}
+        if error.reason == "unknown":
+            return LabelError(
+                f"the label {error.value!r} is not one of the classes of this model, {known}; correct it, or serve a "
+                "model that has it from a new folder",
+                **place,
+            )
+        if error.reason != "too_many_classes":
+            return error
+        other = "serve a model" if self.blueprint.start is None else "serve from a new folder a run that was made"
+        return LabelError(
+            f"the label {error.value!r} would be a third class, after {known}, and this model tells two classes "
+            f"apart. Correct the label, or {other} with ",
+            Option("task", "multiclass"),
+            " from a new folder" if self.blueprint.start is None else "",
+            **place,
+        )
 
     def _with_targets(self, record: Record, targets: Any) -> Admitted:
         """Log labels; from now on their classes are known, and with the first ones what is predicted."""
@@ -269,19 +305,16 @@ class Admission:
 
     def when_durable(self, admitted: Admitted) -> Future[Receipt]:
         """Return a future of the acknowledgement, which ends when the record is on the storage device."""
-        future: Future[Receipt] = Future()
+        return self.committer.when_durable(admitted.position, admitted.receipt())
 
-        def done(flushed: Future[int]) -> None:
-            error = flushed.exception()
-            if not future.set_running_or_notify_cancel():
-                return
-            if error is None:
-                future.set_result(admitted.receipt())
-            else:
-                future.set_exception(error)
 
-        self.committer.when_durable(admitted.position).add_done_callback(done)
-        return future
+def _kind_of(label: Any) -> str:
+    return "text" if isinstance(label, str) else "a boolean" if isinstance(label, bool | np.bool_) else "a number"
+
+
+def _other_kind(labels: Sequence[Any], known: Any) -> int | None:
+    """Return the first label that is text where a known one is not, or the other way round; None if there is none."""
+    return next((row for row, one in enumerate(labels) if isinstance(one, str) != isinstance(known, str)), None)
 
 
 def _repeated(known: KnownRequest) -> Admitted:

@@ -38,6 +38,8 @@ __all__ = ["CHALLENGER_OPTIONS", "Blueprint", "label_type"]
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
 CHALLENGER_OPTIONS = ("model", "learner", "parameters", "seed")
+STEP_ROWS = 100
+"""Labelled rows of a time step, unless the settings or the run with which the model begins say otherwise."""
 MOST_CLASSES = 50
 """Classes that the trace counts one by one from the beginning."""
 
@@ -100,6 +102,11 @@ class Blueprint:
         """Name of the leading model at the beginning."""
         asked = self.settings
         return asked.model or choose_model(asked.learner, asked.parameters).name
+
+    @property
+    def batch_size(self) -> int:
+        """Number of labelled rows of a time step."""
+        return self.settings.batch_size or STEP_ROWS
 
     @property
     def task(self) -> Task | None:
@@ -186,7 +193,7 @@ class Blueprint:
             name=self.name,
             source=fold,
             models=models,
-            recorder=TraceRecorder(described, self.settings.batch_size, warmup, time=lambda: _iso(fold.joiner.time)),
+            recorder=TraceRecorder(described, self.batch_size, warmup, time=lambda: _iso(fold.joiner.time)),
             about=self._about(fold, labels),
             label_type=label_type(fold.task, labels),
             sidecars={
@@ -234,6 +241,7 @@ def _inherited(settings: ModelSettings, start: FinishedRun) -> ModelSettings:
         "learner": settings.learner or about.get("learner"),
         "parameters": {**about.get("parameters", {}), **settings.parameters},
         "label": settings.label or target.column,
+        "batch_size": settings.batch_size or start.batch_rows,
         "categorical": tuple(encoder.categorical),
         "columns": {one.name: one.kind for one in encoder.layout.columns},
     }

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from driftsurf.data.log.log import Log
 from driftsurf.errors import InputError, LogError
 
-__all__ = ["Committer"]
+__all__ = ["Committer", "in_turns"]
+
+T = TypeVar("T")
+_here = threading.local()
+
+
+@contextlib.contextmanager
+def in_turns(schedule: Callable[[Callable[[], None]], object]) -> Iterator[None]:
+    """Context in which records of this thread are flushed at the end of a turn of its event loop.
+
+    ``schedule`` is ``call_soon`` of the loop. All requests that the loop has found ready share a flush in this way;
+    their answers could not be sent before, because the loop is busy with the others.
+    """
+    _here.schedule = schedule
+    try:
+        yield
+    finally:
+        del _here.schedule
 
 
 class Committer:
@@ -27,35 +46,43 @@ class Committer:
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder, Log(Path(folder)) as log, Committer(log) as committer:
-    ...     committer.when_durable(log.append(b"a row")).result()
-    1
+    ...     committer.when_durable(log.append(b"a row"), "it is durable").result()
+    'it is durable'
     """
 
     def __init__(self, log: Log) -> None:
         self.log = log
-        self._waiting: list[Future[int]] = []
+        self._waiting: list[tuple[Future[Any], Any]] = []
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
         self._thread = threading.Thread(target=self._work, name=f"committer of {log.folder}", daemon=True)
         self._thread.start()
 
-    def when_durable(self, number: int) -> Future[int]:
-        """Return a future that ends when record ``number`` is durable; its result is ``log.durable`` then.
+    def when_durable(self, number: int, result: T) -> Future[T]:
+        """Return a future that ends with this result when record ``number`` is durable.
 
         It ends with LogError if the log could not be flushed.
         """
-        future: Future[int] = Future()
+        future: Future[T] = Future()
         if number < self.log.durable:
-            future.set_result(self.log.durable)
+            future.set_result(result)
             return future
         if number >= self.log.next:
             raise InputError(f"record {number} does not exist; the next one will be {self.log.next}")
         with self._changed:
             if self._closed:
                 raise LogError(f"the committer of {str(self.log.folder)!r} is closed")
-            self._waiting.append(future)
-            self._changed.notify()
+            self._waiting.append((future, result))
+            schedule = getattr(_here, "schedule", None)
+            if schedule is None:
+                self._changed.notify()
+            elif len(self._waiting) == 1:  # for the others it is awake, or is going to be woken
+                schedule(self._wake)
         return future
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify()
 
     def close(self) -> None:
         """Flush once more for those who wait, and end the thread; a second call does nothing."""
@@ -74,15 +101,15 @@ class Committer:
                 waiting, self._waiting = self._waiting, []
             try:
                 # The records of all who wait were appended before, so one flush makes them durable.
-                durable = self.log.sync()
+                self.log.sync()
             except BaseException as error:
-                for future in waiting:
+                for future, _ in waiting:
                     if future.set_running_or_notify_cancel():
                         future.set_exception(error)
             else:
-                for future in waiting:
+                for future, result in waiting:
                     if future.set_running_or_notify_cancel():  # one who has stopped waiting is no error
-                        future.set_result(durable)
+                        future.set_result(result)
 
     def __enter__(self) -> Self:
         return self

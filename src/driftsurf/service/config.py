@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from driftsurf.core.option_fields import OptionField, check_bounds, option_fields
 from driftsurf.core.options import choice, shown
 from driftsurf.core.secrets import read_secret
 from driftsurf.data.toml_file import read_toml
 from driftsurf.errors import OptionError
+from driftsurf.runs.options import OptionGroup
 from driftsurf.service.alerts.options import AlertOptions, read_alerts
 from driftsurf.service.connections.options import LEAST_KEYS, SinkOptions, SourceOptions
 from driftsurf.service.http.limits import Limits
@@ -22,9 +23,15 @@ from driftsurf.service.settings import Keeping
 from driftsurf.service.telemetry import TelemetryOptions, read_telemetry
 from driftsurf.session.model_names import imported_class
 
-__all__ = ["ModelConfig", "ServiceConfig", "read_config"]
+__all__ = ["SERVE_TABLES", "ModelConfig", "ServiceConfig", "read_config"]
 
 T = TypeVar("T")
+SERVE_TABLES: Final[tuple[OptionGroup, ...]] = (
+    OptionGroup("keeping", "Keeping", Keeping),
+    OptionGroup("alerts", "Alerts", AlertOptions),
+    OptionGroup("telemetry", "Telemetry", TelemetryOptions),
+)
+"""Tables of ``serve.toml`` whose options the command line does not have."""
 PARTS = "challengers", "sources", "sinks"
 """Tables in the table of a model."""
 KEY_OPTIONS = "name", "sha256", "key", "scopes", "models", "rate", "burst", "expires"
@@ -221,7 +228,7 @@ def _texts(where: str, name: str, option: str, value: Any) -> tuple[str, ...]:
 
 
 def _keeping(path: Path, table: Mapping[str, Any]) -> Keeping:
-    names = {one.name.replace("_", "-"): one.name for one in fields(Keeping)}
+    names = {one.toml_name: name for name, one in option_fields(Keeping).items()}
     for name in table:
         choice(f"{path}: option of [keeping]", name, tuple(names))
     return Keeping(**{names[name]: value for name, value in table.items()})

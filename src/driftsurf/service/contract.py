@@ -5,13 +5,14 @@ responses. It never touches a session, a checkpoint or the log.
 
 Threads: every method may be called from any thread. ``predict``, ``status`` and the other readers never wait for
 learning. ``learn``, ``label`` and ``order`` validate, write one record to the log and return a future at once; the
-future ends in another thread, so a door that runs an event loop wraps it (``asyncio.wrap_future``).
+future ends in another thread, so a door that runs an event loop waits for it there (``service.http.crossing``).
 
 Errors, all raised before anything is logged:
 
 =========================== =========================================================================
 ``SchemaError``             columns are added, removed or of another kind than the first rows had
 ``InputError``, subclasses  a value, an id or a label cannot be used; ``row``, ``column``, ``value`` say which
+``NameTakenError``          an order adds a challenger under a name that another one has
 ``OptionError``             an order names no model, challenger or restore point that exists
 ``IdempotencyError``        the key was used before with another body
 ``AnswerGoneError``         the request was carried out before, and the log no longer has its answer
@@ -36,7 +37,7 @@ from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
 from driftsurf.report.run_page import PageParts
-from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
 __all__ = [
@@ -48,7 +49,6 @@ __all__ = [
     "Durability",
     "Event",
     "ModelStatus",
-    "OpenServed",
     "Order",
     "OrderKind",
     "OrderReceipt",
@@ -193,6 +193,8 @@ class Order:
     """For "rollback": the position of a restore point (``ModelStatus.restore_points``)."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """For "challenge": ``model``, ``learner``, ``parameters`` and ``seed``, as of ``driftsurf run``."""
+    replace: bool = False
+    """For "challenge": whether it may take the place of a challenger of that name, whose comparison is then lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,8 @@ class ConnectionStatus:
     name: str
     direction: Literal["source", "sink"]
     kind: str
-    """What is read or written: "predict", "learn" and "label", or "predictions" and "journal"."""
+    """How messages of a source are used, "predict", "learn" or "label"; or the content of a sink, "predictions" or
+    "journal"."""
     address: str
     """The address without its parameters."""
     state: Literal["connecting", "running", "reconnecting", "waiting", "stopped"]
@@ -302,6 +305,9 @@ class ModelStatus:
     label: str
     """Name of the column of labels; "" if it has none."""
     version: int
+    """Number of time steps that the leading model has learned, those of the run with which it began included."""
+    steps: int
+    """Number of time steps that were learned here."""
     pinned: bool
     applied: int
     """Records below this number have been applied to the model."""
@@ -315,7 +321,6 @@ class ModelStatus:
     """Log time between the last record and the last one applied."""
     log_bytes: int
     free_bytes: int
-    """Free bytes of the disk."""
     checkpoint: int
     """Position of the last checkpoint."""
     rows: int
@@ -327,15 +332,19 @@ class ModelStatus:
     last_label: float | None
     """Log time of the last label; None before the first."""
     error: float
-    """Error of the answers over the last steps; NaN before the first."""
+    """Error of the answers in the last five steps, or in as many as have 500 rows; NaN before the first."""
+    error_rows: int
+    """Rows of these steps."""
     usual_error: float
     """Error over all steps so far."""
     trivial_error: float
-    """Error of the trivial rule over the last steps."""
+    """Error of the rule without a model, such as the most frequent class, over the same steps as ``error``."""
     restore_points: tuple[RestorePoint, ...]
     challengers: tuple[ChallengerStatus, ...]
     connections: tuple[ConnectionStatus, ...] = ()
     """Brokers and databases that the model reads from and writes to."""
+    oldest_waiting: float | None = None
+    """Log time at which the oldest row that waits for its label came; None if none waits."""
 
     @property
     def ready(self) -> bool:
@@ -375,16 +384,13 @@ class Served(Protocol):
         ...
 
     def learn(
-        self, table: Table, labels: npt.NDArray[Any] | Sequence[Any], request: Request | None = None
+        self, rows: Table | NumberRows, labels: npt.NDArray[Any] | Sequence[Any], request: Request | None = None
     ) -> Future[Receipt]:
         """Learn rows with their labels, all or none; the future ends when the record is on the storage device."""
         ...
 
     def label(self, labels: Mapping[str, Any], request: Request | None = None) -> Future[Receipt]:
-        """Give labels of rows by their ids.
-
-        A label that comes before its row waits for it, and one that comes too late is counted.
-        """
+        """Give labels of rows by id; one that comes before its row waits for it, and one that comes late is counted."""
         ...
 
     def order(self, order: Order, request: Request | None = None) -> Future[OrderReceipt]:
@@ -407,8 +413,8 @@ class Served(Protocol):
         """Return the columns that moved around each reaction as CSV, as ``columns.csv`` of a run."""
         ...
 
-    def explain(self, step: int | None = None) -> str:
-        """Return a decision in words: that of a step, or the last transition."""
+    def explain(self, step: int | None = None, *, everything: bool = False) -> str:
+        """Return a decision in words: that of a step, the last change, or everything since the model began."""
         ...
 
     def report(self) -> str:
@@ -425,25 +431,4 @@ class Served(Protocol):
 
     def close(self) -> None:
         """Take nothing more, apply what is logged, save a checkpoint and end; a second call does nothing."""
-        ...
-
-
-class OpenServed(Protocol):
-    """``driftsurf.service.model.open_model``: open the folder of a model, or make it.
-
-    ``settings`` are needed for a new folder; for an existing one they are None or the same, and OptionError says which
-    setting differs. ``keeping`` may change at every opening. The call returns when the last checkpoint is loaded; what
-    was logged after it is applied by a thread meanwhile (phase "recovering"). ``challengers`` that the model does not
-    have are added by an order each. LockedError if another process has the folder open.
-    """
-
-    def __call__(
-        self,
-        folder: Path,
-        settings: ModelSettings | None = None,
-        keeping: Keeping | None = None,
-        *,
-        challengers: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> Served:
-        """Return the model, whose threads run until ``close``."""
         ...

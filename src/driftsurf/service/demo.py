@@ -1,18 +1,18 @@
-"""A built-in stream with drifts that sends itself to a served model, for a first look."""
+"""A served model that is fed by a built-in stream with drifts, for a first look."""
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Iterator
 from itertools import count
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import DriftsurfError
+from driftsurf.service.background import Background
 from driftsurf.service.contract import Served
 from driftsurf.service.options import ServedOptions
 from driftsurf.streams import Mixed
@@ -39,7 +39,7 @@ LATE = 3
 """Labels come this many requests after their rows."""
 
 
-class Demo:
+class Demo(Background):
     """Context in which rows come several times a second, their labels a little later, and drifts every half minute.
 
     Parameters
@@ -51,18 +51,9 @@ class Demo:
     """
 
     def __init__(self, served: Served, seconds: float = 0.5) -> None:
+        super().__init__("demo")
         self.served = served
         self.seconds = seconds
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="demo", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
 
     def _work(self) -> None:
         waiting: deque[dict[str, Any]] = deque()

@@ -22,8 +22,8 @@ from driftsurf.session.session import Session
 
 __all__ = ["AnswerErrors", "Challenger", "Fold", "SavedPoint", "saved_order"]
 
-RECENT_STEPS = 50
-"""Steps over which the status reports the error of the answers."""
+RECENT_STEPS, RECENT_ROWS = 5, 500
+"""The status reports the error of the answers over the last steps: five, or as many as have this number of rows."""
 
 
 @dataclass(slots=True)
@@ -43,29 +43,57 @@ class SavedPoint(NamedTuple):
     time: float
 
 
+class StepError(NamedTuple):
+    """Error of the answers to the rows of a step, and that of the trivial rule."""
+
+    rows: int
+    error: float
+    trivial: float
+
+
+class ErrorFigures(NamedTuple):
+    """Errors as the status reports them."""
+
+    rows: int = 0
+    """Rows of the last steps."""
+    error: float = math.nan
+    usual: float = math.nan
+    trivial: float = math.nan
+
+
 @dataclass(slots=True)
 class AnswerErrors:
     """Errors of the answers of the last steps and of all steps, and those of the trivial rule."""
 
-    last: list[tuple[int, float, float]] = field(default_factory=list)
-    """Rows, error and trivial error of each of the last steps; replaced, so that another thread can read it."""
+    last: list[StepError] = field(default_factory=list)
+    """The last steps that are reported; replaced, so that another thread can read it."""
     rows: int = 0
     total: float = 0.0
     """Number of all rows, and the sum of their errors."""
 
     def add(self, rows: int, error: float, trivial: float) -> None:
         """Add a step."""
-        self.last = [*self.last, (rows, error, trivial)][-RECENT_STEPS:]
+        self.last = _recent([*self.last, StepError(rows, error, trivial)])
         self.rows, self.total = self.rows + rows, self.total + rows * error
 
-    def figures(self) -> tuple[float, float, float]:
-        """Return the error over the last steps, that over all steps, and that of the trivial rule; NaN without any."""
+    def figures(self) -> ErrorFigures:
+        """Return the errors over the last steps and over all; NaN without any."""
         last = self.last
-        rows = sum(one[0] for one in last)
+        rows = sum(one.rows for one in last)
         if not rows:
-            return math.nan, math.nan, math.nan
-        own, trivial = (sum(one[0] * one[place] for one in last) / rows for place in (1, 2))
-        return own, self.total / self.rows, trivial
+            return ErrorFigures()
+        own, trivial = (sum(one.rows * one[place] for one in last) / rows for place in (1, 2))
+        return ErrorFigures(rows, own, self.total / self.rows, trivial)
+
+
+def _recent(steps: list[StepError]) -> list[StepError]:
+    """Return the last steps of these that are reported."""
+    rows = 0
+    for count, step in enumerate(reversed(steps), 1):
+        rows += step.rows
+        if count >= RECENT_STEPS and rows >= RECENT_ROWS:
+            return steps[-count:]
+    return steps
 
 
 @dataclass(slots=True)
@@ -83,6 +111,8 @@ class Fold:
     contest: Contest = field(default_factory=Contest)
     errors: AnswerErrors = field(default_factory=AnswerErrors)
     challengers: dict[str, Challenger] = field(default_factory=dict)
+    dismissed: set[str] = field(default_factory=set)
+    """Names of challengers that were dismissed, and not ordered again since."""
     order: list[str] = field(default_factory=list)
     """Names of the models, the leading one first."""
     points: list[SavedPoint] = field(default_factory=list)
@@ -119,6 +149,8 @@ class Fold:
             "lines": self.lines,
             "errors": json.dumps(asdict(self.errors)),
         }
+        if self.dismissed:
+            state["dismissed"] = json.dumps(sorted(self.dismissed))
         state |= nest("encoder", self.encoder.state())
         parts: dict[str, Mapping[str, Any]] = {
             "joiner": self.joiner.state(),
@@ -135,6 +167,7 @@ class Fold:
         self.challengers, self.order, self.points, self.lines, self.errors = (
             known[name] for name in ("challengers", "order", "points", "lines", "errors")
         )
+        self.dismissed = set(known.get("dismissed", ()))
         self.encoder = TableEncoder.from_state(pick("encoder", state))
         self.joiner.restore(pick("joiner", state))
         self.keys.restore(pick("keys", state))
@@ -156,11 +189,11 @@ def _read_points(saved: Any) -> list[SavedPoint]:
 
 def _read_errors(saved: Any) -> AnswerErrors:
     """Return saved errors; ValueError or TypeError if they are not valid."""
-    last = [(int(rows), float(error), float(trivial)) for rows, error, trivial in saved["last"]]
-    return AnswerErrors(last, int(saved["rows"]), float(saved["total"]))
+    last = [StepError(int(rows), float(error), float(trivial)) for rows, error, trivial in saved["last"]]
+    return AnswerErrors(_recent(last), int(saved["rows"]), float(saved["total"]))
 
 
-def _read_order(saved: Any) -> list[str]:
+def _read_names(saved: Any) -> list[str]:
     """Return saved names of models; ValueError if they are not valid."""
     if not (isinstance(saved, list) and saved and all(isinstance(name, str) for name in saved)):
         raise ValueError("must be names of models")
@@ -170,11 +203,13 @@ def _read_order(saved: Any) -> list[str]:
 FIELDS = Fields(
     {
         "challengers": Json(_read_challengers),
-        "order": Json(_read_order),
+        "order": Json(_read_names),
+        "dismissed": Json(_read_names),
         "points": Json(_read_points),
         "lines": Whole(),
         "errors": Json(_read_errors),
     },
+    optional=["dismissed"],
     parts=["encoder", "joiner", "keys", "contest"],
 )
 """Saved entries besides the models; the parts declare their own."""

@@ -18,6 +18,7 @@ from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.fold import Challenger, Fold, saved_order
 from driftsurf.service.joining import Joiner, StepRows
 from driftsurf.service.journal import JournalFeed
+from driftsurf.service.recovering import rollback_positions
 from driftsurf.service.request_keys import RequestKeys
 from driftsurf.service.served_run import ServedRun
 from driftsurf.service.settings import Keeping
@@ -95,7 +96,11 @@ class Follower:
         )
         """Classes that labels in the log had until here; those of the run once it has begun."""
         self.keys: RequestKeys = RequestKeys(keeping.idempotency_keys)
+        self.awaited: set[str] = set()
+        """Challengers that were ordered before the run began."""
         self._first_rows: list[RowBlock] = []
+        self._returned_to: list[int] = []
+        """Positions at which checkpoints are saved, because orders in the log return to them."""
 
     @property
     def rotation(self) -> Rotation:
@@ -122,6 +127,7 @@ class Follower:
             self.position = self.saved = run.applied
         elif self.blueprint.start is not None:
             self._begin()
+        self._returned_to = rollback_positions(self.log, self.position)
 
     @staticmethod
     def _decided(about: Mapping[str, Any]) -> tuple[Task, tuple[ColumnKind, ...]]:
@@ -135,7 +141,7 @@ class Follower:
         run = self._make(self.task, self.columns, list(self.targets.labels), [self.blueprint.model], {})
         fold, start = run.fold, self.blueprint.start
         if not fold.encoder.fitted:
-            fold.encoder.fit(read_rows(self._first_rows, self.columns).rows(0, self.blueprint.settings.batch_size))
+            fold.encoder.fit(read_rows(self._first_rows, self.columns).rows(0, self.blueprint.batch_size))
         if start is not None:
             own = {name: one for name, one in start.state.items() if not name.startswith("session.pending.")}
             replace(start, state=own).restore(run.session)
@@ -160,7 +166,7 @@ class Follower:
         blueprint, asked = self.blueprint, self.blueprint.settings
         joiner = Joiner(
             blueprint.targets(task),
-            batch_size=asked.batch_size,
+            batch_size=self.blueprint.batch_size,
             max_pending=asked.max_pending,
             timeout=asked.timeout,
         )
@@ -181,6 +187,7 @@ class Follower:
             make_session=make,
             warm=lambda start, stop: self._replayed(fold, start, stop),
             feed=self.feed,
+            restore_points=self.keeping.restore_points,
         )
 
     def _follow(self, run: ServedRun) -> None:
@@ -197,13 +204,19 @@ class Follower:
             return 0
         if self.run is None:
             self._read_ahead(numbered)
-        else:
-            self._apply(self.run, numbered)
+            return len(numbered)
+        if self._returned_to and self.position == self._returned_to[0]:
+            self.checkpoint()
+            self.run.held[self.run.fold.points[-1].number] = self.log.next
+            del self._returned_to[0]
+        if self._returned_to:
+            numbered = [one for one in numbered if one[0] < self._returned_to[0]]
+        self._apply(self.run, numbered)
         return len(numbered)
 
     def _read_ahead(self, numbered: Sequence[tuple[int, bytes]]) -> None:
         """Let the first records decide; begin the run once they have."""
-        size = self.blueprint.settings.batch_size
+        size = self.blueprint.batch_size
         for number, payload in numbered:
             record = decode(payload, self.columns)
             self.position = number + 1
@@ -212,6 +225,8 @@ class Follower:
             self.keys.add(record, number)
             if record.kind == Kinds.COLUMNS:
                 self.columns = record.columns
+            if record.kind == Kinds.ORDER and record.content["kind"] == "challenge":
+                self.awaited.add(str(record.content["model"]))
             if record.rows is not None and sum(block.count for block in self._first_rows) < size:
                 self._first_rows.append(record.rows)
             if record.kind in (Kinds.LEARN, Kinds.LABELS) and record.labels is not None:
@@ -258,7 +273,7 @@ class Follower:
         asked = self.blueprint.settings
         joiner = Joiner(
             self.blueprint.targets(fold.task),
-            batch_size=asked.batch_size,
+            batch_size=self.blueprint.batch_size,
             max_pending=asked.max_pending,
             timeout=asked.timeout,
         )
@@ -290,7 +305,7 @@ class Follower:
         run = self.run
         if run is None:
             return
-        oldest = min([needed, *(point.position for point in run.fold.points)])
+        oldest = min([needed, *(point.position for point in run.fold.points[-2:])])  # the last may be damaged
         kept = 0
         for first, size in reversed(self.log.sizes()):
             kept += size

@@ -77,6 +77,8 @@ class Joiner:
         """Time of the last record."""
         self.last_label: float = 0.0
         """Time of the last record with labels; 0 before the first."""
+        self.oldest: float | None = None
+        """When the oldest row that waits for its label came; None if none waits. Another thread may read it."""
         self.rows_learned: int = 0
         """Rows that came with their label."""
         self._counts = dict.fromkeys(COUNTS, 0)
@@ -151,10 +153,14 @@ class Joiner:
                 case Kinds.LEARN:
                     self.last_label = self.time
                     self.rows_learned += record.count
-                    self._step += zip(range(row, row + record.count), codes, strict=True)
+                    begin = 0
+                    while begin < record.count:  # no more than a step at a time: the rest of the list is moved by a cut
+                        stop = min(record.count, begin + self.batch_size - len(self._step))
+                        self._step += zip(range(row + begin, row + stop), codes[begin:stop], strict=True)
+                        begin = stop
+                        if len(self._step) >= self.batch_size:
+                            yield self._cut()
                     row += record.count
-                    while len(self._step) >= self.batch_size:
-                        yield self._cut()
         self._release()
 
     def cut_rest(self) -> StepRows | None:
@@ -237,7 +243,7 @@ class Joiner:
             return
         while self._waiting:
             id, row = next(iter(self._waiting.items()))
-            if self._rows.view(Segment(row, row + 1)).weight[0] >= before:
+            if self._came(row) >= before:
                 return
             self._lose(id)
 
@@ -278,6 +284,16 @@ class Joiner:
         needed = len(self._waiting) + len(self._step)
         if len(rows) > 4 * needed + SPARE_ROWS:
             self._compact(rows)
+        self._note_oldest()
+
+    def _note_oldest(self) -> None:
+        row = next(iter(self._waiting.values()), None)
+        self.oldest = None if row is None else self._came(row)
+
+    def _came(self, row: int) -> float:
+        """Return when a stored row came."""
+        assert self._rows is not None
+        return float(self._rows.view(Segment(row, row + 1)).weight[0])
 
     def _compact(self, rows: Samples) -> None:
         """Store only the rows that something waits for, under new numbers."""
@@ -343,6 +359,7 @@ class Joiner:
         self._counts, self.targets, self._rows, self._codes = known["counts"], targets, rows, {}
         self._versions = Buffer.of(known["versions"]) if "versions" in known else Buffer(np.int64)
         self._step = list(zip(known["step_rows"].tolist(), known["step_codes"].tolist(), strict=True))
+        self._note_oldest()
 
 
 COUNTS = ("predicted", "labelled", "scored", "errors", "expired", "replaced", "late", "duplicate", "orphan")

@@ -13,17 +13,25 @@ from typing import Any
 
 import numpy.typing as npt
 
+from driftsurf.core.sizes import shown_bytes
 from driftsurf.data.log.log import Log
 from driftsurf.data.log.records import Kinds, block_of
 from driftsurf.data.tables import Table
-from driftsurf.errors import CapabilityError, OptionError, OverloadedError, StorageFullError, UnavailableError
+from driftsurf.errors import (
+    CapabilityError,
+    NameTakenError,
+    OptionError,
+    OverloadedError,
+    StorageFullError,
+    UnavailableError,
+)
 from driftsurf.estimators.saved import session_bytes
 from driftsurf.explanation.explain import explain
+from driftsurf.explanation.last_change import explain_last_change
 from driftsurf.explanation.records import read_run
 from driftsurf.report.run_page import PageParts, record_parts, render_record
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import COLUMNS, JOURNAL, TRACE
-from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.predictions import LabelType
 from driftsurf.service.admission import Admission, Admitted, check_ids
 from driftsurf.service.blueprint import Blueprint, label_type
@@ -40,18 +48,21 @@ from driftsurf.service.contract import (
     RestorePoint,
     ServedColumn,
 )
+from driftsurf.service.fold import ErrorFigures
 from driftsurf.service.following import Follower
 from driftsurf.service.journal import JournalFeed
 from driftsurf.service.learner import Learner
-from driftsurf.service.model_folder import folder_blueprint
+from driftsurf.service.model_folder import LOG, folder_blueprint, written
+from driftsurf.service.outcomes import when_carried_out
+from driftsurf.service.recovering import open_log
 from driftsurf.service.request_keys import check_request
 from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
 from driftsurf.service.versions import Version
+from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
-__all__ = ["ServedModel", "open_model"]
+__all__ = ["ServedModel", "add_challengers", "open_model"]
 
-LOG = "log"
 ROOM_SECONDS = 5.0
 """How long a measurement of the free room of the disk is used."""
 
@@ -80,10 +91,9 @@ class ServedModel:
         self._connections = connections
         self.feed: JournalFeed = JournalFeed()
         with contextlib.ExitStack() as undo:
-            checkpoints = undo.enter_context(CheckpointFolder(folder / CHECKPOINTS, keep=keeping.restore_points))
-            saved = checkpoints.load()
-            known = 0 if saved is None else int(str(saved.state["position"]))
-            log = undo.enter_context(Log(folder / LOG, segment_bytes=keeping.segment_bytes, known=known))
+            checkpoints = undo.enter_context(CheckpointFolder(folder / CHECKPOINTS))
+            saved, log = open_log(folder / LOG, checkpoints, keeping.segment_bytes)
+            undo.enter_context(log)
             self._committer = committer = undo.enter_context(Committer(log))
             self._follower = Follower(blueprint, log, checkpoints, keeping, self.feed, on_step=self._publish)
             undo.callback(self._follower.close)
@@ -102,6 +112,17 @@ class ServedModel:
         return self._learner.wait_ready(seconds)
 
     @property
+    def begun(self) -> bool:
+        """Whether the first rows and labels have come, which decide how the model learns."""
+        return self._follower.run is not None
+
+    @property
+    def settled_names(self) -> frozenset[str]:
+        """Challengers that the configuration does not add: they were dismissed, or ordered before the first step."""
+        run = self._follower.run
+        return frozenset(self._follower.awaited if run is None else run.fold.dismissed)
+
+    @property
     def columns(self) -> tuple[ServedColumn, ...]:
         """The columns of a row; empty before the first rows of a model without declared columns."""
         return tuple(ServedColumn(*one) for one in self._admission.columns)
@@ -110,13 +131,15 @@ class ServedModel:
 
     def _publish(self) -> None:
         """Publish the newest version, by one assignment."""
-        follower = self._follower
-        columns = tuple(ServedColumn(*one) for one in follower.columns)
-        version = Version(columns, follower.task, self.blueprint.settings.categorical)
-        run = follower.run
-        if run is not None:
-            version = replace(version, encoder=run.fold.encoder, session=run.session, now=run.session.now)
-        self.snapshot = version
+        follower, categorical = self._follower, self.blueprint.settings.categorical
+        run, columns = follower.run, self.snapshot.columns
+        if len(columns) != len(follower.columns):  # they are decided once, and hundreds of versions a second follow
+            columns = tuple(ServedColumn(*one) for one in follower.columns)
+        if run is None:
+            self.snapshot = Version(columns, follower.task, categorical)
+            return
+        session = run.session
+        self.snapshot = Version(columns, follower.task, categorical, run.fold.encoder, session, session.now)
 
     def _begin(self) -> None:
         follower = self._follower
@@ -157,12 +180,12 @@ class ServedModel:
         return replace(answer, position=admitted.position)
 
     def learn(
-        self, table: Table, labels: npt.NDArray[Any] | Sequence[Any], request: Request | None = None
+        self, rows: Table | NumberRows, labels: npt.NDArray[Any] | Sequence[Any], request: Request | None = None
     ) -> Future[Receipt]:
         """Learn rows with their labels, all or none; the future ends when the record is on the storage device."""
         asked = check_request(request)
         self._check_room()
-        return self._admission.when_durable(self._admission.learn(table, labels, asked))
+        return self._admission.when_durable(self._admission.learn(rows, labels, asked))
 
     def label(self, labels: Mapping[str, Any], request: Request | None = None) -> Future[Receipt]:
         """Give labels of rows by their ids."""
@@ -175,8 +198,21 @@ class ServedModel:
         asked = check_request(request)
         self._learner.refuse()
         with self._needs(order) as logged:
-            admitted = self._admission.order(order, asked, logged)
-        return self._when_carried_out(admitted)
+            admitted = self._admission.order(order, asked, logged, lambda: self._check_name(order))
+        durable, outcome = self._admission.when_durable(admitted), self._learner.outcome(admitted.position)
+        return when_carried_out(admitted, durable, outcome)
+
+    def _check_name(self, order: Order) -> None:
+        """Raise NameTakenError if a challenger would be replaced that nobody says to replace.
+
+        One that was ordered and has not learned yet may be: nothing is lost with it.
+        """
+        run = self._follower.run
+        if order.kind == "challenge" and run is not None and order.model in run.fold.challengers and not order.replace:
+            raise NameTakenError(
+                f"there is a challenger {order.model!r}; choose another name, or replace it, and lose its comparison, "
+                'with "replace": true'
+            )
 
     @contextlib.contextmanager
     def _needs(self, order: Order) -> Iterator[Callable[[Admitted], object]]:
@@ -202,47 +238,24 @@ class ServedModel:
         else:
             yield lambda admitted: None
 
-    def _when_carried_out(self, admitted: Admitted) -> Future[OrderReceipt]:
-        future: Future[OrderReceipt] = Future()
-        durable, outcome = self._admission.when_durable(admitted), self._learner.outcome(admitted.position)
-
-        def flushed(one: Future[Receipt]) -> None:
-            if error := one.exception():
-                _end(future, error)
-            else:
-                outcome.add_done_callback(carried_out)
-
-        def carried_out(one: Future[tuple[OrderRecord, int]]) -> None:
-            if error := one.exception():
-                _end(future, error)
-                return
-            record, line = one.result()
-            receipt = OrderReceipt(
-                admitted.position, 0, admitted.time, repeated=admitted.repeated,
-                done=record.outcome == "done", reason=record.reason, text=record.text, line=line,
-            )  # fmt: skip
-            _end(future, receipt)
-
-        durable.add_done_callback(flushed)
-        return future
-
     def _check_room(self) -> None:
         """Raise an error unless there is room for more records: in the queue of the learner, and on the disk."""
         self._learner.refuse()
         admission, follower, keeping = self._admission, self._follower, self.keeping
         if follower.run is not None:  # before, labels have to come, whatever waits
-            for lag, most, what in (
-                (admission.rows - follower.applied_rows, keeping.max_lag_rows, "rows and labels"),
-                (admission.bytes - follower.applied_bytes, keeping.max_lag_bytes, "bytes of records"),
+            for lag, most, shown, what in (
+                (admission.rows - follower.applied_rows, keeping.max_lag_rows, "{:,}".format, "rows and labels"),
+                (admission.bytes - follower.applied_bytes, keeping.max_lag_bytes, shown_bytes, "of records"),
             ):
                 if lag > most:
                     raise OverloadedError(
-                        f"{lag} {what} wait to be learned, more than {most}; try again later", retry_after=1.0
+                        f"{shown(lag)} {what} wait to be learned, more than {shown(most)}; try again later",
+                        retry_after=1.0,
                     )
         if self.free_bytes < self.keeping.least_free_bytes:
             raise StorageFullError(
-                f"the disk of {str(self.folder)!r} has {self.free_bytes} free bytes, less than "
-                f"{self.keeping.least_free_bytes}; free some"
+                f"the disk of {str(self.folder)!r} has {shown_bytes(self.free_bytes)} free, less than "
+                f"{shown_bytes(self.keeping.least_free_bytes)} (least-free-bytes in [keeping]); free some of it"
             )
 
     @property
@@ -257,7 +270,7 @@ class ServedModel:
 
     def flush(self) -> None:
         """Return when everything that was logged before is on the storage device."""
-        self._committer.when_durable(self.log.next - 1).result()
+        self._committer.when_durable(self.log.next - 1, None).result()
 
     def _needed(self) -> int:
         """Return the first record that has to be kept for sinks, unless the disk is nearly full."""
@@ -281,16 +294,18 @@ class ServedModel:
         follower, admission, learner = self._follower, self._admission, self._learner
         run, log, settings = follower.run, self.log, self.blueprint.settings
         version = self.snapshot
-        own = usual = trivial = float("nan")
-        counts, challengers, points, rows = LabelCounts(), [], list[RestorePoint](), 0
+        errors = ErrorFigures()
+        counts, challengers, points, rows, steps = LabelCounts(), [], list[RestorePoint](), 0, 0
         last_label, early, at, pinned, leading = 0.0, 0, admission.time, False, self.blueprint.model
+        oldest: float | None = None
         if run is not None:
             fold, joiner = run.fold, run.fold.joiner
             leading, pinned = run.leading, run.pinned
-            own, usual, trivial = fold.errors.figures()
+            errors = fold.errors.figures()
             counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, joiner.time
+            oldest = joiner.oldest
             points = [RestorePoint(one.position, one.version, one.time) for one in list(fold.points)]
-            rows = fold.errors.rows
+            rows, steps = fold.errors.rows, run.step
             for name, one in list(fold.challengers.items()):
                 model = run.models.get(name)
                 if name != leading:
@@ -298,12 +313,13 @@ class ServedModel:
                     challengers.append(fold.contest.compare(leading, name, version=steps, failed=one.failed))
         return ModelStatus(
             name=self.name, phase=learner.phase, failure=learner.failure, model=leading, task=version.task,
-            label=settings.label, version=version.version, pinned=pinned, applied=follower.position, logged=log.next,
-            durable=log.durable, lag_rows=max(0, admission.rows - follower.applied_rows),
+            label=settings.label, version=version.version, steps=steps, pinned=pinned,
+            applied=follower.position, logged=log.next, durable=log.durable,
+            lag_rows=max(0, admission.rows - follower.applied_rows),
             lag_seconds=max(0.0, admission.time - at) if follower.position < log.next else 0.0,
             log_bytes=sum(size for _, size in log.sizes()), free_bytes=self.free_bytes, checkpoint=follower.saved,
-            rows=rows, labels=counts, early=early, last_label=last_label or None,
-            error=own, usual_error=usual, trivial_error=trivial,
+            rows=rows, labels=counts, early=early, last_label=last_label or None, oldest_waiting=oldest,
+            error=errors.error, error_rows=errors.rows, usual_error=errors.usual, trivial_error=errors.trivial,
             restore_points=tuple(points), challengers=tuple(challengers),
             connections=() if self._connections is None else self._connections.status(),
         )  # fmt: skip
@@ -326,21 +342,24 @@ class ServedModel:
         run = self._follower.run
         return "" if run is None else run.text(COLUMNS)
 
-    def explain(self, step: int | None = None) -> str:
-        """Return a decision in words: that of a step, or an overview."""
+    def explain(self, step: int | None = None, *, everything: bool = False) -> str:
+        """Return a decision in words: that of a step, the last change, or everything since the model began."""
         self._check_begun()
-        return str(explain(self.folder / CHECKPOINTS, step=step))
+        record = read_run(self.folder / CHECKPOINTS)
+        if not record.decisions:
+            raise UnavailableError(self._nothing_yet())
+        return explain_last_change(record) if step is None and not everything else explain(record, step=step)
 
     def report(self) -> str:
         """Return the report page of the model so far as HTML."""
         self._check_begun()
-        return render_record(replace(read_run(self.folder / CHECKPOINTS), name=self.name))
+        return render_record(written(self.folder, self.blueprint))
 
     def parts(self) -> PageParts | None:
         """Return the parts of the report page; None if no row has been scored yet."""
         if self._follower.run is None:
             return None
-        return record_parts(replace(read_run(self.folder / CHECKPOINTS), name=self.name))
+        return record_parts(written(self.folder, self.blueprint))
 
     def state(self) -> bytes:
         """Return the leading model as bytes that ``driftsurf.load`` reads; CapabilityError before the first step."""
@@ -351,21 +370,16 @@ class ServedModel:
 
     def _check_begun(self) -> None:
         if self._follower.run is None:
-            raise UnavailableError(f"the model {self.name!r} has learned nothing yet; send it labelled rows")
+            raise UnavailableError(self._nothing_yet())
+
+    def _nothing_yet(self) -> str:
+        rows = f"{self.blueprint.batch_size:,} labelled rows"
+        return f"the model {self.name!r} has learned nothing here yet; it learns, and can explain itself, after {rows}"
 
     def close(self) -> None:
         """Take nothing more, apply what is logged, save a checkpoint and end; a second call does nothing."""
         self._learner.close()
         self._open.close()
-
-
-def _end(future: Future[OrderReceipt], result: OrderReceipt | BaseException) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    if isinstance(result, BaseException):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
 
 
 # ---------------------------------------------------------------------------- opening
@@ -409,12 +423,19 @@ def open_model(
     if challengers:
         try:
             if model.wait_ready():
-                known = {one.name for one in model.status().challengers} | {model.status().model}
-                for name, options in challengers.items():
-                    if name not in known:
-                        # Nobody waits: a model that has not begun carries orders out with its first step.
-                        model.order(Order("challenge", name, options=options))
+                add_challengers(model, challengers)
         except BaseException:
             model.close()
             raise
     return model
+
+
+def add_challengers(model: ServedModel, challengers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Order the challengers that a model does not have yet, and that were not dismissed. It must have applied its log.
+
+    Nobody waits: a model that has not begun carries orders out with its first step.
+    """
+    known = {one.name for one in model.status().challengers} | {model.status().model} | model.settled_names
+    for name, options in challengers.items():
+        if name not in known:
+            model.order(Order("challenge", name, options=options))

@@ -24,8 +24,12 @@ StrPath: TypeAlias = str | os.PathLike[str]
 class ServeOptions:
     """What the command serves, where no TOML file says it."""
 
-    model: str | None = option(None, "Name of the model to serve; its folder is FOLDER/NAME.", metavar="NAME")
-    demo: bool = option(False, "Serve a model to which a built-in stream with drifts sends itself.")
+    model: str | None = option(
+        None,
+        "Name of the model to serve, which you choose: its folder is FOLDER/NAME. The algorithm is `--strategy`.",
+        metavar="NAME",
+    )
+    demo: bool = option(False, "Serve a model that is fed by a built-in stream with drifts.")
     make_key: str | None = option(None, "Make a key with this name, print it, and stop.", metavar="NAME")
     scopes: tuple[str, ...] = option(
         ("predict", "learn"),
@@ -57,13 +61,17 @@ class ServedOptions:
     label: str = option(
         "", "Column of labels in rows to learn, and in labels by id.  [default: none]", metavar="COLUMN"
     )
-    id: str = option("id", "Column of ids, by which labels find their rows.", metavar="COLUMN")
+    id: str | None = option(
+        None,
+        "Column of ids, by which labels find their rows.  [default: that of the run of --from, or id]",
+        metavar="COLUMN",
+    )
     start_from: StrPath | None = option(
-        None, "Begin with the model of this finished run.", flag="--from", metavar="RUN"
+        None, "Begin with the model of this finished run, and read rows as it did.", flag="--from", metavar="RUN"
     )
     task: str = option("auto", "binary, multiclass, regression, or auto to let the first labels decide.")
     strategy: str | None = option(
-        None, "Strategy, as --model of driftsurf run.  [default: recommended]", runs_code="model"
+        None, "Algorithm of the model, as `--model` of driftsurf run.  [default: recommended]", runs_code="model"
     )
     learner: str | None = option(None, "Learner, as of driftsurf run.  [default: by the task]", runs_code="learner")
     parameters: Mapping[str, Any] = option(
@@ -75,7 +83,9 @@ class ServedOptions:
         parse=parse_value,
     )
     seed: int = option(0, "Seed of the model.", at_least=0)
-    batch_size: int = option(100, "Labelled rows of a time step.", at_least=1)
+    batch_size: int | None = option(
+        None, "Labelled rows of a time step.  [default: that of the run of --from, or 100]", at_least=1
+    )
     columns: Mapping[str, str] = option(
         {},
         "Column with its kind: number, boolean, date or text; can be repeated.  [default: the first rows decide]",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from typing import Self
+
+from driftsurf.service.background import Background
 
 __all__ = ["Progress"]
 
@@ -13,7 +13,7 @@ SECONDS = 2.0
 """Time from one line to the next."""
 
 
-class Progress:
+class Progress(Background):
     """Context in which a thread says what is being done, and for how long, as long as it is being done.
 
     Parameters
@@ -31,20 +31,11 @@ class Progress:
     """
 
     def __init__(self, note: Callable[[str], None], seconds: float | None = None) -> None:
+        super().__init__("progress")
         self.note = note
         self.seconds: float = SECONDS if seconds is None else seconds
         self._what = self._part = ""
         self._began = time.monotonic()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._repeat, name="progress", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
 
     def begin(self, what: str) -> None:
         """Say what is done from now on."""
@@ -55,7 +46,7 @@ class Progress:
         """Take a part of the work as the one that is done now; it is named only if it takes long."""
         self._part = f" ({name})"
 
-    def _repeat(self) -> None:
+    def _work(self) -> None:
         while not self._ended.wait(self.seconds):
             if self._what:
                 self.note(f"{self._what}{self._part}: {time.monotonic() - self._began:.0f} s so far")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
 from driftsurf.core import files
-from driftsurf.data.tables import Table, empty_column
-from driftsurf.errors import UnavailableError
+from driftsurf.errors import Option, OptionError
 from driftsurf.service.alerts import AlertThread
 from driftsurf.service.alerts.readings import ModelReadings
 from driftsurf.service.config import ModelConfig, ServiceConfig
@@ -20,10 +20,11 @@ from driftsurf.service.extra import require_telemetry
 from driftsurf.service.http.app import App
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.server import HttpServer, check_address
-from driftsurf.service.model import ServedModel, open_model
+from driftsurf.service.model import ServedModel
+from driftsurf.service.opening import Opener, OpeningModel
 from driftsurf.service.page.pages import PAGES
-from driftsurf.service.progress import Progress
-from driftsurf.service.settings import SETTINGS_FILE, Keeping, ModelSettings
+from driftsurf.service.row_formats import formats_of
+from driftsurf.service.settings import SETTINGS_FILE
 from driftsurf.service.telemetry import Telemetry
 
 __all__ = ["Service"]
@@ -36,7 +37,7 @@ TAKEN, REFUSED = ("predicted", "learned", "labelled"), ("skipped", "refused")
 
 
 class Service:
-    """Context in which models are open; :meth:`run` serves them over HTTP until a signal comes.
+    """Context of a service; :meth:`run` listens, opens the models, and serves them over HTTP until a signal comes.
 
     Parameters
     ----------
@@ -69,21 +70,16 @@ class Service:
         config = self.config
         with self._open:
             folder = Path(config.service.folder)
+            for name, one in config.models.items():
+                if not (folder / name / SETTINGS_FILE).exists():
+                    self.note(announced(folder, name, one))
             files.make_folder(folder)
-            with Progress(self.note) as progress:
-                for name, one in config.models.items():
-                    progress.begin(f"opening {name}")
-                    served, connections = open_served(folder / name, one, config.keeping)
-                    self._open.callback(served.close)
-                    self.models[name] = served
-                    self._connections.append((served, connections))
-                self._warm(progress)
-            self.app: App = App(
-                [(served, formats_of(served, config.models[name])) for name, served in self.models.items()],
-                config.keys,
-                config.limits,
-                PAGES,
-            )
+            self.places: list[OpeningModel] = [OpeningModel(folder / name, one) for name, one in config.models.items()]
+            self.models.update({place.name: place for place in self.places})
+            self.app: App = App([(place, ModelFormats()) for place in self.places], config.keys, config.limits, PAGES)
+            for place in self.places:
+                self.app.entries[place.name].refuse = place.refuse
+            self._open.callback(self._close_models)
             self.alerts: AlertThread = AlertThread(
                 config.alerts, folder / ALERTS, ModelReadings(self.models, self._counts)
             )
@@ -96,10 +92,7 @@ class Service:
             self._open.callback(self.app.readers.shutdown)
             self.server: HttpServer = HttpServer(self.app, config.service.host, config.service.port, self._reload)
             self._open.callback(self.server.socket.close)
-            self.app.when_closing = self._stop_reading
-            for served, connections in self._connections:
-                self._open.callback(connections.close)
-                connections.start(served, formats_of(served, config.models[served.name]))
+            self._open.callback(self._close_connections)
             self._close = self._open.pop_all()
         return self
 
@@ -107,13 +100,45 @@ class Service:
         self._close.close()
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Serve until SIGTERM or SIGINT, or until :meth:`stop` is called."""
-        self.server.run(ready)
-        log.info("models are saved")
+        """Serve until SIGTERM or SIGINT, or until :meth:`stop` is called.
+
+        The port is open at once. ``ready`` is called, by any thread, when every model has applied its log or failed.
+        """
+
+        def done() -> None:
+            if opener.error is None:
+                ready()
+            else:
+                self.stop()
+
+        opener = Opener(self.config, self.places, self._opened, done, self.note)
+
+        def closing() -> None:
+            opener.stop()
+            for _, connections in self._connections:
+                connections.stop_reading()
+
+        self.app.when_closing = closing
+        with contextlib.ExitStack() as opening:
+
+            def listening() -> None:
+                self.note(f"listening at {self.address}; models are being opened")
+                opening.enter_context(opener)
+
+            self.server.run(listening)
+        if opener.error is not None:
+            raise opener.error
 
     def stop(self) -> None:
         """End the service; from any thread."""
         self.server.stop()
+
+    def described(self) -> Iterator[str]:
+        """Yield a line for each model that is open: where its ids are, and how many rows are a step."""
+        for served, _ in self._connections:
+            id = self.app.entries[served.name].formats.id
+            ids = f"ids are in the column `{id}`" if id else "rows have no ids"
+            yield f"{served.name}: {ids}; steps of {served.blueprint.batch_size:,} rows"
 
     @property
     def address(self) -> str:
@@ -129,19 +154,24 @@ class Service:
             sum(counts.get(kind, 0) for kind in REFUSED) + sum(one.bad_rows for one in sources),
         )
 
-    def _stop_reading(self) -> None:
-        for _, connections in self._connections:
-            connections.stop_reading()
+    def _opened(self, served: ServedModel, connections: Connections) -> None:
+        """Serve a model that has been opened."""
+        formats = formats_of(served.blueprint, self.config.models[served.name].options)
+        self.models[served.name] = served
+        self.app.entries[served.name].serve(served, formats)
+        self._connections.append((served, connections))
+        connections.start(served, formats)
 
-    def _warm(self, progress: Progress) -> None:
-        """Compile or load what learning and predicting need, before anybody can connect."""
-        progress.begin("loading compiled code")
-        if any(not served.snapshot.version for served in self.models.values()):
-            from driftsurf.report.doctor import warm
+    def _close_connections(self) -> None:
+        with contextlib.ExitStack() as closing:
+            for _, connections in self._connections:
+                closing.callback(connections.close)
 
-            warm(progress.part)
-        for served in self.models.values():
-            warm_up(served)
+    def _close_models(self) -> None:
+        with contextlib.ExitStack() as closing:
+            for served in self.models.values():
+                closing.callback(served.close)
+        log.info("models are saved")
 
     def _reload(self) -> None:
         if self.reread is None:
@@ -154,28 +184,17 @@ class Service:
         self.config = config
 
 
-def settings_of(model: ModelConfig, folder: Path) -> ModelSettings | None:
-    """Return the settings of a model; None for one that exists, if nothing is said of it."""
-    settings = model.options.settings()
-    return None if settings == ModelSettings() and (folder / SETTINGS_FILE).exists() else settings
-
-
-def open_served(folder: Path, model: ModelConfig, keeping: Keeping) -> tuple[ServedModel, Connections]:
-    """Open a model with its sources and sinks, which are not connected yet."""
-    connections = Connections(folder, model.sources, model.sinks)
-    settings = settings_of(model, folder)
-    served = open_model(folder, settings, keeping, challengers=model.challengers, connections=connections)
-    return served, connections
-
-
-def formats_of(served: Served, model: ModelConfig) -> ModelFormats:
-    """Return how the rows of a model are read."""
-    return ModelFormats(model.options.id, served.status().label, model.options.reading())
-
-
-def warm_up(served: Served) -> None:
-    """Predict one row without values, so that the first request waits for nothing."""
-    columns = served.snapshot.columns
-    if columns:
-        with contextlib.suppress(UnavailableError):
-            served.snapshot.predict(Table({one.name: empty_column(one.kind, 1) for one in columns}))
+def announced(folder: Path, name: str, model: ModelConfig) -> str:
+    """Return what is said before a model is made; OptionError unless enough is known of it to be no slip."""
+    others = [one.parent.name for one in folder.glob(f"*/{SETTINGS_FILE}")]
+    similar = next(iter(difflib.get_close_matches(name, others, 1)), None)
+    there = "" if similar is None else f"; there is {similar!r}"
+    if not model.options.label and model.options.start_from is None:
+        raise OptionError(
+            f"there is no model {name!r} in {folder}{there}. A new one needs ",
+            Option("label"),
+            ", the name of its labels, or ",
+            Option("start_from"),
+            ", a finished run",
+        )
+    return f"making a new model {name!r} in {folder}{there}"

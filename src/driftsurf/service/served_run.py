@@ -25,6 +25,7 @@ from driftsurf.runs.steps import Step
 from driftsurf.service.fold import Challenger, Fold, SavedPoint
 from driftsurf.service.joining import StepRows
 from driftsurf.service.journal import JournalFeed, JournalFile
+from driftsurf.service.restore_points import spaced
 from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import Model
 from driftsurf.session.session import Session
@@ -50,6 +51,8 @@ class ServedRun(LiveRun):
         Yields the labelled rows of the log between two positions, as time steps.
     feed
         Where new lines of the journal go.
+    restore_points
+        How many checkpoints are kept.
     """
 
     models: dict[str, Model]
@@ -65,12 +68,14 @@ class ServedRun(LiveRun):
         make_session: Callable[[str, Mapping[str, Any]], Session],
         warm: Callable[[int, int], Any],
         feed: JournalFeed,
+        restore_points: int,
     ) -> None:
         super().__init__(plan, place, checkpoints)
         self.fold = fold
         fold.leading = lambda: self.session
         fold.order = list(self.models)
         self.feed = feed
+        self._restore_points = restore_points
         self.held: dict[int, int] = {}
         """Numbers of checkpoints that must not be removed yet, and the position of the order that needs each."""
         self._asked: dict[int, int] = {}
@@ -160,7 +165,7 @@ class ServedRun(LiveRun):
         self.models = {one: model for one, model in self.models.items() if one != name}
         self.fold.challengers[name].failed = reason
         self.fold.order = list(self.models)
-        text = f"{name} learns no more: {reason}"
+        text = f"{name} no longer learns: {reason}"
         record = OrderRecord(self.applied, "dismiss", self.step, "refused", "cannot-learn", self.pinned, text=text)
         self._files[JOURNAL].write(replace(record, model=name).line())
 
@@ -183,16 +188,22 @@ class ServedRun(LiveRun):
 
         match kind:
             case "pin" | "unpin" | "reset":
-                return self._apply(RunOrder(position, kind))
+                done = self._apply(RunOrder(position, kind))
+                if kind == "reset" and done.outcome == "done":
+                    self.fold.contest.forget(self.leading)  # its errors so far are those of a model that is gone
+                return done
             case "rollback":
                 return self._roll_back(int(order["to"]), record)
             case "challenge":
                 if name == self.leading:
                     return record(f"{name} is the leading model; choose another name", "no-such-model")
+                replaced = name in self.fold.challengers
                 self._remove(name)
+                self.fold.dismissed.discard(name)
                 self.fold.challengers[name] = Challenger(dict(order["options"]))
                 self._add(name, self._make_session(name, order["options"]))
-                return record(f"{name} learns beside {self.leading} from step {self.step} on")
+                text = f"{name} learns beside {self.leading} from step {self.step} on"
+                return record(f"{text}; it replaced another challenger of that name" if replaced else text)
         if name not in self.models or name == self.leading:
             choices = ", ".join(list(self.models)[1:]) or "none"
             return record(f"{name} is not a challenger that learns; there are: {choices}", "no-such-model")
@@ -201,7 +212,8 @@ class ServedRun(LiveRun):
                 return self._promote(name, record)
             case "dismiss":
                 self._remove(name)
-                return record(f"{name} learns no more")
+                self.fold.dismissed.add(name)
+                return record(f"{name} has been dismissed")
         return self._learn_log(name, int(order["from"]), position, record)
 
     def _add(self, name: str, session: Session) -> None:
@@ -236,13 +248,18 @@ class ServedRun(LiveRun):
         assert earlier is not None
         state = pick(f"models.{name}", earlier.state)
         if not state:
-            return record(f"{name} did not exist at restore point {to}", "no-such-model")
+            then = ", ".join(one for one in self.models if pick(f"models.{one}", earlier.state))
+            text = f"{name} did not exist at restore point {to}; choose a later one" + (
+                f", or promote a model that did: {then}" if then else ""
+            )
+            return record(text, "no-such-model")
         try:
             self.models[name].return_to(state)
         except StateError as error:  # nothing has changed; a challenger of this name may have had other options then
             return record(f"{name} was another model at restore point {to} ({error})", "no-such-model")
         self._numbering.roll_back(Numbering.from_json(str(earlier.state["numbering"])))
-        return record(f"{name} is again as it was at restore point {to}, with {self.models[name].steps} steps")
+        self.fold.contest.forget(name)  # its errors so far are those of a model that is gone
+        return record(f"{name} was restored to restore point {to}, with {self.models[name].steps} steps")
 
     def _learn_log(self, name: str, start: int, stop: int, record: Callable[..., OrderRecord]) -> OrderRecord:
         """Let a fresh session of a challenger learn what the log still has."""
@@ -268,10 +285,14 @@ class ServedRun(LiveRun):
             outputs = {file.part_name: file.part for file in self._files.values()}
             with self._saving:
                 self._asked = {asked: orders for asked, orders in self._asked.items() if orders}
-                number = self.checkpoints.save(self.state(), outputs, spare=[*self.held, *self._asked])
+                known = self.fold.points
+                kept = spaced([one.time for one in known], self.fold.joiner.time, self._restore_points)
+                spare = [*self.held, *self._asked, *(known[one].number for one in kept)]
+                number = self.checkpoints.save(self.state(), outputs, spare=spare)
                 self._note(number)
-                # What an order needed is not needed by one that this checkpoint has behind it.
-                self.held = {held: order for held, order in self.held.items() if order >= position}
+                # An order that both this checkpoint and the one before it have behind them is not carried out again.
+                behind = known[-1].position if known else 0
+                self.held = {held: order for held, order in self.held.items() if order >= behind}
             self._rotate()
 
     def hold(self, to: int) -> SavedPoint:

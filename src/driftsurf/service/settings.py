@@ -8,15 +8,16 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self, TypeAlias
 
 from driftsurf.core.json_text import parse_json
+from driftsurf.core.option_fields import option, option_fields
 from driftsurf.core.options import choice, number, whole
 from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.target import TASKS, Task
 from driftsurf.errors import Option, OptionError, StateError
+from driftsurf.runs.folder import SERVED_CHECKPOINTS, SERVED_SETTINGS
 
 __all__ = ["CHECKPOINTS", "SETTINGS_FILE", "AskedTask", "Keeping", "ModelSettings"]
 
-SETTINGS_FILE = "model.json"
-CHECKPOINTS = "checkpoints"
+SETTINGS_FILE, CHECKPOINTS = SERVED_SETTINGS, SERVED_CHECKPOINTS
 """The file of settings and the folder of checkpoints in the folder of a served model."""
 
 AskedTask: TypeAlias = Literal["auto"] | Task
@@ -42,8 +43,8 @@ class ModelSettings:
     learner: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
-    batch_size: int = 100
-    """Number of labelled rows of a time step."""
+    batch_size: int | None = None
+    """Number of labelled rows of a time step; None for that of the run with which the model begins, or 100."""
     columns: Mapping[str, Kind] = field(default_factory=dict)
     """Columns of a row with their kinds; empty lets the first rows decide."""
     categorical: tuple[str, ...] = ()
@@ -61,7 +62,8 @@ class ModelSettings:
         """Raise OptionError if a setting has a value that cannot be used."""
         choice("task", self.task, ("auto", *TASKS))
         whole("seed", self.seed, at_least=0)
-        whole("batch_size", self.batch_size, at_least=1)
+        if self.batch_size is not None:
+            whole("batch_size", self.batch_size, at_least=1)
         whole("max_pending", self.max_pending, at_least=1)
         if self.timeout is not None:
             number("timeout", self.timeout, above=0.0, otherwise=", or None")
@@ -106,38 +108,37 @@ class Keeping:
     of the model.
     """
 
-    checkpoint_seconds: float = 30.0
-    """Seconds from one checkpoint to the next, if something was applied."""
-    checkpoint_rows: int = 1_000_000
-    """Number of applied rows and labels after which a checkpoint is saved before its time."""
-    restore_points: int = 4
-    """Number of checkpoints that are kept, to which "rollback" can return."""
-    segment_bytes: int = 64 * 2**20
-    """Size of a file of the log."""
-    retain_bytes: int = 4 * 2**30
-    """Bytes of the log that are kept for challengers and backtests, besides those that recovery needs."""
-    journal_bytes: int = 16 * 2**20
-    """Size of a file of the journal."""
-    max_lag_rows: int = 1_000_000
-    max_lag_bytes: int = 2**30
-    """Rows, and bytes of records, that may wait to be learned; beyond that ``OverloadedError``."""
-    least_free_bytes: int = 2**30
-    """Free bytes of the disk below which nothing is learned (``StorageFullError``)."""
-    idempotency_keys: int = 100_000
-    """Number of idempotency keys that are remembered."""
+    checkpoint_seconds: float = option(
+        30.0, "Seconds from one checkpoint to the next, if something was applied.", above=0.0
+    )
+    checkpoint_rows: int = option(
+        1_000_000, "Applied rows and labels after which a checkpoint is saved before its time.", at_least=1
+    )
+    restore_points: int = option(
+        4,
+        "Checkpoints that are kept, to which a rollback can return: the newest two, and older ones up to a day back.",
+        at_least=2,
+    )
+    segment_bytes: int = option(64 * 2**20, "Size of a file of the log; only whole files are removed.", at_least=1)
+    retain_bytes: int = option(
+        4 * 2**30,
+        "Bytes of the log that are kept for challengers and backtests; records since the last checkpoint but one, and "
+        "those that a sink has not written, are kept in any case.",
+        at_least=0,
+    )
+    journal_bytes: int = option(16 * 2**20, "Size of a file of the journal; the last 65 are kept.", at_least=1)
+    max_lag_rows: int = option(
+        1_000_000, "Rows and labels that may wait to be learned; beyond that, 429 is answered.", at_least=1
+    )
+    max_lag_bytes: int = option(2**30, "Bytes of records that may wait to be learned.", at_least=1)
+    least_free_bytes: int = option(
+        2**30, "Free bytes of the disk below which nothing is learned, and 507 is answered.", at_least=0
+    )
+    idempotency_keys: int = option(100_000, "Idempotency keys that are remembered.", at_least=1)
 
     def check(self) -> None:
         """Raise OptionError if a setting has a value that cannot be used."""
         number("checkpoint_seconds", self.checkpoint_seconds, above=0.0)
-        for name, least in (
-            ("checkpoint_rows", 1),
-            ("restore_points", 2),
-            ("segment_bytes", 1),
-            ("retain_bytes", 0),
-            ("journal_bytes", 1),
-            ("max_lag_rows", 1),
-            ("max_lag_bytes", 1),
-            ("least_free_bytes", 0),
-            ("idempotency_keys", 1),
-        ):
-            whole(name, getattr(self, name), at_least=least)
+        for name, one in option_fields(self).items():
+            if one.hint is int:
+                whole(name, getattr(self, name), at_least=int(one.at_least or 0))

@@ -89,7 +89,10 @@ class Version:
         if not self._takes_numbers or self.encoder is None:
             return None
         rows = self.encoder.number_rows(numbers)
-        return None if rows is None else self._answer(rows)
+        if rows is None or self.now is None or self.session is None:
+            return None
+        scores = self.session.scores_if_finite(self.now, rows)
+        return None if scores is None else self._scored(self.now, scores)
 
     @cached_property
     def _takes_numbers(self) -> bool:
@@ -100,10 +103,12 @@ class Version:
 
     def _answer(self, rows: Any) -> Answer:
         """Predict encoded rows."""
-        now, session = self.now, self.session
-        assert now is not None
-        assert session is not None
-        scores = session.scores_as_of(now, rows)
+        assert self.now is not None
+        assert self.session is not None
+        return self._scored(self.now, self.session.scores_as_of(self.now, rows))
+
+    def _scored(self, now: Snapshot, scores: FloatArray) -> Answer:
+        """Return what scores predict."""
         targets = now.targets
         labels = targets.decode(targets.predicted(scores))
         probabilities = None

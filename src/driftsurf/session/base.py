@@ -30,6 +30,7 @@ from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
 from driftsurf.core.typing import Classes, MatrixLike
 from driftsurf.core.values import replace
 from driftsurf.errors import StateError
+from driftsurf.kernels.columns import all_finite
 from driftsurf.session.guard import RangeGuard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.saved import saved_buffer
@@ -202,6 +203,12 @@ class BaseSession(Changeable):
         A strategy that cannot hand out its scores (``now.scorer`` is None) uses the newest model instead.
         """
         return self._scores(now, X)
+
+    def scores_if_finite(self, now: Snapshot, X: FloatArray) -> FloatArray | None:
+        """Return what :meth:`scores_as_of` returns of an array; None if one of its values is not finite."""
+        if now.is_usual(X, self._dtype):  # one pass over the values finds both out
+            return now.restricted(self._raw_scores(now, X))
+        return self._scores(now, X) if all_finite(X) else None
 
     def scores_of(self, rows: Rows) -> FloatArray:
         """Return the scores of rows that ``read`` returned, or that a caller has built in that form."""

@@ -11,8 +11,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from driftsurf import registry
-from driftsurf.core.abilities import StrategyMaker
-from driftsurf.core.contracts import Learner
+from driftsurf.core.abilities import StrategyMaker, missing_members
+from driftsurf.core.contracts import Detector, Learner, Strategy
+from driftsurf.core.options import shown
 from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import StateError
 
@@ -94,7 +95,7 @@ def _by_name(value: Any) -> Any:
     return to_json_value(value)
 
 
-PARTS: tuple[registry.Kind, ...] = "detector", "learner", "strategy"
+CONTRACTS: dict[registry.Kind, type] = {"detector": Detector, "learner": Learner, "strategy": Strategy}
 """Kinds of parts that may be parameters of another one, and are saved by name and options."""
 
 
@@ -113,10 +114,16 @@ def to_json_value(value: Any) -> Any:
         return sorted(value)
     if isinstance(value, StrategyMaker):
         value = value.new_strategy(seed=0)
-    for kind in PARTS:
+    for kind in CONTRACTS:
         if registry.find(kind, type(value)) is not None:
             return {kind: type(value).__name__, "options": value.get_params(deep=False)}
-    raise StateError(f"a parameter is {value!r}, which cannot be saved; use numbers, text or lists")
+    kinds = [kind for kind, contract in CONTRACTS.items() if not missing_members(value, contract)]
+    if kinds:
+        raise StateError(
+            f"a parameter is the {kinds[0]} {type(value).__name__}, which cannot be saved because its class is not "
+            f"registered; write @driftsurf.registry.register({kinds[0]!r}, NAME) above the class"
+        )
+    raise StateError(f"a parameter is {shown(value)}, which cannot be saved; use numbers, text or lists")
 
 
 def same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLike:
@@ -140,7 +147,7 @@ def same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLi
 
 def part_from_json(entry: dict[str, Any]) -> Any:
     """Return the detector, learner or strategy that ``to_json_value`` wrote; other entries as they are."""
-    kind = next((one for one in PARTS if entry.keys() == {one, "options"}), None)
+    kind = next((one for one in CONTRACTS if entry.keys() == {one, "options"}), None)
     if kind is None:
         return entry
     found = registry.find(kind, str(entry[kind]))

@@ -130,7 +130,9 @@ class RangeGuard:
         """Return the guard after rows that left these numbers behind, of which ``later`` holds ``kept``."""
         guard = object.__new__(RangeGuard)  # without another check of the factor, nor the limits of the guard before
         recent = later if kept == len(later) else later[:kept]
-        vars(guard).update(factor=self.factor, recent=recent, columns=after, clips=self.clips)
+        entries = vars(guard)
+        entries["factor"], entries["recent"] = self.factor, recent
+        entries["columns"], entries["clips"] = after, self.clips
         return guard
 
     @property

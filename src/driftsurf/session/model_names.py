@@ -22,6 +22,7 @@ from typing import Any
 from driftsurf import registry
 from driftsurf.core.abilities import DetectorBased
 from driftsurf.core.contracts import Learner, Strategy
+from driftsurf.core.option_fields import parse_value
 from driftsurf.core.options import shown
 from driftsurf.data.target import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
@@ -196,7 +197,13 @@ def _check_learner(name: str) -> None:
 
 
 def read_part(text: str, whole: str) -> PartName:
-    """Split ``name(option=value, ...)``; the values are Python literals. ``whole`` is the name it is a part of."""
+    """Split ``name(option=value, ...)``. ``whole`` is the name it is a part of.
+
+    The values are Python literals, or single words as on a command line: ``judge=prequential`` is text.
+
+    >>> read_part("logistic(optimizer=strsaga, fit_intercept=false, l2=1e-3)", "...").options
+    {'optimizer': 'strsaga', 'fit_intercept': False, 'l2': 0.001}
+    """
     found = re.fullmatch(r"\s*([\w.:+-]+)\s*(?:\((.*)\))?\s*", text)
     try:
         if found is None:
@@ -204,11 +211,16 @@ def read_part(text: str, whole: str) -> PartName:
         call: Any = ast.parse(f"f({found[2] or ''})", mode="eval").body
         if call.args or any(word.arg is None for word in call.keywords):
             raise ValueError(text)
-        return PartName(found[1], {word.arg: ast.literal_eval(word.value) for word in call.keywords})
+        return PartName(found[1], {word.arg: _value(word.value) for word in call.keywords})
     except (ValueError, SyntaxError, AttributeError):  # the last one if it is more than one call
         raise OptionError(
-            f"{text!r} in {whole!r} cannot be read; write a name, or name(option=value, ...) with numbers or text"
+            f"{text!r} in {whole!r} cannot be read; write a name, or name(option=value, ...) with numbers, words, or "
+            "other text in quotes: variant='algorithm-1'"
         ) from None
+
+
+def _value(node: ast.expr) -> Any:
+    return parse_value(node.id) if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
 def split_names(text: str) -> list[str]:
@@ -383,7 +395,9 @@ def _import(name: str) -> Callable[..., Any]:
         maker: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
         inspect.signature(maker)
     except Exception as error:  # other libraries raise anything
-        raise _not_made(name, error) from error
+        raise OptionError(
+            f"the learner {name!r} cannot be imported: {error}. Install its package, or correct the name"
+        ) from error
     return maker
 
 
@@ -391,14 +405,13 @@ def _adapt(maker: Callable[..., Any], options: Mapping[str, Any], name: str) -> 
     from driftsurf.learners.foreign import as_learner
 
     try:
-        return as_learner(maker(**options))
+        made = maker(**options)
     except Exception as error:  # other libraries raise anything
-        raise _not_made(name, error) from error
-
-
-def _not_made(name: str, error: Exception) -> OptionError:
-    """Return the error for a learner whose class cannot be imported or made."""
-    return OptionError(f"the learner {name!r} cannot be made: {error}. Install its package, or correct the name")
+        raise OptionError(f"the learner {name!r} cannot be made: {error}. Correct its options") from error
+    try:
+        return as_learner(made)
+    except OptionError as error:
+        raise OptionError(f"the learner {name!r} cannot be used: ", *error.args) from error
 
 
 def _unknown_inside(learner: str, key: str, choices: Iterable[str], inside: PartName | None) -> OptionError:

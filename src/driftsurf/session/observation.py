@@ -44,7 +44,19 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Predictions made before the rows were learned, and the decisions of the completed time steps."""
+    """Predictions made before the rows were learned, and the decisions of the completed time steps.
+
+    Examples
+    --------
+    >>> from driftsurf.learners import LogisticRegression
+    >>> from driftsurf.session import Session
+    >>> from driftsurf.strategies import DriftSurf
+    >>> session = Session(DriftSurf(LogisticRegression()), classes=("no", "yes"))
+    >>> _ = session.observe([[9.5], [2.0], [8.0], [1.5]] * 25, ["no", "yes", "no", "yes"] * 25)
+    >>> found = session.observe([[2.0], [9.0]], ["yes", "yes"])
+    >>> found.labels, found.error, found.decisions[0].state
+    (array(['yes', 'no'], dtype='<U3'), 0.5, 'reactive')
+    """
 
     labels: npt.NDArray[Any]
     """Predicted labels; for regression, predicted numbers."""

@@ -40,7 +40,7 @@ def _part(batch: Batch, start: int, stop: int) -> Batch:
 
 
 class Session(BaseSession):
-    """Feeds a strategy from raw batches and keeps what surrounds it: columns, classes, buffer, guard.
+    """Feeds raw batches to a strategy, and manages its columns, classes, buffer and guard.
 
     A call is checked completely before anything changes; bad input raises a named error and leaves the state unchanged,
     byte for byte. A call that completes several time steps takes them one by one, each completely or not at all, and an
@@ -70,6 +70,7 @@ class Session(BaseSession):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.learners import LogisticRegression
     >>> from driftsurf.strategies import DriftSurf
     >>> session = Session(DriftSurf(LogisticRegression()))
@@ -119,16 +120,16 @@ class Session(BaseSession):
         """
         with self.lock:
             self.settle()
-            pending, schema = self._pending, self._now.schema
-            if pending is None or schema is None:
+            now, pending = self._now, self._pending
+            if pending is None or now.schema is None:
                 direct = self._learn_directly(X, y, shown=False)
                 if direct is None:
                     return False
                 self._report_later(direct[1].outcome)
                 return True
-            if len(pending) + 1 == self.batch_size or not is_ready(X, schema, pending.dtype, finite=False):
+            if len(pending) + 1 == self.batch_size or not is_ready(X, now.schema, pending.dtype, finite=False):
                 return False
-            code = self.targets.code_of(y) if len(X) == 1 else None
+            code = now.targets.code_of(y) if len(X) == 1 else None
             with uninterrupted():
                 return code is not None and pending.append_one(X, code)
 
@@ -295,7 +296,8 @@ class Session(BaseSession):
             except BaseException as error:
                 if size is None:
                     taken = start if self._now is now else stop  # an exception may come between a step and its count
-                    error.add_note(f"{taken} of the {count} rows of this call were taken, the others were not.")
+                    some = f"{taken} of the {count} rows of this call were taken, the others were not."
+                    error.add_note(some if taken else "No row of this call was taken.")
                 raise
             all_scores = scores[0] if len(scores) == 1 else np.concatenate(scores or [NOTHING])
             return known, codes, all_scores, tuple(decisions)

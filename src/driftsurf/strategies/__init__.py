@@ -6,11 +6,13 @@ read input, check labels, log or write files (:mod:`driftsurf.session` and :mod:
 learner or a detector only through :mod:`driftsurf.core.contracts`.
 
 A new strategy is a new file with a class decorated by :func:`driftsurf.registry.register`. ``_single.py`` has the base
-class for one model at a time, ``_ensemble.py`` for models that vote, ``_base.py`` for any others.
+class for one model at a time, which is public, ``_ensemble.py`` for models that vote, ``_base.py`` for any others.
 """
 
 # The rest of this file is made by `make generate`: do not edit.
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
+from driftsurf.strategies._single import SingleModel
+from driftsurf.strategies._votes import row_errors
 from driftsurf.strategies.aue import AUE
 from driftsurf.strategies.aware import Aware
 from driftsurf.strategies.candor import Candor
@@ -51,7 +53,9 @@ __all__ = [
     "PairedLearners",
     "Portfolio",
     "ResetOnDrift",
+    "SingleModel",
     "SlidingWindow",
     "ThresholdUnit",
     "Variant",
+    "row_errors",
 ]

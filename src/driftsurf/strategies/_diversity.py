@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from driftsurf.core.contracts import Batch, FloatArray
-from driftsurf.strategies._votes import errors
+from driftsurf.strategies._votes import row_errors
 
 DIGITS = 12
 """Sums of Q are rounded to this many digits, so that their last bits do not decide which model is removed."""
@@ -15,7 +15,7 @@ DIGITS = 12
 
 def right_together(ballots: Sequence[FloatArray], batch: Batch) -> FloatArray:
     """Return the weight of the rows on which both of two models are right; on the diagonal, that of each alone."""
-    right = 1.0 - np.array([errors(scores, batch.y) for scores in ballots])
+    right = 1.0 - np.array([row_errors(scores, batch.y) for scores in ballots])
     return np.asarray((right * batch.weight) @ right.T)
 
 

@@ -6,15 +6,21 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from driftsurf import registry
-from driftsurf.core.abilities import Reversible, StrategyMaker, abilities_of, check_contract, missing_members
+from driftsurf.core.abilities import Reversible, StrategyMaker, abilities_of, missing_members
 from driftsurf.core.contracts import Categories, Learner, Strategy
-from driftsurf.errors import CapabilityError
+from driftsurf.core.options import shown
+from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.kernels.random import derive
 from driftsurf.learners.naive_bayes import NaiveBayes
 from driftsurf.learners.perceptron import Perceptron
 from driftsurf.strategies.driftsurf import DriftSurf
 from driftsurf.strategies.oblivious import Oblivious
 
+EXPERTS = (
+    "a strategy such as DriftSurf(LogisticRegression()), a learner such as NaiveBayes(), or an estimator of this "
+    "package, scikit-learn or river"
+)
+"""Experts that a portfolio accepts, for messages."""
 SHORT = 4
 """Number of batches of the short window."""
 LIGHT_TREES: dict[str, Any] = {"tolerance": 0.05, "least_new": 0.06, "renewed": 0.5}
@@ -48,11 +54,11 @@ def make_experts(models: Iterable[Any], *, seed: int, categories: Categories, **
     Expert k draws its random numbers from the k-th child of ``seed``. ``options`` (``dtype`` and ``max_rows``) are set
     where a strategy has them.
     """
-    return tuple(_made(model, derive(seed, place), categories, options) for place, model in enumerate(models))
+    return tuple(_made(model, place, derive(seed, place), categories, options) for place, model in enumerate(models))
 
 
-def _made(model: Any, seed: int, categories: Categories, options: dict[str, Any]) -> Any:
-    strategy = as_strategy(model)
+def _made(model: Any, place: int, seed: int, categories: Categories, options: dict[str, Any]) -> Any:
+    strategy = as_strategy(model, place)
     params = strategy.get_params(deep=False)
     if "max_rows" in params and strategy is model:
         options = {name: value for name, value in options.items() if name != "max_rows"}
@@ -63,20 +69,20 @@ def _made(model: Any, seed: int, categories: Categories, options: dict[str, Any]
     return type(strategy)(**(params | changed | {"seed": seed}))
 
 
-def as_strategy(model: Any) -> Strategy:
+def as_strategy(model: Any, place: int = 0) -> Strategy:
     """Return the strategy that a user means: a strategy, an estimator of this package, or a learner that never resets.
 
-    OptionError if it is none of these; CapabilityError if a step of the strategy cannot be taken back.
+    OptionError if it is none of these; CapabilityError if a step of the strategy cannot be taken back. ``place`` is its
+    number in the list of experts, which an error names.
     """
     if isinstance(model, StrategyMaker) and not isinstance(model, type):
         strategy = model.new_strategy(seed=0)
     elif not isinstance(model, type) and not missing_members(model, Strategy):
         strategy = model
     else:
-        remedy = (
-            "a strategy, a learner, or an estimator; one of another library in an adapter of driftsurf.learners.foreign"
-        )
-        check_contract(model, Learner, "an expert", remedy)
+        if isinstance(model, type) or missing_members(model, Learner):
+            remedy = "; estimators of other libraries in an adapter of driftsurf.learners.foreign"
+            raise OptionError(f"experts[{place}] is {shown(model)}; expected {EXPERTS}{remedy}")
         return Oblivious(model)
     if Reversible not in abilities_of(strategy):
         raise CapabilityError(

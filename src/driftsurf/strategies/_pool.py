@@ -14,6 +14,7 @@ from driftsurf.core.abilities import (
     Refittable,
     Reversible,
     RowsChecked,
+    ScoresReused,
     ShapeChecked,
     abilities_of,
 )
@@ -39,7 +40,7 @@ from driftsurf.kernels.losses import largest, weighted_sum
 from driftsurf.kernels.random import derive
 from driftsurf.strategies._joint import JointScorer, joint_scorer
 from driftsurf.strategies._rule import reference_risk
-from driftsurf.strategies._votes import errors
+from driftsurf.strategies._votes import row_errors
 
 BudgetRule = Literal["each", "divided"]
 RiskName = Literal["loss", "zero-one"]
@@ -205,7 +206,7 @@ class Pool:
         seen_as: SampleStore | None = None,
     ) -> list[int]:
         """Update several models, in one call if their learner supports it; return the gradients of each."""
-        self._tested = None
+        tested, self._tested = self._tested, None
         store = self.samples if seen_as is None else seen_as
         learners = [member.learner for member in members]
         spent = [learner.gradients for learner in learners]
@@ -215,6 +216,10 @@ class Pool:
             undo.callback(kind.update_all(learners, store, segments, steps))
         else:
             for learner, new, count in zip(learners, segments, steps, strict=True):
+                if ScoresReused in self._abilities:
+                    told: Any = learner
+                    known = tested is not None and tested[0] is learner and tested[1] == new
+                    told.tell_scores(new, tested[2] if tested is not None and known else None)
                 undo.callback(learner.update(store, new, count))
         return [learner.gradients - before for learner, before in zip(learners, spent, strict=True)]
 
@@ -364,7 +369,7 @@ def risk(learner: Learner, *batches: Batch, name: RiskName = "loss", scores: Flo
     total = mass = 0.0
     for batch in batches:
         known = learner.scores(batch.X) if scores is None else scores
-        values = learner.row_losses(known, batch.y) if name == "loss" else errors(known, batch.y)
+        values = learner.row_losses(known, batch.y) if name == "loss" else row_errors(known, batch.y)
         part = weighted_sum(values, batch.weight)
         total, mass = total + part[0], mass + part[1]
     penalty = learner.penalty() if name == "loss" else 0.0

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 
 from driftsurf.core.contracts import Batch, Detector, FloatArray
-from driftsurf.strategies._votes import errors
+from driftsurf.strategies._votes import row_errors
 
 
 def watched(detector: Detector, scores: FloatArray, batch: Batch, *, first: bool) -> tuple[str, Detector]:
@@ -17,7 +17,7 @@ def watched(detector: Detector, scores: FloatArray, batch: Batch, *, first: bool
     ``first`` batch of a stream, which an untrained model predicts, a signal means nothing: the detector is replaced and
     fed with the rest. Rows without weight are no evidence and reach the detector as NaN.
     """
-    wrong = np.where(batch.weight > 0.0, errors(scores, batch.y), np.nan)
+    wrong = np.where(batch.weight > 0.0, row_errors(scores, batch.y), np.nan)
     detector = copy.deepcopy(detector)
     found = detector.update(wrong)
     if first:

@@ -52,30 +52,63 @@ class Single:
 
 
 class SingleModel(CompiledStrategy[Single]):
-    """One model, which a subclass may replace by a fresh one before or after it learns a batch.
+    """Base class of strategies with one model, which a fresh one replaces at times: a subclass says when.
 
-    The compiled step is that of a DriftSurf that never reacts; the model is replaced between such steps.
+    ``watch`` sees every batch before it is learned and may ask for a fresh model, which then learns the batch;
+    ``foresee`` may ask for one after a batch. What a subclass has to remember from one batch to the next is its memory:
+    ``watch`` receives it and returns the next one, never changing it in place, so that a failed step changes nothing.
+    A memory is saved by ``memory_state`` and ``memory_from``. Rows, models, budgets, decisions and their saved state
+    are taken care of; a linear learner is trained in compiled code.
+
+    A subclass with options of its own has a constructor that passes ``learner``, ``max_rows``, ``dtype`` and ``seed``
+    to this one and stores the others under their own names; it checks them in ``check``, after ``super().check()``.
+
+    Parameters
+    ----------
+    learner
+        Template of the models.
+    max_rows, dtype, seed
+        As for :class:`driftsurf.strategies.DriftSurf`.
+
+    Examples
+    --------
+    >>> from driftsurf.checks import check_strategy
+    >>> from driftsurf.estimators import estimator_class
+    >>> from driftsurf.learners import SoftmaxRegression
+    >>> from driftsurf.strategies import row_errors
+    >>> from driftsurf.streams import Mixed
+    >>> class StartAfresh(SingleModel):
+    ...     def watch(self, step, memory, batch, scores):
+    ...         wrong = row_errors(scores(), batch.y).mean()
+    ...         return (f"{wrong:.0%} were wrong" if wrong > 0.6 else ""), memory
+    >>> check_strategy(StartAfresh(SoftmaxRegression()))
+    >>> model = estimator_class(StartAfresh)(SoftmaxRegression(), random_state=0)
+    >>> for X, y in Mixed(n_rows=10_000).batches(200):
+    ...     _ = model.test_then_train(X, y)
+    >>> [change.step for change in model.journal_.transitions]  # the labels are reversed every ten batches
+    [10, 20, 30, 40]
     """
+
+    # The compiled step is that of a DriftSurf that never reacts; the model is replaced between such steps.
 
     # -------------------------------------------------------------------- hooks of a subclass
 
-    def _memory(self) -> Any:
-        """Return the further state before the first batch."""
+    def first_memory(self) -> Any:
+        """Return the memory before the first batch. The default is None."""
         return None
 
-    def _watch_scores(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
-        """Look at a batch and its scores before it is learned.
+    def watch(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
+        """Look at a batch before it is learned; return why a fresh model must learn it ("": none), and the memory.
 
-        Return why a fresh model must learn it ("": none), and the memory.
+        ``step`` is the number of the batch, ``scores()`` are those of the model that predicted it:
+        :func:`driftsurf.strategies.row_errors` makes errors of them. The default never asks for a fresh model.
         """
         return "", memory
 
     def _watch(self, live: Single, segment: Segment) -> tuple[str, Any]:
-        """Look at a batch before it is learned, as ``_watch_scores`` does, and at earlier rows."""
+        """Look at a batch before it is learned, as ``watch`` does, and at earlier rows."""
         pool = self._pool
-        return self._watch_scores(
-            live.step, live.memory, pool.samples.view(segment), lambda: pool.scores(live.model, segment)
-        )
+        return self.watch(live.step, live.memory, pool.samples.view(segment), lambda: pool.scores(live.model, segment))
 
     def _cost_of_watching(self, before: Any, after: Any) -> int:
         """Return the gradients that ``_watch`` spent, given the memory before and after it."""
@@ -85,22 +118,22 @@ class SingleModel(CompiledStrategy[Single]):
         """Learn the batch; return the gradients spent."""
         return self._pool.train(model, segment, self._pool.template.budget(segment), undo)
 
-    def _foresee(self, next_step: int) -> str:
-        """Return why a fresh model must predict the next batch ("": none)."""
+    def foresee(self, next_step: int) -> str:
+        """Return why a fresh model must predict the batch of this number ("": none). The default is ""."""
         return ""
 
-    def _memory_state(self, memory: Any) -> State:
-        """Return the further state as flat entries."""
+    def memory_state(self, memory: Any) -> State:
+        """Return the memory as flat entries: numbers, text and arrays. The default has none."""
         return {}
 
-    def _memory_from(self, state: Mapping[str, Any]) -> Any:
-        """Return the further state that ``_memory_state`` wrote; StateError if that is not what is there."""
+    def memory_from(self, state: Mapping[str, Any]) -> Any:
+        """Return the memory that ``memory_state`` wrote; StateError if that is not what is there."""
         NOTHING.read(state)
 
     # -------------------------------------------------------------------- the step
 
     def _first(self) -> Single:
-        return Single(self._pool.make(step=0, first_row=0), memory=self._memory())
+        return Single(self._pool.make(step=0, first_row=0), memory=self.first_memory())
 
     def _advance(self, live: Single, segment: Segment, undo: UndoStack) -> tuple[Single, Decision]:
         step, old = live.step, live.model
@@ -121,7 +154,7 @@ class SingleModel(CompiledStrategy[Single]):
         records = [tested.record("predictive", step, risk_before=before, gradients=watching + (0 if why else spent))]
         if why:
             records.append(model.record("reactive", step, gradients=spent))
-        why = self._foresee(step + 1)
+        why = self.foresee(step + 1)
         if why:
             model = reset(step + 1, segment.hi, why)
         return Single(model, step + 1, memory), make_decision(step, segment, old, model, records, transitions)
@@ -154,7 +187,7 @@ class SingleModel(CompiledStrategy[Single]):
             if why:  # the rows were watched once they were stored; a fresh model learns them instead
                 compiled.put_back(mark)
                 decision = _learned_afresh(compiled, batch, decision, why)
-            if why := self._foresee(step + 1):
+            if why := self.foresee(step + 1):
                 decision = _replaced(decision, step + 1, renew_after_step(compiled, step + 1), why)
         except BaseException:
             compiled.put_back(mark)
@@ -166,7 +199,7 @@ class SingleModel(CompiledStrategy[Single]):
         self, compiled: DirectModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
     ) -> Taken | None:
         step = next_step(compiled)
-        if self._foresee(step + 1):
+        if self.foresee(step + 1):
             return None
         taken = super()._compiled_take(compiled, X, codes, admission, shown)
         if taken is None:
@@ -183,7 +216,7 @@ class SingleModel(CompiledStrategy[Single]):
         """Look at a batch that the models have just learned, with the scores from before."""
         batch, scorer = newest(compiled, count), self._scorer
         scores = (lambda: scorer(batch.X)) if tested is None else (lambda: tested)
-        return self._watch_scores(step, self._stored_live.memory, batch, scores)
+        return self.watch(step, self._stored_live.memory, batch, scores)
 
     def _to_cell(self, live: Single) -> Live:
         return Live(live.model, step=live.step)
@@ -195,14 +228,14 @@ class SingleModel(CompiledStrategy[Single]):
 
     def _saved(self, live: Single) -> State:
         own: State = {"step": live.step}
-        return own | nest("model", live.model.state()) | nest("memory", self._memory_state(live.memory))
+        return own | nest("model", live.model.state()) | nest("memory", self.memory_state(live.memory))
 
     def _fields(self) -> Fields:
         return FIELDS
 
     def _loaded(self, state: Mapping[str, Any], pool: Pool) -> Single:
         model = pool.restore_member(pick("model", state), state["step"])
-        return Single(model, state["step"], self._memory_from(pick("memory", state)))
+        return Single(model, state["step"], self.memory_from(pick("memory", state)))
 
 
 def _learned_afresh(compiled: CompiledModels, batch: Batch, decision: Decision, why: str) -> Decision:

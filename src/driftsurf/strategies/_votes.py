@@ -29,8 +29,24 @@ def labels_of_all(ballots: Sequence[FloatArray]) -> npt.NDArray[np.int64]:
     return np.array([labels(scores) for scores in ballots])
 
 
-def errors(scores: FloatArray, y: FloatArray) -> FloatArray:
-    """Return 1 for each row whose predicted class is wrong, else 0."""
+def row_errors(scores: FloatArray, y: FloatArray) -> FloatArray:
+    """Return 1 for each row whose predicted class is wrong, else 0, for any number of classes.
+
+    Parameters
+    ----------
+    scores
+        Margins (n,) of the class with code 1, or log-probabilities (n, K), as learners return them.
+    y
+        True class codes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> row_errors(np.array([-1.5, 0.5]), np.array([0.0, 0.0]))
+    array([0., 1.])
+    >>> row_errors(np.log([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]), np.array([2.0, 1.0]))
+    array([0., 1.])
+    """
     return np.not_equal(labels(scores), y).astype(np.float64)
 
 

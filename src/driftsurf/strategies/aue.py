@@ -52,6 +52,7 @@ class AUE(VotingStrategy):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)

@@ -81,9 +81,11 @@ class Aware(SingleModel):
         for step in steps:
             whole("drift_steps", step, at_least=0)
 
-    def _watch_scores(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
+    def watch(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
+        """Ask for a fresh model at the drifts that are told after their first batch was predicted."""
         late = self.informed == "after" and step > 0 and step in self.drift_steps
         return (REASON if late else ""), None
 
-    def _foresee(self, next_step: int) -> str:
+    def foresee(self, next_step: int) -> str:
+        """Ask for a fresh model at the drifts that are told beforehand."""
         return REASON if self.informed == "before" and next_step in self.drift_steps else ""

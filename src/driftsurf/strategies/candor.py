@@ -52,6 +52,8 @@ class Candor(VotingStrategy):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> strategy = Candor(LogisticRegression(), seed=1)

@@ -25,7 +25,7 @@ from driftsurf.strategies._ensemble import restored, saved, vote
 from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
 from driftsurf.strategies._signals import watched
-from driftsurf.strategies._votes import errors, weighted_vote
+from driftsurf.strategies._votes import row_errors, weighted_vote
 
 __all__ = ["DiversityPool"]
 
@@ -95,7 +95,8 @@ class DiversityPool(PooledStrategy[Live]):
     .. math:: 1.96 \sqrt{a (1 - a) / b}.
 
     If it is, the concept is new, and the new model is the current one. If there are more than ``pool_size`` models
-    then, the old one is removed without which the others are most diverse: their mean Q over all pairs is lowest, where
+    then, the old one whose removal leaves the others most diverse is removed: their mean Q over all pairs is
+    lowest, where
     :math:`Q_{ij} = (N^{11} N^{00} - N^{01} N^{10}) / (N^{11} N^{00} + N^{01} N^{10})` counts the b rows on which both,
     none or one of two models are right (Yule's Q).
 
@@ -119,6 +120,8 @@ class DiversityPool(PooledStrategy[Live]):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> strategy = DiversityPool(LogisticRegression(), seed=1)
@@ -207,7 +210,7 @@ class DiversityPool(PooledStrategy[Live]):
         before, old, new = live.contest, live.old, live.model
         assert before is not None
         ballots = joint_scorer([member.learner for member in live.members])(batch.X)
-        right = batch.weight * (1.0 - errors(ballots[-1], batch.y))
+        right = batch.weight * (1.0 - row_errors(ballots[-1], batch.y))
         contest = Contest(
             before.joint + right_together(ballots[:-1], batch),
             before.right + float(right.sum()),

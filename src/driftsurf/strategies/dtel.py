@@ -54,8 +54,8 @@ class DTEL(VotingStrategy):
     where MSE_i is its error on D_t after training and MSE_r that of guessing, as in
     :class:`driftsurf.strategies.AUE`. Predictions are the weighted vote of labels.
 
-    f_t then joins the historical models, which never change. If there are more than m, the one is removed without which
-    the others are most diverse: their mean Q over all pairs is lowest, where
+    f_t then joins the historical models, which never change. If there are more than m, the one whose removal
+    leaves the others most diverse is removed: their mean Q over all pairs is lowest, where
 
     .. math:: Q_{ij} = \frac{N^{11} N^{00} - N^{01} N^{10}}{N^{11} N^{00} + N^{01} N^{10}}
 
@@ -78,6 +78,7 @@ class DTEL(VotingStrategy):
     Examples
     --------
     >>> import numpy as np
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> strategy = DTEL(LogisticRegression(), experts=4, seed=1)

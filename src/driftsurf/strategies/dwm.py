@@ -51,6 +51,7 @@ class DWM(VotingStrategy):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)

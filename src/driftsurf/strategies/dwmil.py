@@ -64,6 +64,8 @@ class DWMIL(VotingStrategy):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> strategy = DWMIL(LogisticRegression(), seed=1)

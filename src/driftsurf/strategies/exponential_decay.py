@@ -29,7 +29,7 @@ HALVINGS = math.log2(100.0)
 class ExponentialDecay(AgeingModel):
     r"""One model over all rows, whose weights are halved with every half-life.
 
-    A row that a others have followed has its own weight times
+    A row that :math:`a` newer rows have followed has its own weight times
 
     .. math:: w(a) = 2^{-a / h},
 
@@ -47,6 +47,7 @@ class ExponentialDecay(AgeingModel):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> strategy = ExponentialDecay(LogisticRegression(), half_life=100)

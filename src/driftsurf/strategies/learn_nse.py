@@ -17,7 +17,7 @@ from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._reweighted import Reweighted
-from driftsurf.strategies._votes import errors, labels_of_all
+from driftsurf.strategies._votes import labels_of_all, row_errors
 
 __all__ = ["LearnNSE"]
 
@@ -65,6 +65,8 @@ class LearnNSE(VotingStrategy):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> strategy = LearnNSE(LogisticRegression(), seed=1)
@@ -158,7 +160,7 @@ MEMORY_FIELDS = Fields({"betas": Array(np.float64, ("experts", 2), least=0.0)})
 
 def emphasis(scores: FloatArray, batch: Batch) -> FloatArray:
     """Return factors of the row weights that stress the mistakes and leave the sum of the weights unchanged."""
-    wrong = errors(scores, batch.y)
+    wrong = row_errors(scores, batch.y)
     mass, missed = batch.weight.sum(), (batch.weight * wrong).sum()
     if missed == 0.0:  # no mistake to stress
         return np.ones(len(wrong))

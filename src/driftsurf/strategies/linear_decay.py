@@ -21,7 +21,7 @@ __all__ = ["LinearDecay"]
 class LinearDecay(SlidingWindow):
     r"""One model over the last rows, whose weights fall linearly with their age.
 
-    A row that a others have followed has its own weight times
+    A row that :math:`a` newer rows have followed has its own weight times
 
     .. math:: w(a) = 1 - a / W, \qquad a = 0, 1, \dots, W - 1,
 

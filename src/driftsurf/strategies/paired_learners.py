@@ -19,7 +19,7 @@ from driftsurf.core.values import replace
 from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._base import PooledStrategy, declared, make_decision
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
-from driftsurf.strategies._votes import errors
+from driftsurf.strategies._votes import row_errors
 
 __all__ = ["PairedLearners"]
 
@@ -60,10 +60,10 @@ class PairedLearners(PooledStrategy[_Live]):
     more than :math:`\theta w` of them are 1, recent rows alone make the better model: the stable model becomes a copy
     of the reactive one, and C is cleared.
 
-    The published algorithm works row by row. Here both models do not change while a batch is evaluated, and C is
-    followed through its rows; if it ever exceeds the threshold, the reactive model takes over before the batch is
-    learned and continues as the stable one, with a copy of itself as the new reactive model. Then both learn the batch,
-    with the full budget each. The first batch, which untrained models predict, and rows without weight count as 0.
+    The published algorithm works row by row. Here neither model changes while a batch is evaluated, and C is followed
+    through its rows; if it ever exceeds the threshold, the reactive model takes over before the batch is learned and
+    continues as the stable one, with a copy of itself as the new reactive model. Then both learn the batch, with the
+    full budget each. The first batch, which untrained models predict, and rows without weight count as 0.
 
     Parameters
     ----------
@@ -78,6 +78,7 @@ class PairedLearners(PooledStrategy[_Live]):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> rng = np.random.default_rng(0)
@@ -146,7 +147,7 @@ class PairedLearners(PooledStrategy[_Live]):
     def _follow(self, live: _Live, segment: Segment) -> tuple[npt.NDArray[np.bool_], int]:
         """Return C after the rows of a batch, and the largest number of ones it had after any of them."""
         batch = self._pool.samples.view(segment)
-        stable, reactive = (errors(member.learner.scores(batch.X), batch.y) for member in live.members)
+        stable, reactive = (row_errors(member.learner.scores(batch.X), batch.y) for member in live.members)
         beaten = np.append(live.beaten, (stable > reactive) & (batch.weight > 0.0) & (live.step > 0))
         ones = np.append(0, np.cumsum(beaten))
         ends = np.arange(len(live.beaten) + 1, len(ones))

@@ -45,8 +45,8 @@ class PERM(SingleModel):
     first batch.
 
     A test trains up to P + 1 models on at most ``window`` rows, each within the learner's own budget for that many. It
-    stops as soon as p can only be too large: without drift, after about log P models with the defaults. The cost of the
-    tests is :attr:`test_gradients`.
+    stops as soon as p can only be too large: without drift, after about log P models with the defaults. The attribute
+    :attr:`test_gradients` counts the gradients that tests cost.
 
     Parameters
     ----------
@@ -63,6 +63,8 @@ class PERM(SingleModel):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from driftsurf.core.contracts import Batch
     >>> rng = np.random.default_rng(0)
     >>> from driftsurf.learners import LogisticRegression
     >>> strategy = PERM(LogisticRegression(), window=500, seed=1)
@@ -110,7 +112,8 @@ class PERM(SingleModel):
                 f"significance of {self.significance:g} needs more permutations"
             )
 
-    def _memory(self) -> int:
+    def first_memory(self) -> int:
+        """Return the gradients that tests have cost."""
         return 0
 
     def _keep(self, live: Single) -> int:
@@ -155,10 +158,12 @@ class PERM(SingleModel):
         learner.update(samples, given, learner.budget(given))
         return risk(learner, samples.view(Segment(given.hi, len(order)))), learner.gradients
 
-    def _memory_state(self, memory: int) -> State:
+    def memory_state(self, memory: int) -> State:
+        """Return the gradients that tests have cost, as a state."""
         return {"test_gradients": memory}
 
-    def _memory_from(self, state: Mapping[str, Any]) -> int:
+    def memory_from(self, state: Mapping[str, Any]) -> int:
+        """Return the saved number of gradients."""
         return int(MEMORY_FIELDS.read(state)["test_gradients"])
 
 

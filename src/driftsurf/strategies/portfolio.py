@@ -20,7 +20,7 @@ from driftsurf.core.contracts import (
     State,
     n_rows,
 )
-from driftsurf.core.decisions import Decision, ModelRecord, Transition
+from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields, Text, Whole, misfit
 from driftsurf.core.options import choice, number, shown, whole
 from driftsurf.core.parameters import Parameterised
@@ -29,8 +29,9 @@ from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.learners._online import check_width
 from driftsurf.registry import ALL_TASKS, Example, register
+from driftsurf.strategies._expert_records import ExpertRecord, batch_risks, identity, joint_decision
 from driftsurf.strategies._experts import default_experts, label_of, make_experts, names_of
-from driftsurf.strategies._mixer import Mixer, log_shares, stacked_shares
+from driftsurf.strategies._mixer import Mixer, stacked_shares
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 
 __all__ = ["Portfolio"]
@@ -55,14 +56,27 @@ class Live:
 
 def score(scorers: Sequence[Scorer], live: Live, X: Rows) -> FloatArray:
     """Return the scores of the mixture for rows: log-probabilities (n, K), or predicted numbers (n,)."""
-    return mixed([scorer(X) for scorer in scorers], live)
+    return mixed(stacked([scorer(X) for scorer in scorers], live.n_classes), live)
 
 
-def mixed(scores: Sequence[FloatArray], live: Live) -> FloatArray:
+def stacked(scores: Sequence[FloatArray], n_classes: int) -> FloatArray:
+    """Return the scores of all experts as one array, from which mixtures, losses and weights are computed."""
+    return stacked_shares(scores, n_classes) if n_classes else np.stack(scores, axis=1)
+
+
+def mixed(together: FloatArray, live: Live) -> FloatArray:
     """Return the mixture of the experts' scores."""
-    if live.n_classes:
-        return live.mixer.mixed_classes(stacked_shares(scores, live.n_classes))
-    return live.mixer.mixed_values(np.stack(scores, axis=1))
+    return live.mixer.mixed_classes(together) if live.n_classes else live.mixer.mixed_values(together)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Scores of a tested batch: of the mixture, of each expert, and these as one array."""
+
+    mixture: FloatArray
+    scores: list[FloatArray]
+    together: FloatArray
+    n_classes: int
 
 
 @register(
@@ -122,6 +136,8 @@ class Portfolio(Parameterised):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression, NaiveBayes
     >>> rng = np.random.default_rng(0)
     >>> strategy = Portfolio(LogisticRegression(), experts=[LogisticRegression(), NaiveBayes()])
@@ -148,8 +164,8 @@ class Portfolio(Parameterised):
     _categories: Categories = ()
     _marks: list[Any] | None = None
     """Marks of the experts, while those of the session around this strategy are valid: a second one would end them."""
-    _tested: tuple[FloatArray, list[FloatArray]] | None = None
-    """Scores of the last tested batch, and those of each expert, so that they predict a batch only once."""
+    _tested: Tested | None = None
+    """Scores of the last tested batch, so that the experts predict a batch only once."""
 
     def __init__(
         self,
@@ -224,9 +240,10 @@ class Portfolio(Parameterised):
     def test_scores(self, batch: Batch) -> FloatArray:
         """Return the scores by which a batch is evaluated before it is learned."""
         scores = [expert.test_scores(batch) for expert in self._experts]
-        mixture = mixed(scores, self._live)
-        self._tested = mixture, scores
-        return mixture
+        live = self._live
+        together = stacked(scores, live.n_classes)
+        self._tested = Tested(mixed(together, live), scores, together, live.n_classes)
+        return self._tested.mixture
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch, all experts or none."""
@@ -234,11 +251,11 @@ class Portfolio(Parameterised):
         check_width(batch.X, self._n_features)
         marks = [expert.mark() for expert in self._experts] if self._marks is None else self._marks
         try:
-            if known is None or tested is None or known[0] is not tested:
+            if known is None or tested is None or known.mixture is not tested:
                 self.test_scores(batch)
                 known = self._tested
             assert known is not None
-            after, decision = self._advance(live, batch, known[1])
+            after, decision = self._advance(live, batch, known)
             self._publish(after)
         except BaseException:
             for expert, mark in zip(self._experts, marks, strict=True):
@@ -282,7 +299,8 @@ class Portfolio(Parameterised):
         changes = [expert.reset(why) for expert in self._experts]
         mixer = Mixer.of(len(self._experts), float(self.ridge), votes=bool(live.n_classes))
         self._publish(replace(live, mixer=mixer, learned=0))
-        old, new = (self._identity(place, getattr(changes[place], name)) for name in ("old", "new"))
+        count = len(self._experts)
+        old, new = (identity(place, getattr(changes[place], name), count) for name in ("old", "new"))
         return Transition("reset", live.step, old=old, new=new, why=why)
 
     # -------------------------------------------------------------------- state
@@ -355,75 +373,24 @@ class Portfolio(Parameterised):
     def _heaviest(self, live: Live) -> int:
         return int(np.argmax(live.mixer.shares))
 
-    def _identity(self, place: int, number: int) -> int:
-        """Return the number of a model of an expert among all models; the first model of expert k has the number k."""
-        return place + len(self._experts) * max(number, 0)
-
-    def _advance(self, live: Live, batch: Batch, scores: list[FloatArray]) -> tuple[Live, Decision]:
+    def _advance(self, live: Live, batch: Batch, tested: Tested) -> tuple[Live, Decision]:
         """Learn the weights, then let every expert learn; return the next live state and the decision."""
         X, y, weight, _ = batch
         count = n_rows(X)
         n_classes = max(live.n_classes, int(y.max(initial=0.0)) + 1) if live.n_classes else 0
-        mixer = live.mixer
+        mixer, together = live.mixer, tested.together
+        if n_classes != tested.n_classes:  # the batch has the first rows of a class
+            together = stacked(tested.scores, n_classes)
         if live.learned and weight.any():  # the first batch says nothing: no expert has learned
             keep, ridge = 0.5 ** (1.0 / float(self.half_life)), float(self.ridge)
-            if n_classes:
-                mixer = mixer.after_classes(stacked_shares(scores, n_classes), y, weight, keep, ridge)
-            else:
-                mixer = mixer.after_values(np.stack(scores, axis=1), y, weight, keep, ridge)
-        decisions = [expert.step(batch, each) for expert, each in zip(self._experts, scores, strict=True)]
+            following = mixer.after_classes if n_classes else mixer.after_values
+            mixer = following(together, y, weight, keep, ridge)
+        decisions = [expert.step(batch, each) for expert, each in zip(self._experts, tested.scores, strict=True)]
         after = Live(mixer, n_classes, live.step + 1, live.next_row + count, live.learned + 1)
-        risks = [_risk(each, batch, n_classes) for each in scores]
-        return after, self._decision(live, after, count, decisions, risks)
-
-    def _decision(
-        self, live: Live, after: Live, count: int, decisions: Sequence[Decision], risks: Sequence[float]
-    ) -> Decision:
-        """Return the decision of a step: a record of each expert, and what the experts decided."""
-        records, transitions = list[ModelRecord](), list[Transition]()
-        for place, (decision, share) in enumerate(zip(decisions, after.mixer.shares, strict=True)):
-            number = decision.predicts_next
-            inner = next((model for model in decision.models if model.id == number), None)
-            records.append(
-                ModelRecord(
-                    "expert",
-                    self._identity(place, number),
-                    live.step if inner is None else inner.age,
-                    decision.trained_from if inner is None else inner.first_row,
-                    risk_before=risks[place],
-                    gradients=decision.gradients,
-                    weight=share,
-                    name=self._names[place],
-                )
-            )
-            for one in decision.transitions:
-                old, new = self._identity(place, one.old), self._identity(place, one.new)
-                transitions.append(one.by_expert(self._names[place], old, new))
-        before, best = self._heaviest(live), self._heaviest(after)
-        return Decision(
-            step=live.step,
-            first_row=live.next_row,
-            rows=count,
-            state="stable",
-            predicted_by=self._identity(before, decisions[before].predicted_by),
-            trained_from=decisions[before].trained_from,
-            predicts_next=records[best].id,
-            models=tuple(records),
-            transitions=tuple(transitions),
-        )
-
-
-def _risk(scores: FloatArray, batch: Batch, n_classes: int) -> float:
-    """Return the mean loss of an expert on a batch, as the mixer sees it: log loss, or the squared error."""
-    y, weight = batch.y, batch.weight
-    mass = float(weight.sum())
-    if not mass > 0.0:
-        return float("nan")
-    if n_classes:
-        losses = -log_shares(scores, n_classes)[np.arange(len(y)), y.astype(np.int64)]
-    else:
-        losses = np.square(scores - y)
-    return float((weight * losses).sum() / mass)
+        risks = batch_risks(together, batch, len(decisions), n_classes)
+        records = [ExpertRecord(*each) for each in zip(self._names, decisions, mixer.shares, risks, strict=True)]
+        best = self._heaviest(live), self._heaviest(after)
+        return after, joint_decision(records, live.step, live.next_row, count, best)
 
 
 COUNTS = "n_classes", "step", "next_row", "learned"

@@ -41,6 +41,7 @@ class ResetOnDrift(SingleModel):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.detectors import MDDM
     >>> from driftsurf.learners import LogisticRegression
@@ -72,10 +73,12 @@ class ResetOnDrift(SingleModel):
         self.detector.check()
         self._require_classes()
 
-    def _memory(self) -> Detector:
+    def first_memory(self) -> Detector:
+        """Return a fresh detector."""
         return self.detector.fresh()
 
-    def _watch_scores(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
+    def watch(self, step: int, memory: Any, batch: Batch, scores: Callable[[], FloatArray]) -> tuple[str, Any]:
+        """Feed the errors of a batch to the detector; return what it signalled, and the detector that continues."""
         return watched(memory, scores(), batch, first=step == 0)
 
     @property
@@ -84,8 +87,10 @@ class ResetOnDrift(SingleModel):
         memory = self._stored_live.memory.state().values()
         return super().nbytes + sum(np.asarray(value).nbytes for value in memory)
 
-    def _memory_state(self, memory: Detector) -> State:
+    def memory_state(self, memory: Detector) -> State:
+        """Return the state of the detector."""
         return memory.state()
 
-    def _memory_from(self, state: Mapping[str, Any]) -> Detector:
+    def memory_from(self, state: Mapping[str, Any]) -> Detector:
+        """Return the saved detector."""
         return type(self.detector).from_state(self.detector, state)

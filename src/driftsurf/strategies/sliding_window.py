@@ -38,6 +38,7 @@ class SlidingWindow(AgeingModel):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.core.contracts import Batch
     >>> from driftsurf.learners import LogisticRegression
     >>> strategy = SlidingWindow(LogisticRegression(), window=200)

@@ -37,6 +37,7 @@ def swap_labels(stream: StreamLike, start: int, stop: int | None = None) -> Stre
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.streams import SEA, swap_labels
     >>> stream = swap_labels(SEA(n_rows=100), 40, 60)
     >>> before, after = SEA(n_rows=100).arrays()[1], stream.arrays()[1]
@@ -73,6 +74,7 @@ def rotate(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.streams import rotate
     >>> X, y = rotate(([[1.0, 0.0], [1.0, 0.0]], [1, -1]), 1, angle=np.pi / 2).arrays()
     >>> np.round(X)
@@ -149,6 +151,7 @@ def change_prior(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from driftsurf.streams import SEA, change_prior
     >>> stream = change_prior(SEA(n_rows=1_000), 500, positive=0.2)
     >>> X, y = stream.arrays()

@@ -43,6 +43,7 @@ class SEA(Stream):
 
     Examples
     --------
+    >>> import numpy as np
     >>> stream = SEA(noise=0.1)
     >>> X, y = stream.arrays()
     >>> X[0]

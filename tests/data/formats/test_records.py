@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftsurf.data.formats import _records
-from driftsurf.data.formats._records import NUL, TOO_LONG, Records, find_records, trim_cells
+from driftsurf.data.formats._records import (
+    NUL,
+    OPEN_QUOTE,
+    SOUND,
+    STRAY_QUOTE,
+    TOO_LONG,
+    Records,
+    find_records,
+    trim_cells,
+)
 
 pytestmark = pytest.mark.python_kernels
 
@@ -119,8 +128,9 @@ def test_millions_of_blank_lines_are_one_record() -> None:
 def test_a_forgotten_quote_costs_one_line() -> None:
     records = find_records(b'a,"b\nc,d\ne,f\n', ",", final=True)
     assert [bool(fault) for fault in records.faults] == [True, False, False]
+    assert find_records(b'a,"b\nc,"d"\ne,f\n', ",", final=True).faults.tolist() == [OPEN_QUOTE, SOUND, SOUND]
     stray = find_records(b'"a"b,c\nd,e\n', ",", final=True)
-    assert [bool(fault) for fault in stray.faults] == [True, False]
+    assert stray.faults.tolist() == [STRAY_QUOTE, SOUND]
 
 
 def test_without_a_delimiter_a_record_is_a_line() -> None:

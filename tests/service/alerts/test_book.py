@@ -65,7 +65,9 @@ def test_refused_rows_are_judged_when_enough_rows_have_come() -> None:
     fired = book.update(_reading(2.0, rows=1010, refused=520))
     assert [(notice.rule, notice.value) for notice in fired] == [("refused-rows", 20 / 30)]
     assert book.update(_reading(3.0, rows=1012, refused=520)) == []
-    assert [notice.kind for notice in book.update(_reading(4.0, rows=1110, refused=520))] == ["resolved"]
+    ended = book.update(_reading(4.0, rows=1110, refused=520))
+    assert [notice.kind for notice in ended] == ["resolved"]
+    assert ended[0].summary != fired[0].summary
 
 
 def test_models_do_not_end_the_alerts_of_each_other() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import json
 import logging
+import socket
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -254,6 +256,42 @@ def test_too_many_notices_drop_the_oldest(tmp_path: Path) -> None:
     assert Outbox(tmp_path / "alerts.json", ["ops"]).waiting == outbox.waiting
 
 
+def test_a_full_disk_stops_no_alert_and_is_logged_once(
+    receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service(receiver.url, tmp_path / "alerts.json")
+    with monkeypatch.context() as full:
+
+        def write(path: Path, text: str) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+        full.setattr("driftsurf.core.files.write_text", write)
+        service.tick(0.0, lag_rows=9)
+        service.tick(1.0)
+        service.tick(2.0)
+    assert _kinds(receiver) == ["firing", "resolved"]
+    assert sum("cannot be written" in record.message for record in caplog.records) == 1
+    service.tick(3.0)
+    service.restart()
+    service.tick(4.0)
+    assert _kinds(receiver) == ["firing", "resolved"]
+
+
+def test_the_level_of_the_log_is_that_of_the_severity(
+    receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service(receiver.url, tmp_path / "alerts.json")
+    caplog.set_level(logging.INFO)
+    service.tick(0.0)
+    service.tick(1.0, lag_rows=9, failure="no memory", changes=[Change(7, "switched")])
+    levels = {record.levelname: record.message for record in caplog.records if record.name == "driftsurf.alerts"}
+    assert {level: text.split()[1] for level, text in levels.items()} == {
+        "INFO": "switched",
+        "WARNING": "9",
+        "ERROR": "the",
+    }
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"book": '])
 def test_a_damaged_outbox_does_not_stop_the_service(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
@@ -274,3 +312,17 @@ def test_the_thread_survives_a_failure_and_ends(tmp_path: Path, caplog: pytest.L
         for _ in range(3):
             assert called.acquire(timeout=30)
     assert sum(record.levelno == logging.ERROR for record in caplog.records) == 1
+
+
+def test_the_end_does_not_wait_for_a_receiver_that_does_not_answer(tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        service = Service(f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path / "alerts.json")
+        service.reading = {"lag_rows": 9}
+        with service.alerts as alerts:
+            connection, _ = silent.accept()
+        assert alerts._thread.is_alive()
+        assert len(Outbox(tmp_path / "alerts.json", ["ops"]).waiting["ops"]) == 1
+        connection.close()
+        alerts._thread.join()

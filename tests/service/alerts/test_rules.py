@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
+from served_models import MemoryModel
 
 from driftsurf.errors import OptionError
 from driftsurf.service.alerts import AlertOptions, Reading, read_alerts
-from driftsurf.service.alerts.rules import conditions
+from driftsurf.service.alerts.readings import changes_of, reading_of
+from driftsurf.service.alerts.rules import Lead, conditions, ending
+from driftsurf.service.contract import Event
 
 FINE = {
     "error": 0.1,
@@ -18,7 +22,7 @@ FINE = {
     "label_age": 10.0,
     "lag_rows": 10,
     "disk_free": 1e12,
-    "challengers": {"trees": (-0.01, 0.01)},
+    "challengers": {"trees": Lead(0.0, -0.01, 0.01, 0.1)},
 }
 
 
@@ -30,7 +34,7 @@ FINE = {
         ("label-silence", {"label_age": 4000.0}),
         ("lag", {"lag_rows": 200_000}),
         ("disk", {"disk_free": 1e6}),
-        ("challenger-better", {"challengers": {"trees": (-0.03, -0.01)}}),
+        ("challenger-better", {"challengers": {"trees": Lead(-0.02, -0.03, -0.01, 0.1)}}),
         ("learner-failed", {"failure": "no memory"}),
         ("connection-lost", {"cut_off": {"source 'orders'": "the messages 3 to 5 are gone"}}),
     ],
@@ -39,6 +43,8 @@ def test_each_condition_is_found_by_its_rule_alone(rule: str, values: dict[str, 
     assert conditions(Reading(model="sales", time=0.0, **FINE), AlertOptions()) == []  # type: ignore[arg-type]
     found = conditions(Reading(model="sales", time=0.0, **(FINE | values)), AlertOptions())  # type: ignore[arg-type]
     assert [condition.rule for condition in found] == [rule]
+    now = ending(found[0], Reading(model="sales", time=0.0, **FINE), AlertOptions())  # type: ignore[arg-type]
+    assert now not in ("", found[0].summary)
 
 
 def test_unknown_numbers_raise_no_alert() -> None:
@@ -48,9 +54,44 @@ def test_unknown_numbers_raise_no_alert() -> None:
 
 
 def test_a_challenger_is_named() -> None:
-    both = {"trees": (-0.03, -0.01), "linear": (-0.2, 0.1), "deep": (-0.5, -0.4)}
-    found = conditions(Reading(model="sales", time=0.0, challengers=both), AlertOptions())
+    all_three = {
+        "trees": Lead(-0.02, -0.03, -0.01, 0.6),
+        "linear": Lead(-0.05, -0.2, 0.1, 0.6),
+        "deep": Lead(-0.45, -0.5, -0.4, 0.6),
+    }
+    found = conditions(Reading(model="sales", time=0.0, challengers=all_three), AlertOptions())
     assert [condition.subject for condition in found] == ["trees", "deep"]
+
+
+@pytest.mark.parametrize(("difference", "fires"), [(-3e-5, False), (-0.0009, False), (-0.001, True), (-0.05, True)])
+def test_a_certain_difference_that_does_not_matter_is_no_alert(difference: float, fires: bool) -> None:
+    lead = Lead(difference, difference - 1e-6, difference + 1e-6, 0.1)
+    found = conditions(Reading(model="sales", time=0.0, challengers={"trees": lead}), AlertOptions())
+    assert bool(found) is fires
+
+
+@pytest.mark.parametrize(
+    ("last_label", "oldest", "age"),
+    [(100.0, 951.0, 49.0), (980.0, 500.0, 20.0), (None, 400.0, 600.0), (100.0, None, None)],
+)
+def test_silence_begins_with_the_last_label_or_the_oldest_row_that_waits(
+    last_label: float | None, oldest: float | None, age: float | None
+) -> None:
+    status = replace(MemoryModel().status(), last_label=last_label, oldest_waiting=oldest)
+    found = reading_of(status, now=1000.0).label_age
+    assert math.isnan(found) if age is None else found == age
+
+
+def test_a_refused_order_is_told_as_refused() -> None:
+    order = {"type": "order", "order": "rollback", "text": "there is no restore point 7"}
+    lines = [
+        order | {"outcome": "refused", "reason": "no-checkpoints"},
+        {"type": "order", "order": "dismiss", "text": "lin failed", "outcome": "refused", "reason": "cannot-learn"},
+        order | {"outcome": "done", "reason": ""},
+    ]
+    refused, failed, done = changes_of(Event(line, record) for line, record in enumerate(lines))
+    assert "rollback was refused" in refused.text
+    assert (failed.text, done.text) == ("lin failed", order["text"])
 
 
 @pytest.mark.parametrize(

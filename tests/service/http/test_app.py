@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import errno
 import io
 import json
 import threading
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from served_models import MemoryModel
 
 from driftsurf.data.tables import Table
-from driftsurf.errors import OverloadedError, StorageFullError, UnavailableError
+from driftsurf.errors import LogError, MissingExtraError, OverloadedError, StorageFullError, UnavailableError
 from driftsurf.service.contract import Answer, Order
 
 httpx = pytest.importorskip("httpx")
@@ -175,12 +176,32 @@ def test_labels_that_the_model_refuses_are_problems() -> None:
         (OverloadedError("too much", retry_after=7), 429),
         (StorageFullError("the disk is full"), 507),
         (UnavailableError("closed"), 503),
+        (MissingExtraError("the learner 'lightgbm' needs lightgbm: pip install lightgbm"), 422),
+        (OSError(errno.ENOSPC, "No space left on device", "log/7"), 507),
     ],
 )
 def test_errors_of_the_model_have_their_status(error: Exception, status: int) -> None:
     answer = ask(app_of(MemoryModel(refuse=error)), "POST", LABEL, json={"labels": {"a": "yes"}})
     assert answer.status_code == status
     assert answer.headers.get("retry-after") == {429: "7", 503: "1"}.get(status)
+
+
+def test_a_full_disk_behind_another_error_is_a_full_disk() -> None:
+    error = LogError("the log takes nothing more")
+    error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    answer = ask(app_of(MemoryModel(refuse=error)), "POST", LABEL, json={"labels": {"a": "yes"}})
+    assert (answer.status_code, answer.json()["type"]) == (507, "urn:driftsurf:problem:disk-full")
+
+
+def test_every_failure_of_the_service_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    app = app_of(MemoryModel(refuse=LogError("the log is damaged")))
+    row = ROW | {"sold": "yes"}
+    streamed = {"content": chunked(json.dumps(row).encode()), "headers": {"content-type": MEDIA["ndjson"]}}
+    for options in ({"json": {"rows": [row]}}, streamed):
+        caplog.clear()
+        assert ask(app, "POST", LEARN, **options).status_code == 500
+        assert "the log is damaged" in caplog.text
+        assert "Traceback" in caplog.text
 
 
 def test_an_unexpected_error_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -360,7 +381,8 @@ def test_an_order_that_is_not_carried_out_soon_is_answered(monkeypatch: pytest.M
     hold = threading.Event()
     answer = ask(app_of(MemoryModel(hold=hold)), "POST", "/v1/models/sales/orders", json={"kind": "pin"})
     hold.set()
-    assert (answer.status_code, answer.json()["type"]) == (409, "urn:driftsurf:problem:not-yet")
+    assert (answer.status_code, answer.json()["done"], answer.json()["reason"]) == (202, False, "not-yet")
+    assert answer.json()["position"] is None
 
 
 def test_orders() -> None:
@@ -387,12 +409,24 @@ def test_orders() -> None:
         ("GET", "/v1/models/sales/journal?since=-1", 422),
         ("GET", "/v1/models/sales/journal?most=999999", 422),
         ("GET", "/v1/models/sales/explain?step=x", 422),
+        ("GET", "/v1/models/sales/explain?stpe=3", 422),
+        ("GET", "/v1/models/sales/explain?step=3&all=1", 422),
+        ("GET", "/v1/models/sales?step=3", 422),
+        ("GET", "/v1/models?most=3", 422),
+        ("POST", "/v1/models/sales/predict?on_bad_rows=skip", 422),
     ],
 )
 def test_addresses_that_cannot_be_answered(method: str, path: str, status: int) -> None:
     answer = ask(app_of(), method, path)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.json()["status"] == status
+
+
+def test_known_parameters_are_listed_and_probes_may_have_any() -> None:
+    detail = ask(app_of(), "GET", "/v1/models/sales/explain?stpe=3").json()["detail"]
+    assert "'stpe'" in detail
+    assert "step, all" in detail
+    assert ask(app_of(), "GET", "/healthz?probe=1").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -427,7 +461,8 @@ def test_health_and_metrics() -> None:
     app = app_of(model)
     learned(app)
     assert ask(app, "GET", "/healthz").json() == {"alive": True}
-    assert ask(app, "GET", "/readyz").json() == {"ready": True, "models": {"sales": "ready"}}
+    found = ask(app, "GET", "/readyz").json()
+    assert found == {"ready": True, "models": {"sales": {"phase": "ready", "applied": 1, "logged": 1}}}
     text = ask(app, "GET", "/metrics").text
     assert 'driftsurf_rows_total{model="sales"} 40\n' in text
     assert 'driftsurf_http_requests_total{endpoint="learn",status="200"} 1\n' in text

@@ -6,6 +6,8 @@ import contextlib
 import csv
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +22,7 @@ from driftsurf.data.tables import Table
 from driftsurf.errors import BadRowError, DriftsurfError, InputError
 from driftsurf.service.wire.arrow_rows import ArrowRows, messages
 from driftsurf.service.wire.csv_rows import CsvRows
-from driftsurf.service.wire.format import RowsRead, WireColumn, WireFormat
+from driftsurf.service.wire.format import NumberRows, RowsRead, WireColumn, WireFormat
 from driftsurf.service.wire.json_rows import JsonRows
 from driftsurf.service.wire.labels import read_labels
 from driftsurf.service.wire.tables import TooManyRowsError
@@ -395,3 +397,87 @@ def test_a_number_beyond_all_bounds_is_a_bad_row(column: str, digits: int) -> No
         for read, body in ((JsonRows(format).read, b'{"rows": [%b]}' % data), (JsonRows(format).read_lines, data)):
             with pytest.raises(InputError):
                 read(body)
+
+
+NUMBERS = WireFormat((WireColumn("a", "number"), WireColumn("b", "number")), id="id", ignored=("sold",))
+
+
+def arrow_numbers(**columns: Any) -> bytes:
+    table = pa.table({name: pa.array(*values) for name, values in columns.items()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+@pytest.mark.parametrize(
+    ("columns", "at_once"),
+    [
+        ({"b": ([3.0, 4.0],), "a": ([1.0, float("nan")],)}, True),
+        ({"b": ([3.0, 4.0],), "a": ([1.0, None],)}, False),
+        ({"b": ([3, 4],), "a": ([1.0, None], pa.float32())}, False),
+        ({"b": ([3.0, 4.0],), "a": ([1.0, None],), "sold": (["yes", "no"],)}, False),
+    ],
+)
+def test_arrow_columns_of_doubles_are_read_at_once_and_others_give_the_same(
+    columns: dict[str, Any], at_once: bool
+) -> None:
+    read = ArrowRows(NUMBERS).read(arrow_numbers(**columns))
+    assert isinstance(read.rows, NumberRows) is at_once
+    assert list(read.table.columns) == ["a", "b"]
+    np.testing.assert_array_equal(read.table["a"].values, [1.0, np.nan])
+    np.testing.assert_array_equal(read.table["b"].values, [3.0, 4.0])
+
+
+def test_arrow_columns_of_doubles_are_read_without_pandas() -> None:
+    pytest.importorskip("pandas")
+    program = f"""
+import sys
+from driftsurf.service.wire.arrow_rows import ArrowRows
+from driftsurf.service.wire.format import WireColumn, WireFormat
+format = WireFormat((WireColumn("a", "number"), WireColumn("b", "number")))
+read = ArrowRows(format).read({arrow_numbers(a=([1.0, np.nan],), b=([1.0, 2.0],))!r})
+print(type(read.rows).__name__, "pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["NumberRows", "False"]
+
+
+def test_arrow_columns_of_doubles_are_checked_as_others_are() -> None:
+    with pytest.raises(BadRowError) as infinite:
+        ArrowRows(NUMBERS).read(arrow_numbers(a=([1.0, np.inf],), b=([1.0, 2.0],)))
+    assert (infinite.value.row, infinite.value.column) == (1, "a")
+    with pytest.raises(BadRowError) as unknown:
+        ArrowRows(NUMBERS).read(arrow_numbers(a=([1.0],), c=([1.0],)))
+    assert unknown.value.column == "c"
+    read = ArrowRows(NUMBERS).read(arrow_numbers(a=([1.0],), b=([2.0],), id=(["one"],)))
+    assert read.ids == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ('"3.5"', "without quotes"),
+        ("1e400", "1.8e308"),
+        ("NaN", "null"),
+        ('"dear"', "not a number"),
+        ("-1e999", "1.8e308"),
+    ],
+)
+def test_a_number_that_cannot_be_used_is_named_with_its_column(value: str, says: str) -> None:
+    good = b'{"price": 1, "city": "Rome", "new": null, "day": null}'
+    bad = f'{{"price": {value}, "city": "Rome", "new": null, "day": null}}'.encode()
+    for read, body in (
+        (JsonRows(FORMAT).read, b'{"rows": [' + good + b"," + bad + b"]}"),
+        (JsonRows(FORMAT).read_lines, good + b"\n" + bad),
+    ):
+        with pytest.raises(BadRowError, match=says) as caught:
+            read(body)
+        assert (caught.value.row, caught.value.column) == (1, "price")
+
+
+def test_all_missing_columns_are_named() -> None:
+    for read, body in ((JsonRows(FORMAT).read, b'{"rows": [{"price": 1}]}'), (CsvRows(FORMAT).read, b"price\n1\n")):
+        with pytest.raises(BadRowError, match="'city', 'new', 'day'") as caught:
+            read(body)
+        assert caught.value.column == "city"

@@ -93,7 +93,7 @@ def _text(words: Sequence[str], codes: Any, reading: ReadingOptions) -> Column:
 
 def _dates(words: Sequence[str], codes: Any, reading: ReadingOptions) -> Column | None:
     missing, read = frozenset(reading.missing_cells), date_reader(reading)
-    nothing = np.datetime64("NaT")
+    nothing = np.datetime64("NaT", "us")
     try:
         moments = [nothing if word in missing else read(word) for word in words]
     except ValueError:

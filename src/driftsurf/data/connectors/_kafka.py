@@ -1,4 +1,4 @@
-"""What readers and writers of Kafka topics need: addresses, settings of the client, the bounds of partitions."""
+"""Kafka clusters for readers and writers of topics: addresses, settings of the client, the bounds of partitions."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ HORIZON = "pg_snapshot_xmin(pg_current_snapshot())"
 TOP = "pg_snapshot_xmax(pg_current_snapshot())"
 """No transaction from this number on is visible."""
 FLOATS = "real", "double precision", "numeric"
+WHOLE = "smallint", "integer", "bigint"
 
 Result = TypeVar("Result")
 
@@ -56,6 +58,9 @@ class Database:
                 dbname=self.database,
                 autocommit=True,
                 connect_timeout=10,
+                keepalives_idle=30,  # so that a machine that is gone is noticed
+                keepalives_interval=10,
+                keepalives_count=3,
                 application_name="driftsurf",
                 prepare_threshold=None,  # statements that a pooler would not know in its next session
                 **{name: value for name, value in given.items() if value is not None},
@@ -102,6 +107,12 @@ class Database:
             (table,),
         )
         return [(str(name), str(type), bool(nullable), place) for name, type, nullable, place in found]
+
+    def cancel(self, seconds: float) -> None:
+        """Ask the server to end the statement of another thread, and wait for its answer at most some seconds."""
+        if self._client is not None:
+            with contextlib.suppress(self.library.Error):
+                self._client.cancel_safe(timeout=seconds)
 
     def close(self) -> None:
         """Disconnect; the next statement connects again."""
@@ -236,7 +247,7 @@ class Selection:
     def statement(
         self, *, first: bool = False, last: bool = False, stop: int | None = None, everything: bool = False
     ) -> Any:
-        """Return the statement that selects rows: the parts of their keys as text, and the message.
+        """Return the statement that selects rows: the parts of their keys as text or whole numbers, and the message.
 
         Parameters
         ----------
@@ -252,16 +263,20 @@ class Selection:
         holes = sql.SQL(", ".join(f"%s::{one.type}" for one in self.keys))
         limits = []
         if not everything:
-            limits.append(sql.SQL(f"{{}} < (select {HORIZON}::text::{written.type})").format(written.expression))
+            end = f"(select {HORIZON}::text::{written.type})"
+            if stop is not None:  # one comparison, because the number of a transaction takes long to compute
+                end = f"(select least({HORIZON}::text::bigint, {stop})::text::{written.type})"
+            limits.append(sql.SQL(f"{{}} < {end}").format(written.expression))
         if first:
             # What is null is neither before nor after anything: it is kept here, and refused when it is read.
             kept = " is not false" if self._nulls else ""
             limits.append(sql.SQL(f"(({{}}) >= ({{}})){kept}").format(keys, holes))
         if last:
             limits.append(sql.SQL("({}) <= ({})").format(keys, holes))
-        if stop is not None:
-            limits.append(sql.SQL(f"{{}} < '{stop}'::{written.type}").format(written.expression))
-        texts = sql.SQL(", ").join(sql.SQL("{}::text").format(one.expression) for one in self.keys)
+        # Whole numbers come as they are, so that the server computes what it sorts by only once.
+        texts = sql.SQL(", ").join(
+            one.expression if one.type in WHOLE else sql.SQL("{}::text").format(one.expression) for one in self.keys
+        )
         where = sql.SQL(" and ").join(limits) if limits else sql.SQL("true")
         return sql.SQL("select {}, {} from {} where {} order by {}").format(
             texts, self._message, self._origin, where, keys

@@ -1,14 +1,14 @@
-"""What a connector has to do: read messages from any position, hand them out once, or take rows."""
+"""The contracts of connectors: read messages from any position, hand each message out once, or take rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, overload, runtime_checkable
 
 from driftsurf.data.source import Position
 
-__all__ = ["Inbox", "Message", "Plan", "Ranges", "Received", "Seekable", "Writer"]
+__all__ = ["Inbox", "Message", "Messages", "Plan", "Ranges", "Received", "Seekable", "Settling", "Writer"]
 
 Ranges: TypeAlias = Sequence[Any]
 """Which messages belong to a batch, as plain JSON values. Only their connector interprets them."""
@@ -20,6 +20,34 @@ class Message(NamedTuple):
     place: str
     """Where it stands, for messages to people, such as "partition 2, offset 17"."""
     value: bytes
+
+
+class Messages(Sequence[Message]):
+    """Messages of which mostly the values are needed: each is made when it is asked for.
+
+    Parameters
+    ----------
+    values
+        The values of all messages.
+    place
+        Returns where the message with a number stands.
+    """
+
+    def __init__(self, values: Sequence[bytes], place: Callable[[int], str]) -> None:
+        self.values: Sequence[bytes] = values
+        self.place: Callable[[int], str] = place
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, number: int) -> Message: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Message]: ...
+    def __getitem__(self, number: int | slice) -> Message | list[Message]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        return Message(self.place(number), self.values[number])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +91,7 @@ class Seekable(Protocol):
         """
         ...
 
-    def read(self, ranges: Ranges) -> list[Message]:
+    def read(self, ranges: Ranges) -> Sequence[Message]:
         """Return the messages of a plan: the same ones in the same order, whenever asked.
 
         The next plan begins after them, also if the ranges come from an earlier process.
@@ -109,12 +137,25 @@ class Inbox(Protocol):
         """Return messages, at most ``most``; wait up to ``seconds`` for the first of them."""
         ...
 
+    def waiting(self) -> int | None:
+        """Return how many messages were not taken yet; None if the system does not tell."""
+        ...
+
     def done(self, tokens: Sequence[Any]) -> None:
         """Acknowledge messages: they are on disk, and are not handed out again."""
         ...
 
     def close(self) -> None:
         """Disconnect; a second call does nothing."""
+        ...
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """An inbox whose silence does not mean that it is empty: it reconnects by itself, or is slow."""
+
+    def settled(self) -> bool:
+        """Return whether every message that the system held was taken; wait for a connection that was lost."""
         ...
 
 

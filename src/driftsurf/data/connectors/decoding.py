@@ -11,7 +11,7 @@ import numpy as np
 from driftsurf import registry
 from driftsurf.data.arrow_columns import arrow_column
 from driftsurf.data.connectors._json_columns import json_columns
-from driftsurf.data.connectors.contract import Message
+from driftsurf.data.connectors.contract import Message, Messages
 from driftsurf.data.formats._bytes import ByteFile
 from driftsurf.data.formats._reader import RAW_LIMIT, Reader, Shape, extra
 from driftsurf.data.kinds import Kind
@@ -107,7 +107,10 @@ class MessageDecoder:
         """Return the rows if all of them are usual JSON; None if they have to be looked at one by one."""
         kinds = dict(self.columns)
         usual = self.format == "jsonl" and self.reading.on_schema_change == "fail" and not self.reading.drop
-        return json_columns([one.value for one in messages], kinds, self.reading) if usual and kinds else None
+        if not usual or not kinds:
+            return None
+        values = messages.values if isinstance(messages, Messages) else [one.value for one in messages]
+        return json_columns(values, kinds, self.reading)
 
     # -------------------------------------------------------------------- lines
 

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 
-from driftsurf.data.connectors.contract import Inbox, Message, Plan, Ranges, Received, Seekable
+from driftsurf.data.connectors.contract import Inbox, Message, Plan, Ranges, Received, Seekable, Settling
 from driftsurf.data.connectors.source import MessageSource
 from driftsurf.data.log.log import Log
 from driftsurf.data.source import Position
@@ -88,6 +88,8 @@ class Spool:
         while (missing := most - (log.next - self._next)) > 0:
             received = self.inbox.take(missing, wait)
             if not received:
+                if self._bounded and isinstance(self.inbox, Settling) and not self.inbox.settled():
+                    continue
                 break
             self._keep(received)
             wait = QUIET if self._bounded else 0.0  # the batch is taken as soon as no more messages are there
@@ -142,8 +144,9 @@ class Spool:
             self._log.drop_before(self._commits[0])
 
     def lag(self) -> int | None:
-        """Return None: the system does not tell how many messages wait."""
-        return None
+        """Return how many messages wait in the log and in the system; None if the system does not tell."""
+        waiting = self.inbox.waiting()
+        return None if waiting is None else waiting + self._opened.next - self._next
 
     def close(self) -> None:
         """Disconnect, and close the log."""

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 from driftsurf.data.connectors.address import Address
 from driftsurf.data.connectors.contract import Inbox, Message, Received
 from driftsurf.data.connectors.inbox import InboxSource, Spool
-from driftsurf.data.connectors.patience import Patience
+from driftsurf.data.connectors.patience import Patience, tell
 from driftsurf.errors import OptionError, SourceError, SourceUnreachableError
 from driftsurf.registry import register
 
@@ -36,6 +36,12 @@ IN_FLIGHT = 1_000
 """Messages that are handed out before one of them is acknowledged."""
 IDENTITY = "message-id"
 """User property that tells a second delivery from a second message."""
+NOTHING = "driftsurf/nothing"
+"""Topic to which nobody is subscribed."""
+SETTLING = 5.0
+"""Seconds for which the end of a connection waits for the broker."""
+SLICE = 0.5
+"""Seconds after which a wait for a connection asks whether it should end."""
 LOST = 60.0
 """Seconds without a connection after which reading or writing fails."""
 
@@ -60,6 +66,8 @@ class _Connection:
         self._refused = ""
         self._lost = 0.0
         """When the connection was lost; 0 if there is one."""
+        self.connections: int = 0
+        """Number of connections so far."""
 
     @property
     def name(self) -> str:
@@ -109,6 +117,7 @@ class _Connection:
             client.subscribe(self.topic, options=options(qos=1, retainHandling=2))
         with self.changed:
             self._lost = 0.0
+            self.connections += 1
             self._ready = self._ready or client.on_message is None
             self.changed.notify_all()
 
@@ -125,6 +134,11 @@ class _Connection:
             self.changed.notify_all()
         self.patience.failures += 1
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+        return not self._lost
+
     def wait(self, met: Any, seconds: float) -> None:
         """Wait until a condition is met, or the broker refuses, for at most some seconds."""
         with self.changed:
@@ -138,6 +152,25 @@ class _Connection:
             raise SourceUnreachableError(
                 f"{self.name} cannot be reached for {LOST:g} s. Start it, or check host and port"
             )
+
+    def settle(self) -> None:
+        """Wait until the broker has read everything that was sent to it, and what it sent before has come.
+
+        Acknowledgements have no answer, and a broker drops those that it has not read when the session connects again:
+        so it is asked to end a subscription that does not exist, and answers after what came before.
+        """
+        if self.client is None or not self.connected:
+            return
+        answered = list[int]()
+
+        def heard(client: Any, data: Any, id: int, reasons: Any, properties: Any) -> None:
+            with self.changed:
+                answered.append(id)
+                self.changed.notify_all()
+
+        self.client.on_unsubscribe = heard
+        self.client.unsubscribe(NOTHING)
+        self.wait(lambda: bool(answered) or not self.connected, SETTLING)
 
     def close(self) -> None:
         """Disconnect."""
@@ -189,10 +222,9 @@ class MqttInbox:
             self._own.changed.notify_all()
 
     def take(self, most: int, seconds: float) -> list[Received]:
-        """Return messages that have come."""
+        """Return messages that have come; also without a connection, wait no longer than ``seconds`` for the first."""
         own = self._own
-        if not self._came and seconds:
-            own.wait(lambda: bool(self._came), seconds)
+        own.wait(lambda: bool(self._came), seconds)
         own.check()
         found = list[Received]()
         with own.changed:
@@ -201,6 +233,24 @@ class MqttInbox:
                 self._out.add(number)
                 found.append(Received(number, message, identity))
         return found
+
+    def settled(self) -> bool:
+        """Return whether every message that the broker held was taken; wait for a connection that was lost."""
+        own = self._own
+        lost = not own.connected
+        while not own.connected:
+            tell(f"{self.name} has lost its connection")
+            own.wait(lambda: own.connected, SLICE)
+            own.check()
+        if lost:
+            return False
+        before = own.connections
+        own.settle()  # the network may be silent: the broker hands out what there is before it answers
+        return own.connected and own.connections == before and not self._came
+
+    def waiting(self) -> int | None:
+        """Return None: a broker of MQTT does not tell how many messages it keeps for a session."""
+        return None
 
     def done(self, tokens: Sequence[Any]) -> None:
         """Acknowledge messages."""
@@ -211,6 +261,7 @@ class MqttInbox:
 
     def close(self) -> None:
         """Disconnect; the broker keeps the session."""
+        self._own.settle()
         self._own.close()
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from driftsurf.errors import SourceUnreachableError
 
-__all__ = ["Patience", "watched"]
+__all__ = ["Patience", "tell", "watched"]
 
 Result = TypeVar("Result")
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
@@ -30,6 +30,11 @@ def watched(failed: Callable[[str], object]) -> Iterator[None]:
         yield
     finally:
         del _watching.failed
+
+
+def tell(reason: str) -> None:
+    """Tell the function that watches this thread, if there is one, why a system cannot be reached."""
+    getattr(_watching, "failed", _ignore)(reason)
 
 
 @dataclass(slots=True)
@@ -66,7 +71,7 @@ class Patience:
                 return result
             except self.errors as error:
                 self.failures += 1
-                getattr(_watching, "failed", _ignore)(self._reason(error))
+                tell(self._reason(error))
                 left = self.seconds - (time.monotonic() - began)
                 if left <= 0:
                     raise SourceUnreachableError(

@@ -7,16 +7,17 @@ late.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any
 
 from driftsurf.data.connectors._postgresql import HORIZON, TOP, Database, Selection
-from driftsurf.data.connectors.contract import Message, Plan, Ranges, Seekable
+from driftsurf.data.connectors._postgresql_scans import Rows, Scans
+from driftsurf.data.connectors.contract import Message, Messages, Plan, Ranges, Seekable
 from driftsurf.data.connectors.source import MessageSource
 from driftsurf.data.source import Position
 from driftsurf.errors import SourceError, StateError
@@ -24,9 +25,8 @@ from driftsurf.registry import register
 
 __all__ = ["PostgresReader", "PostgresSource", "PostgresWriter"]
 
-WINDOW = 100
-"""A scan of the table serves this many batches; twice as many each time that there are more, up to ``MOST_ROWS``."""
-MOST_ROWS = 2**20
+COUNTED = 2**20
+"""Rows that are counted at most."""
 PAUSE = 0.2
 """Seconds between two looks for new rows."""
 SETTLING = 10.0
@@ -36,11 +36,6 @@ MARKS = "driftsurf_marks"
 TYPES = {"text": "text", "integer": "bigint", "boolean": "boolean", "value": "double precision"}
 
 log: logging.Logger = logging.getLogger("driftsurf.connectors")
-
-
-class _Row(NamedTuple):
-    key: list[str]
-    value: bytes
 
 
 class PostgresReader:
@@ -55,12 +50,8 @@ class PostgresReader:
         self._after: list[str] | None = None
         """Key of the last row that was planned."""
         self._stop: int | None = None
-        self._cursor: Any = None
-        self._left = self._batches = 0
-        """Rows that the scan under way may still have, and batches for which it was made."""
-        self._scanned: tuple[str, float] = "", 0.0
-        """The horizon before the last scan, and how long the scan took."""
-        self._read: tuple[Ranges, list[Message]] | None = None
+        self._scans: Scans | None = None
+        self._read: tuple[Ranges, Messages] | None = None
         self._listening: Any = None
 
     @property
@@ -94,20 +85,21 @@ class PostgresReader:
 
     def plan(self, most: int, seconds: float) -> Plan | None:
         """Plan the next rows, which are read at once."""
-        rows = self._fetch(most)
+        rows = self._fetch(most, again=self._stop is None)
         if self._stop is None:
             if len(rows) < most and seconds:
-                rows += self._wait(most - len(rows), seconds)
+                rows.add(self._wait(most - len(rows), seconds))
         elif not rows:
             rows = self._settle(most)
         if not rows:
             return None
-        ranges = [[rows[0].key, rows[-1].key, len(rows), _digest(rows)]]
-        self._read = ranges, [self._message(row) for row in rows]
-        end = {"table": self._selection.table, "key": self._selection.names, "after": rows[-1].key}
-        return Plan(ranges, end, certain=len(rows) == most)
+        first, last, count = rows.key(0), rows.key(-1), len(rows)
+        ranges = [[first, last, count, _digest(rows.values)]]
+        self._read = ranges, self._messages(rows)
+        end = {"table": self._selection.table, "key": self._selection.names, "after": last}
+        return Plan(ranges, end, certain=count == most)
 
-    def read(self, ranges: Ranges) -> list[Message]:
+    def read(self, ranges: Ranges) -> Sequence[Message]:
         """Return the rows of a plan; SourceError if they were changed or deleted meanwhile."""
         if self._read is not None and self._read[0] is ranges:
             return self._read[1]
@@ -115,15 +107,15 @@ class PostgresReader:
         for first, last, count, digest in ranges:
             self._forget()
             select = self._selection.statement(first=True, last=True)
-            rows = [self._row(one) for one in self._own.rows(select, (*first, *last))]
-            if len(rows) != count or _digest(rows) != digest:
+            rows = Rows(self._own.rows(select, (*first, *last)))
+            if len(rows) != count or _digest(rows.values) != digest:
                 raise SourceError(
                     f"{self.name}: rows from ({', '.join(first)}) to ({', '.join(last)}) of "
                     f"({', '.join(self._selection.names)}) were changed or deleted after they had been planned: "
-                    f"{len(rows):,} of {count:,} are there. Start a new run, and read a table to which rows are only "
-                    "added"
+                    f"{len(rows):,} of {count:,} are there. Start a new run, and read a table to which rows are "
+                    "only added"
                 )
-            messages += [self._message(row) for row in rows]
+            messages += self._messages(rows)
             self._after = list(last)
         return messages
 
@@ -133,7 +125,7 @@ class PostgresReader:
     def lag(self) -> int | None:
         """Return how many rows follow, also those that wait for a transaction; at most a million are counted."""
         select = self._selection.statement(first=self._after is not None, everything=True)
-        count = self._own.sql.SQL("select count(*) from ({} limit {}) s").format(select, MOST_ROWS + 1)
+        count = self._own.sql.SQL("select count(*) from ({} limit {}) s").format(select, COUNTED + 1)
         ((found,),) = self._own.rows(count, self._after or ())
         return max(0, int(found) - (self._after is not None))
 
@@ -144,69 +136,48 @@ class PostgresReader:
 
     # -------------------------------------------------------------------- scans
 
-    def _fetch(self, most: int) -> list[_Row]:
-        """Return the next rows, and move behind them."""
-        rows, more = list[_Row](), True
-        while len(rows) < most and more:
-            found, more = self._own.ask(partial(self._fetch_some, most - len(rows)))
-            for row in map(self._row, found):
-                if row.key == self._after:
-                    raise SourceError(
-                        f"{self.name} has several rows with ({', '.join(row.key)}), so that they have no order; name a "
-                        "column that tells them apart with order="
-                    )
-                rows.append(row)
-                self._after = row.key
+    def _fetch(self, most: int, *, again: bool) -> Rows:
+        """Return the next rows, and move behind them; with ``again``, those that have come by now."""
+        rows = self._own.ask(partial(self._take, most, again))
+        if not rows:
+            return rows
+        if any(None in one for one in rows.keys):
+            raise SourceError(f"{self.name} has a row without a value in a column that orders it; leave such rows out")
+        same = next((one for one, other in pairwise(zip(*rows.keys, strict=True)) if one == other), None)
+        if same is not None or rows.key(0) == self._after:
+            twice = rows.key(0) if same is None else map(str, same)
+            raise SourceError(
+                f"{self.name} has several rows with ({', '.join(twice)}), so that they have no order; name a column "
+                "that tells them apart with order="
+            )
+        self._after = rows.key(-1)
         return rows
 
-    def _fetch_some(self, most: int) -> tuple[list[tuple[Any, ...]], bool]:
-        """Return further rows of the scan that is under way, or of a new one, and whether there may be more."""
-        if self._cursor is not None and self._cursor.connection is self._own.client:
-            found = self._cursor.fetchmany(most)
-            self._left -= len(found)
-        else:
-            self._drop_cursor()
-            found = self._scan(most)
-        if len(found) == most:
-            return found, True
-        self._cursor.close()
-        self._cursor = None
-        if self._left:
-            self._batches = 0
-        return found, not self._left
+    def _take(self, most: int, again: bool) -> Rows:
+        if self._scans is None:
+            self._scans = Scans(self._selection, self._after, self._stop)
+        try:
+            return self._scans.take(most, again=again)
+        except self._own.library.Error:
+            self._forget()
+            raise
 
-    def _scan(self, most: int) -> list[tuple[Any, ...]]:
-        """Begin a scan after the last row, and return its first rows."""
-        self._batches = min(2 * self._batches or WINDOW, max(1, MOST_ROWS // most))
-        self._left = self._batches * most + 1
-        horizon, began = self._horizon(), time.monotonic()
-        # The server keeps the result of a cursor "with hold", so that no transaction stays open between batches.
-        self._cursor = self._own.client.cursor("driftsurf", withhold=True)
-        select = self._selection.statement(first=self._after is not None, stop=self._stop)
-        self._cursor.execute(self._own.sql.SQL("{} limit {}").format(select, self._left), self._after or ())
-        self._scanned = horizon, time.monotonic() - began
-        found: list[tuple[Any, ...]] = self._cursor.fetchmany(1)
-        if found and list(found[0][:-1]) == self._after:  # the row with which the scan before it ended
-            found, self._left = [], self._left - 1
-        found += self._cursor.fetchmany(most - len(found))
-        self._left -= len(found)
-        return found
+    def _horizon(self) -> int:
+        return int(self._own.client.execute(f"select {HORIZON}::text").fetchone()[0])
 
-    def _horizon(self) -> str:
-        return str(self._own.client.execute(f"select {HORIZON}::text").fetchone()[0])
-
-    def _wait(self, most: int, seconds: float) -> list[_Row]:
+    def _wait(self, most: int, seconds: float) -> Rows:
         """Return the rows that come within some seconds, as soon as there are any."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._own.ask(partial(self._pause, left))
-            if self._own.ask(self._horizon) != self._scanned[0] and (rows := self._fetch(most)):
+            known = 0 if self._scans is None else self._scans.horizon
+            if self._own.ask(self._horizon) != known and (rows := self._fetch(most, again=True)):
                 return rows
-        return []
+        return Rows()
 
     def _pause(self, left: float) -> None:
         """Wait for a notification, or a little: the longer, the longer a scan takes."""
-        pause = min(left, max(PAUSE, 5 * self._scanned[1]))
+        pause = min(left, max(PAUSE, 0.0 if self._scans is None else 5 * self._scans.seconds))
         channel, client = self._own.address.parameters.get("listen"), self._own.client
         if channel is None:
             time.sleep(pause)
@@ -217,48 +188,41 @@ class PostgresReader:
         for _ in client.notifies(timeout=pause, stop_after=1):
             pass
 
-    def _settle(self, most: int) -> list[_Row]:
+    def _settle(self, most: int) -> Rows:
         """Return further rows of transactions that were under way when reading began, after waiting for their end."""
-        end = time.monotonic() + SETTLING
-        while (waits := int(self._own.ask(self._horizon)) < (self._stop or 0)) and time.monotonic() < end:
+        end, stop = time.monotonic() + SETTLING, self._stop or 0
+        if self._scans is not None and self._scans.horizon >= stop:  # all of them were over before the last scan
+            return Rows()
+        while (waits := self._own.ask(self._horizon) < stop) and time.monotonic() < end:
             time.sleep(PAUSE / 4)
         if waits:
             log.warning(
                 "%s: a transaction that began before this run has not ended; later rows are left for the next run",
                 self.name,
             )
-            self._stop = int(self._own.ask(self._horizon))
-        return self._fetch(most)
+            self._stop = self._own.ask(self._horizon)
+            self._forget()  # scans end there
+        return self._fetch(most, again=True)
 
     def _forget(self) -> None:
         """End the scan that is under way."""
-        self._read, self._batches = None, 0
-        self._drop_cursor()
-
-    def _drop_cursor(self) -> None:
-        cursor, self._cursor = self._cursor, None
-        if cursor is not None:
-            with contextlib.suppress(self._own.library.Error):  # it has ended with its connection
-                cursor.close()
+        self._read = None
+        scans, self._scans = self._scans, None
+        if scans is not None:
+            scans.close()
 
     # -------------------------------------------------------------------- rows
 
-    def _row(self, found: tuple[Any, ...]) -> _Row:
-        *key, value = found
-        if None in key:
-            raise SourceError(f"{self.name} has a row without a value in a column that orders it; leave such rows out")
-        return _Row(key, b"" if value is None else bytes(value))
-
-    def _message(self, row: _Row) -> Message:
-        place = ", ".join(f"{name} {value}" for name, value in zip(self._selection.names, row.key, strict=True))
-        return Message(place, row.value)
+    def _messages(self, rows: Rows) -> Messages:
+        names = self._selection.names
+        return Messages(
+            rows.values, lambda n: ", ".join(f"{name} {one}" for name, one in zip(names, rows.key(n), strict=True))
+        )
 
 
-def _digest(rows: Sequence[_Row]) -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    for row in rows:
-        digest.update(b"%d," % len(row.value) + row.value)
-    return digest.hexdigest()
+def _digest(values: Sequence[bytes]) -> str:
+    data = b"".join([b"%d,%b" % (len(value), value) for value in values])
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 @register(
@@ -323,6 +287,9 @@ class PostgresWriter:
         """Return how many rows were written. A table without a mark, such as one from a dump, is asked itself."""
         client, sql = self._own.client, self._own.sql
         with client.transaction():
+            # The number of a table that was dropped may be given to another one later, whose rows it must not count.
+            gone = "delete from {0} m where not exists (select from pg_class c where c.oid = m.relation)"
+            client.execute(sql.SQL(gone).format(self._marks), ())
             count = sql.SQL("select coalesce(max(row) + 1, 0) from {}").format(self._table)
             mark = (
                 "insert into {0} as m values (%s, ({1})) on conflict (relation) do update "

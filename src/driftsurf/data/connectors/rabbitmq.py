@@ -6,178 +6,34 @@ are kept in a log of our own. The broker is asked which of both a queue is.
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import json
-import socket
-import ssl
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
-from driftsurf.data.connectors.address import Address
+from driftsurf.data.connectors._rabbitmq import LOST, OFFSET, Delivery, Queue
 from driftsurf.data.connectors.contract import Inbox, Message, Plan, Ranges, Received, Seekable
 from driftsurf.data.connectors.inbox import InboxSource
-from driftsurf.data.connectors.patience import Patience
-from driftsurf.data.connectors.source import MessagePosition
 from driftsurf.data.source import Position
-from driftsurf.data.sources._columns import OnSkip
-from driftsurf.data.tables import Table
 from driftsurf.errors import SourceError, SourceUnreachableError
 from driftsurf.registry import register
 
-__all__ = ["RabbitInbox", "RabbitSource", "RabbitStream", "RabbitWriter"]
+__all__ = ["RabbitInbox", "RabbitSource", "RabbitStream"]
 
-FORM = "amqp://HOST:PORT/QUEUE"
-PARAMETERS = "vhost", "stream", "ca", "cert", "key"
-PREFETCH = 1_000
-"""Messages that are handed out before one of them is acknowledged."""
+LAG_PATIENCE = 1.0
+"""Seconds for which the connection that measures the lag is tried."""
 QUIET = 1.0
-"""Seconds without a message after which the end of a stream is reached."""
-LOST = 60.0
-"""Seconds after which messages that have to be there are missing."""
-OFFSET = "x-stream-offset"
-NOT_FOUND, LOCKED, NOT_IMPLEMENTED = 404, 405, 540
-"""Codes with which the broker refuses."""
-
-Result = TypeVar("Result")
-
-
-class _Delivery(NamedTuple):
-    tag: int
-    offset: int
-    id: str
-    body: bytes
-
-
-class _Queue:
-    """A connection to a broker, and what its consumer has received."""
-
-    def __init__(self, location: str) -> None:
-        secure = location.partition(":")[0].lower() == "amqps"
-        self.address = Address.parse(location, port=5671 if secure else 5672, known=PARAMETERS)
-        self.queue = self.address.part(0, "a queue", FORM)
-        self.secure = secure
-        # Imported here, so that this file can be imported where the client is not installed.
-        self.library: Any = importlib.import_module("pika")
-        self.errors: Any = importlib.import_module("pika.exceptions")
-        lost = self.errors.AMQPConnectionError, ConnectionError, TimeoutError, socket.gaierror
-        self.patience = Patience(self.name, lost, reconnect=self.close)
-        self.connection: Any = None
-        self.channel: Any = None
-        self.came: deque[_Delivery] = deque()
-        self.generation: int = 0
-        """Number of connections so far: messages of earlier ones can no longer be acknowledged."""
-
-    @property
-    def name(self) -> str:
-        """The address without its parameters."""
-        return self.address.name
-
-    def connect(self) -> Any:
-        """Return a channel of a new connection."""
-        self.close()
-        library, address = self.library, self.address
-        password = address.password()
-        credentials = library.PlainCredentials(
-            address.user or "guest", "guest" if password is None else password.value, erase_on_connect=False
-        )
-        tls = None
-        if self.secure:
-            given = address.parameters
-            context = ssl.create_default_context(cafile=given.get("ca"))
-            if "cert" in given:
-                context.load_cert_chain(given["cert"], given.get("key"))
-            tls = library.SSLOptions(context, address.host)
-        parameters = library.ConnectionParameters(
-            address.host,
-            address.port,
-            address.parameters.get("vhost", "/"),
-            credentials,
-            heartbeat=300,  # learning a batch may take long
-            blocked_connection_timeout=60,
-            ssl_options=tls,
-        )
-        try:
-            self.connection = library.BlockingConnection(parameters)
-        except (self.errors.ProbableAuthenticationError, self.errors.ProbableAccessDeniedError) as error:
-            raise SourceError(f"{self.name} refuses: {_reason(error)}. Check user, password and vhost") from error
-        self.generation += 1
-        self.came.clear()
-        self.channel = self.connection.channel()
-        return self.channel
-
-    def ask(self, act: Callable[[], Result]) -> Result:
-        """Return what ``act`` returns; SourceError if the broker cannot be reached or refuses."""
-        try:
-            return self.patience.call(act)
-        except self.errors.AMQPError as error:
-            self.close()
-            raise SourceError(f"{self.name}: {_reason(error)}") from error
-
-    def is_stream(self) -> bool:
-        """Return whether the queue is a stream, by what the broker refuses to do with one."""
-        if "stream" in self.address.parameters:
-            return self.address.flag("stream")
-        return self.ask(self._is_stream)
-
-    def _is_stream(self) -> bool:
-        channel = self.connect()
-        try:
-            channel.queue_declare(self.queue, passive=True)
-            channel.basic_get(self.queue)  # given back when the connection ends
-        except (self.errors.ConnectionClosedByBroker, self.errors.ChannelClosedByBroker) as error:
-            if error.reply_code == NOT_FOUND:
-                raise SourceError(f"{self.name}: there is no queue {self.queue!r}; declare it first") from error
-            if error.reply_code != NOT_IMPLEMENTED:
-                raise
-            return True
-        finally:
-            self.close()
-        return False
-
-    def consume(self, arguments: Mapping[str, Any]) -> None:
-        """Begin to receive messages."""
-        channel = self.connect()
-        channel.basic_qos(prefetch_count=PREFETCH)
-        channel.basic_consume(self.queue, self._received, arguments=dict(arguments))
-
-    def _received(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-        offset = int((properties.headers or {}).get(OFFSET, -1))
-        self.came.append(_Delivery(method.delivery_tag, offset, properties.message_id or "", body))
-
-    def wait(self, seconds: float) -> None:
-        """Wait for a message, unless there is one."""
-        end = time.monotonic() + seconds
-        while not self.came:
-            left = max(0.0, end - time.monotonic())
-            self.connection.process_data_events(min(left, 1.0))
-            if not left:
-                break
-
-    def close(self) -> None:
-        """Disconnect. Messages that were received and not acknowledged are handed out again."""
-        connection, self.connection, self.channel = self.connection, None, None
-        self.came.clear()
-        if connection is not None and connection.is_open:
-            with contextlib.suppress(self.errors.AMQPError):  # it may have ended by itself
-                connection.close()
-
-
-def _reason(error: Any) -> str:
-    return str(getattr(error, "reply_text", "")) or str(error) or type(error).__name__
-
-
-# ---------------------------------------------------------------------------- streams
+"""Seconds without a message after which a stream is empty, if the broker counts none."""
+SETTLING = 5.0
+"""Seconds for which messages that were read before are looked for: a busy broker that is just removing old messages
+may hand out none, and count none."""
 
 
 class RabbitStream:
     """Reads a stream of RabbitMQ by offsets. A position is the offset of the next message."""
 
     def __init__(self, location: str) -> None:
-        self._own = _Queue(location)
+        self._own = Queue(location)
         self._next: int | None = None
         """Offset of the next message; None for the oldest one."""
         self._stop: int | None = None
@@ -196,6 +52,10 @@ class RabbitStream:
         self._stop = None
         last = self.last_offset() if bounded or self._next is not None else -1
         if self._next is not None:
+            end = time.monotonic() + SETTLING
+            while last + 1 < self._next and time.monotonic() < end:
+                time.sleep(0.1)
+                last = self.last_offset()
             if last + 1 < self._next:
                 raise SourceError(
                     f"{self.name} has no message {self._next - 1:,} any more, which was read from it: its last one is "
@@ -205,51 +65,47 @@ class RabbitStream:
         if bounded:
             self._stop = last + 1
 
-    def _edge(self, edge: str, quiet: float) -> list[_Delivery]:
-        """Return the messages from the beginning of the stream or of its last chunk on, until none comes for a while.
+    def _edge(self, edge: str, quiet: float = QUIET) -> Delivery | None:
+        """Return the first or the last message of the stream; None if none comes for a while, and none is counted.
 
         The count of the broker is some seconds old, so it only tells that a message has to be there.
         """
         return self._own.ask(partial(self._edge_once, edge, quiet))
 
-    def _edge_once(self, edge: str, quiet: float) -> list[_Delivery]:
+    def _edge_once(self, edge: str, quiet: float) -> Delivery | None:
         own = self._own
         self._restart()
         own.consume({OFFSET: edge})
-        found = list[_Delivery]()
-        end = time.monotonic() + LOST
-        while True:
+        end = time.monotonic() + own.patience.seconds
+        own.wait(quiet)
+        while not own.came and own.message_count() and time.monotonic() < end:
             own.wait(quiet)
-            if not own.came:
-                count = own.channel.queue_declare(own.queue, passive=True).method.message_count
-                if found or not count or time.monotonic() > end:
-                    break
-            while own.came:
-                found.append(own.came.popleft())
-            if edge == "first" and found:
-                break
-            if found:
-                own.channel.basic_ack(found[-1].tag, multiple=True)
-                del found[:-1]
+        found = own.came[0] if own.came else None
+        while own.came and edge == "last":
+            found = own.came[-1]
+            own.came.clear()
+            own.channel.basic_ack(found.tag, multiple=True)
+            # A channel hands out all messages that follow before it answers: no message before an answer is the end.
+            own.message_count()
+            own.connection.process_data_events(0)
         self._restart()
         return found
 
-    def last(self) -> _Delivery | None:
-        """Return the last message of the stream; None if it is empty."""
-        found = self._edge("last", QUIET)
-        return found[-1] if found else None
+    def last(self, quiet: float = QUIET) -> Delivery | None:
+        """Return the last message of the stream; None if none comes within ``quiet`` seconds, and none is counted."""
+        return self._edge("last", quiet)
 
-    def last_offset(self) -> int:
+    def last_offset(self, quiet: float = QUIET) -> int:
         """Return the offset of the last message; -1 if there is none."""
-        last = self.last()
+        last = self.last(quiet)
         return -1 if last is None else last.offset
 
     def _check_kept(self, offset: int) -> None:
         """Raise SourceError if the message at an offset was removed by the retention of the stream."""
-        found = self._edge("first", QUIET)
-        if found and found[0].offset > offset:
+        found = self._edge("first")
+        if found is not None and found.offset > offset:
             raise SourceError(
-                f"{self.name}: the messages {offset:,} to {found[0].offset - 1:,} were removed before they were read. "
+                f"{self.name}: the messages {offset:,} to {found.offset - 1:,} were removed before they were read. "
                 "Start a new run, and let the stream keep more messages"
             )
 
@@ -271,9 +127,9 @@ class RabbitStream:
         # Never certain: a slow broker may hand out fewer messages in the same time.
         return Plan(ranges, found[-1].offset + 1)
 
-    def _collect(self, most: int, stop: int | None, seconds: float) -> list[_Delivery]:
+    def _collect(self, most: int, stop: int | None, seconds: float) -> list[Delivery]:
         """Return the next messages before an offset; if there are none, wait for some."""
-        found, end = list[_Delivery](), time.monotonic() + seconds
+        found, end = list[Delivery](), time.monotonic() + seconds
         while len(found) < most and (stop is None or (self._next or 0) < stop):
             before = len(found)
             for one in self._own.ask(partial(self._receive, most - len(found), max(0.0, end - time.monotonic()))):
@@ -291,13 +147,13 @@ class RabbitStream:
             )
         return found
 
-    def _receive(self, most: int, seconds: float) -> list[_Delivery]:
+    def _receive(self, most: int, seconds: float) -> list[Delivery]:
         own = self._own
         if not self._consumes or own.connection is None:
             own.consume({OFFSET: "first" if self._next is None else self._next})
             self._consumes = True
         own.wait(seconds)
-        found, last = list[_Delivery](), None
+        found, last = list[Delivery](), None
         while own.came and len(found) < most:
             last = own.came.popleft()
             if last.offset >= (self._next or 0):
@@ -328,15 +184,19 @@ class RabbitStream:
         """Do nothing: the broker keeps no positions of readers."""
 
     def lag(self) -> int | None:
-        """Return None: the broker does not tell the last offset."""
-        return None
+        """Return how many offsets follow, by a second connection that reads the last message; None before the first."""
+        if self._next is None:
+            return None
+        second = RabbitStream(self._own.address.text)
+        second._own.patience.seconds = LAG_PATIENCE  # reading waits meanwhile
+        return max(0, second.last_offset(0.1) + 1 - self._next)
 
     def close(self) -> None:
         """Disconnect."""
         self._restart()
 
 
-def _message(one: _Delivery) -> Message:
+def _message(one: Delivery) -> Message:
     return Message(f"offset {one.offset}", one.body)
 
 
@@ -347,7 +207,7 @@ class RabbitInbox:
     """Takes messages from a queue of RabbitMQ that is no stream."""
 
     def __init__(self, location: str) -> None:
-        self._own = _Queue(location)
+        self._own = Queue(location)
 
     @property
     def name(self) -> str:
@@ -367,11 +227,27 @@ class RabbitInbox:
         if own.connection is None:
             own.consume({})
         own.wait(seconds)
+        if seconds and not own.came:  # the network may be silent: a channel hands out what there is before it answers
+            if own.message_count():
+                own.wait(seconds)
+            own.connection.process_data_events(0)
         found = list[Received]()
         while own.came and len(found) < most:
             one = own.came.popleft()
             found.append(Received((own.generation, one.tag), Message("", one.body), one.id))
         return found
+
+    def waiting(self) -> int | None:
+        """Return how many messages the queue holds, and how many this connection has received and not handed on."""
+        return self._own.ask(self._waiting)
+
+    def _waiting(self) -> int:
+        own = self._own
+        if own.connection is None:
+            own.consume({})
+        count = own.message_count()
+        own.connection.process_data_events(0)  # messages on their way are in neither number
+        return count + len(own.came)
 
     def done(self, tokens: Sequence[Any]) -> None:
         """Acknowledge messages. Those of a connection that was lost are handed out again."""
@@ -400,132 +276,7 @@ class RabbitSource(InboxSource):
         """Return the inbox of a queue."""
         return RabbitInbox(location)
 
-    def tables(
-        self, position: Position = None, *, on_skip: OnSkip | None = None
-    ) -> Iterator[tuple[Table, MessagePosition]]:
-        """Ask the broker what kind of queue it is, and yield batches of rows."""
-        if not isinstance(self.connector, RabbitStream) and _Queue(self.location).is_stream():
+    def choose_connector(self) -> None:
+        """Ask the broker whether the queue is a stream."""
+        if not isinstance(self.connector, RabbitStream) and Queue(self.location).is_stream():
             self.connector = RabbitStream(self.location)
-        return super().tables(position, on_skip=on_skip)
-
-
-# ---------------------------------------------------------------------------- writing
-
-
-class RabbitWriter:
-    """Publishes rows to a queue of RabbitMQ, which is made as a stream unless there is one.
-
-    The last message of a stream tells the number of the last row, so that each row is there once. A queue of another
-    kind cannot be asked, and gets rows at least once.
-    """
-
-    def __init__(self, location: str, columns: Mapping[str, str]) -> None:
-        self._own = _Queue(location)
-        self._stream: bool | None = None
-        self._next = 0
-
-    @property
-    def name(self) -> str:
-        """The address without its parameters."""
-        return self._own.name
-
-    @property
-    def exact(self) -> bool:
-        """Whether the queue is a stream."""
-        return self._stream is not False
-
-    def open(self) -> int:
-        """Declare the queue if it is missing; return the number of the first row that it lacks."""
-        own = self._own
-        own.ask(self._declare)
-        self._stream = own.is_stream()
-        if not self._stream:
-            own.ask(own.connect)
-            return 0
-        own.ask(self._lock)
-        last = RabbitStream(own.address.text).last()
-        self._next = 0 if last is None else _number(last.body, self.name) + 1
-        return self._next
-
-    def _declare(self) -> None:
-        own = self._own
-        try:
-            own.connect().queue_declare(own.queue, passive=True)
-        except own.errors.ChannelClosedByBroker as error:
-            if error.reply_code != NOT_FOUND:
-                raise
-            kind = "stream" if own.address.parameters.get("stream", "true") == "true" else "classic"
-            own.connect().queue_declare(own.queue, durable=True, arguments={"x-queue-type": kind})
-
-    def _lock(self) -> None:
-        """Hold a queue that only one connection can have, which ends after the messages of the connection before."""
-        own, end = self._own, time.monotonic() + LOST
-        while True:
-            try:
-                own.connect().queue_declare(f"{own.queue}.writer", exclusive=True)
-                return
-            except own.errors.ChannelClosedByBroker as error:
-                if error.reply_code != LOCKED or time.monotonic() > end:
-                    raise
-                time.sleep(0.2)
-
-    def write(self, first_row: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Publish rows, and return when the broker has confirmed them."""
-        bodies = [json.dumps(row).encode() for row in rows]
-        if not bodies:
-            return
-        if not self._stream:
-            self._own.ask(partial(self._publish, bodies))
-            return
-        try:
-            self._publish(bodies)
-        except (*self._own.patience.errors, self._own.errors.AMQPError):
-            there = self.open()  # any part of the rows may be there
-            if not first_row <= there <= first_row + len(bodies):
-                raise SourceError(
-                    f"{self.name} holds {there:,} rows, and rows from {first_row:,} on were to follow: somebody else "
-                    "writes to it, or it lost rows"
-                ) from None
-            if there < first_row + len(bodies):
-                self._own.ask(partial(self._publish, bodies[there - first_row :]))
-
-    def _publish(self, bodies: Sequence[bytes]) -> None:
-        """Publish messages in one go.
-
-        A stream keeps the order of a channel, so the confirmation of the last message is one for all of them. Other
-        queues confirm each.
-        """
-        own = self._own
-        if own.connection is None or not own.connection.is_open:
-            own.connect()
-        channel = own.connection.channel()
-        if not self._stream:
-            channel.confirm_delivery()
-        lasting = own.library.BasicProperties(delivery_mode=2, content_type="application/json")
-        for body in bodies[:-1]:
-            channel.basic_publish("", own.queue, body, lasting)
-        if self._stream:
-            channel.confirm_delivery()
-        channel.basic_publish("", own.queue, bodies[-1], lasting, mandatory=True)
-        channel.close()
-
-    def flush(self) -> None:
-        """Do nothing: rows that were written are confirmed."""
-
-    def clear(self) -> None:
-        """Remove all messages of a queue; a stream refuses."""
-        if self._stream:
-            raise SourceError(f"{self.name}: RabbitMQ removes no messages from a stream; delete it, or choose another")
-        self._own.ask(lambda: self._own.connect().queue_purge(self._own.queue))
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._own.close()
-
-
-def _number(body: bytes, name: str) -> int:
-    """Return the number of the row in a message."""
-    try:
-        return int(json.loads(body)["row"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise SourceError(f"{name} holds messages that are no rows of a run; choose another stream") from error

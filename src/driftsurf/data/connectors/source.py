@@ -77,6 +77,9 @@ class MessageSource:
     def connect(self, location: str) -> Seekable:
         """Return the connector of an address, which is not connected yet; OptionError if the address is wrong."""
 
+    def choose_connector(self) -> None:
+        """Ask the system how it has to be read, if only the system knows; called before the connector is opened."""
+
     # -------------------------------------------------------------------- the contract of a source
 
     @property
@@ -124,6 +127,7 @@ class MessageSource:
         self, start: MessagePosition, decoder: MessageDecoder, on_skip: OnSkip | None
     ) -> Iterator[tuple[Table, MessagePosition]]:
         at, rows, skipped = start["at"], start["rows"], start["skipped"]
+        self.choose_connector()
         try:
             self.connector.open(at, bounded=self.follow is None)
             while self.reading.rows is None or rows < self.reading.rows:

@@ -47,6 +47,8 @@ _UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile
 def polling(seconds: float = 1.0, *, idle_seconds: float | None = None) -> Callable[[], bool]:
     """Follow a growing file: look for new rows every ``seconds``, and stop after ``idle_seconds`` without one.
 
+    Examples
+    --------
     >>> follow = polling(0.001, idle_seconds=0.002)
     >>> follow(), follow(), follow()
     (True, True, False)

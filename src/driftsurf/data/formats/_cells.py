@@ -66,7 +66,7 @@ def infer_kind(cells: Sequence[str | None], reading: ReadingOptions) -> Kind:
     )
     for kind, read in candidates:
         if _most_fit(present, read):
-            if kind == "number" and any(_is_long_whole_number(cell, reading) for cell in present):
+            if kind == "number" and any(len(cell) > 15 and _is_long_whole_number(cell, reading) for cell in present):
                 return "text"
             return kind
     return "text"

@@ -16,7 +16,7 @@ from driftsurf.kernels.compile import kernel
 SOUND, STRAY_QUOTE, OPEN_QUOTE, NUL, TOO_LONG, UNCLOSED, MISMATCHED = range(7)
 FAULTS = {
     STRAY_QUOTE: "text follows a closing quote",
-    OPEN_QUOTE: "a quote is not closed",
+    OPEN_QUOTE: "a quote is opened on this line and not closed",
     NUL: "the row holds a NUL byte",
     UNCLOSED: "the array is not closed, or text follows it",
     MISMATCHED: "a bracket, a brace, a quote or a comma is missing or too many, or brackets are nested too deeply",
@@ -53,7 +53,9 @@ class Records:
         return self.data[self.starts[place] : self.ends[place]]
 
     def take(self, places: npt.NDArray[Any] | slice) -> Records:
-        """Return the records at these places."""
+        """Return the records at these places, which rise: themselves, if those are all places."""
+        if isinstance(places, np.ndarray) and len(places) == len(self):
+            return self
         columns = self.starts, self.ends, self.lines, self.cells, self.faults, self.padded
         return Records(self.data, *(column[places] for column in columns))
 
@@ -339,7 +341,8 @@ def _find_records(data: Any, marks: Any, final: Any, limit: Any, begin: Any, out
                 elif state == 3 and byte == quote:
                     state = 2
                 else:
-                    fault = 1
+                    # After a line break, the quote that seems to be closed may be the first one of a later cell.
+                    fault = 1 if first_newline < 0 else 2
                     break
             p += 1
         if end < 0 and (fault == 0 or fault == 3) and final and p == size:

@@ -129,7 +129,7 @@ class ArffReader(TextReader):
         if row is None:
             raise ValueError("a quote is missing")
         if len(row) != len(self._names):
-            raise ValueError(f"the row has {len(row)} cells, expected {len(self._names)}")
+            raise ValueError(f"the row has the wrong number of cells: {len(row)} instead of {len(self._names)}")
         return row
 
     def _sparse_row(self, line: str) -> list[str | None]:

@@ -219,7 +219,7 @@ class CsvReader(TextReader):
         width = len(self._names)
         reasons = records.reasons()
         for place in np.flatnonzero((records.faults == 0) & (records.cells != width)).tolist():
-            reasons[place] = f"the row has {records.cells[place]} cells, expected {width}"
+            reasons[place] = f"the row has the wrong number of cells: {records.cells[place]} instead of {width}"
         if not can_decode(records.data, self.encoding):
             for place in range(len(records)):
                 if place not in reasons and not can_decode(records[place], self.encoding):

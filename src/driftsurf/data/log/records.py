@@ -138,6 +138,8 @@ def _labels(labels: npt.NDArray[Any] | None) -> list[bytes]:
     if labels is None:
         return [b"n"]
     match labels.dtype.kind:
+        case "U" if len(labels) == 1:  # the usual case of a single row, without a sort
+            return [b"t", COUNT.pack(0), COUNT.pack(1), *_texts(labels.tolist())]
         case "U":
             words, codes = np.unique(labels, return_inverse=True)
             return [b"t", codes.astype(np.uint32).tobytes(), COUNT.pack(len(words)), *_texts(words.tolist())]

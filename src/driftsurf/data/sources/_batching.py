@@ -102,6 +102,8 @@ class BatchCutter:
     rule: BatchRule
     most: int | None = None
     """Number of rows after which no batch follows; None for no limit."""
+    digests: bool = True
+    """Whether places have a digest of what stands before them."""
     _pieces: deque[_Piece] = field(default_factory=deque)
     _bad: deque[tuple[int, BadRow]] = field(default_factory=deque)
     _waiting_bytes: int = 0
@@ -112,7 +114,7 @@ class BatchCutter:
         """Append the rows of a chunk of file number ``file``."""
         self._bad.extend((file, bad) for bad in chunk.bad)
         self._waiting_bytes += sum(map(_size, chunk.bad))
-        self._end = Place(file, chunk.mark(*chunk.end[:2]))
+        self._end = Place(file, self._mark(chunk, *chunk.end[:2]))
         if len(chunk.ends):
             self._pieces.append(_Piece(file, chunk, self.rule.spans(chunk.table)))
 
@@ -164,10 +166,13 @@ class BatchCutter:
             piece.taken = stop
             end, line = int(piece.chunk.ends[stop - 1]), int(piece.chunk.lines[stop - 1])
             # The digest of a place costs time: only the last one is needed.
-            place = Place(piece.file, piece.chunk.mark(end, line) if not size else Mark(end, line))
+            place = Place(piece.file, Mark(end, line) if size else self._mark(piece.chunk, end, line))
             if not len(piece):
                 self._pieces.popleft()
         return Table.concatenate(parts), place
+
+    def _mark(self, chunk: Chunk, offset: int, line: int) -> Mark:
+        return chunk.mark(offset, line) if self.digests else Mark(offset, line)
 
     def _bad_before(self, place: Place) -> list[BadRow]:
         found = []

@@ -1,4 +1,4 @@
-"""What all sources do with the columns of their first rows, and with rows that cannot be read."""
+"""Columns of the first rows of a source, and rows that cannot be read, treated alike by all sources."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def skip_row(bad: BadRow, count: int, reading: ReadingOptions, on_skip: OnSkip |
         on_skip(bad)
     if allowed != "skip" and count > int(allowed):
         raise BadRowError(
-            f"{count} rows could not be read, more than ",
+            f"{count} row{'s' * (count != 1)} could not be read, more than ",
             Option("on_bad_row", allowed),
             "; the last one: ",
             *bad.message_parts,

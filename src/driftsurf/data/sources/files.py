@@ -73,6 +73,7 @@ class FileSource:
     Examples
     --------
     >>> import pathlib, tempfile
+    >>> from driftsurf.data import ReadingOptions
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "a.csv").write_text("price,sold\\n1.5,yes\\n2,no\\n")
     >>> _ = (folder / "b.csv").write_text("sold,price\\nno,oops\\nno,3\\n")
@@ -100,6 +101,8 @@ class FileSource:
         self.batch_seconds = batch_seconds
         self.time = time
         self.follow = follow
+        self.digests: bool = True
+        """Whether positions recognise their file; without that, reading is faster if no position is saved."""
         self.remarks: list[Message] = []
         """What users should know about how the first file was read, once a table has been read from it."""
 
@@ -261,7 +264,7 @@ class FileSource:
         most = None if self.reading.rows is None else self.reading.rows - progress.rows
         if most is not None and most <= 0:
             return
-        cutter = BatchCutter(BatchRule.checked(self.batch_size, self.batch_seconds, self.time), most)
+        cutter = BatchCutter(BatchRule.checked(self.batch_size, self.batch_seconds, self.time), most, self.digests)
         ignore_added = self.reading.on_schema_change != "fail"
         for index in range(first, len(files)):
             reader = self._reader(files[index], progress.shape)

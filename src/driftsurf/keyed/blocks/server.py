@@ -226,16 +226,17 @@ class BlockServer:
 
     def _serve_open(self, rows: RowsByKey, blocks: list[Block], chosen: IntArray) -> tuple[list[Part], IntArray]:
         """Serve keys that are open and have room; return what came of it, and the numbers of the other keys."""
-        names = [rows.names[number] for number in chosen.tolist()]
         counts, parts = rows.counts[chosen], list[Part]()
-        left = np.ones(len(chosen), np.bool_)
+        left, unknown = np.ones(len(chosen), np.bool_), np.arange(len(chosen))
         for block in blocks:
-            slots = block.slots_of(names)
-            own = np.flatnonzero(slots >= 0)
-            own = own[block.have_room(slots[own], counts[own])] if len(own) else own
-            if len(own):
-                parts.append(block.serve(rows, chosen[own], slots[own]))
-                left[own] = False
+            slots = block.slots_of(rows.names[number] for number in chosen[unknown].tolist())
+            own, slots, unknown = unknown[slots >= 0], slots[slots >= 0], unknown[slots < 0]
+            roomy = block.have_room(slots, counts[own]) if len(own) else np.zeros(0, np.bool_)
+            if roomy.any():
+                parts.append(block.serve(rows, chosen[own[roomy]], slots[roomy]))
+                left[own[roomy]] = False
+            if not len(unknown):  # a key is in one block at most
+                break
         return parts, chosen[left]
 
     def _make_blocks(self) -> list[Block]:

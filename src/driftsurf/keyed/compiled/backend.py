@@ -162,7 +162,7 @@ class CompiledBackend:
             added = rows_after // self._shape.batch_size * self._shape.batch_size
             self._norms = self._norms.with_room(touched, self._norms.counts[touched] + added)
         diverged = np.zeros(len(touched), np.bool_)
-        parts = list(_shares(starts, self._threads.worthwhile(len(rows))))
+        parts = list(_shares(starts, self._threads.shares(len(rows))))
         # Threads may still read the rows when an exception has given the caller's array back to the caller.
         rows = self._copied(rows) if len(parts) > 1 else rows
         blocks, batch = self._blocks, self._batch(rows, codes, bad, weight)

@@ -17,7 +17,7 @@ from driftsurf.kernels.prefetch import prefetch
 from driftsurf.kernels.remote import unchecked_view
 from driftsurf.keyed.compiled.layout import KEY, LINE
 from driftsurf.strategies.compiled.addresses import calls_by_address
-from driftsurf.strategies.compiled.layout import COUNTS, MODEL, Cell
+from driftsurf.strategies.compiled.layout import COUNTS, MODEL, NO_RIVAL, Cell
 
 __all__ = [
     "cell_of",
@@ -182,8 +182,9 @@ def make_room(blocks: Any, k: Any, cell: Any, count: Any) -> None:
     y = labels_of(blocks, k)
     _move_to_front(X, first * at.n_features, n * at.n_features)
     _move_to_front(y, first, n)
-    _move_to_front(cell.tables[0], first * at.outputs, n * at.outputs)
-    _move_to_front(cell.tables[1], first * at.outputs, n * at.outputs)
+    for side in range(2):
+        if side == counts["predictive"] or counts["rival"] != NO_RIVAL:  # else it holds nothing yet
+            _move_to_front(cell.tables[side], first * at.outputs, n * at.outputs)
     if at.weighted:
         _move_to_front(cell.weight, first, n)
     counts["base"] = counts["first"]

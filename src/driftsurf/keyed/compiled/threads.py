@@ -13,6 +13,8 @@ __all__ = ["ONE_THREAD", "Threads", "available_processors"]
 
 ROWS_PER_THREAD = 4096
 """Fewer rows are not worth a thread."""
+ROWS_PER_SHARE, SHARES = 32_768, 4
+"""Rows of a share of learning, and shares of a thread, at most."""
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -34,6 +36,14 @@ class Threads:
         """Return how many threads pay off for this many rows."""
         return min(self.count, 1 + n_rows // ROWS_PER_THREAD)
 
+    def shares(self, n_rows: int) -> int:
+        """Return into how many shares the learning of rows is split.
+
+        There are several for each thread, so that a thread which the system holds up leaves more of them to others.
+        """
+        threads = self.worthwhile(n_rows)
+        return 1 if threads == 1 else max(threads, min(SHARES * threads, n_rows // ROWS_PER_SHARE))
+
     def parts(self, n_rows: int) -> list[slice]:
         """Split rows into equal parts, one per worthwhile thread."""
         count = self.worthwhile(n_rows)
@@ -41,10 +51,10 @@ class Threads:
         return [slice(a, b) for a, b in itertools.pairwise(ends)]
 
     def map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
-        """Call ``work`` on all parts at the same time; return the results in order."""
+        """Call ``work`` on all parts, as many at the same time as there are threads; return the results in order."""
         if len(parts) == 1:
             return [work(parts[0])]
-        with ThreadPoolExecutor(len(parts)) as pool:
+        with ThreadPoolExecutor(min(self.count, len(parts))) as pool:
             return list(pool.map(work, parts))
 
 

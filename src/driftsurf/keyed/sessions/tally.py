@@ -53,7 +53,8 @@ class Tally(NamedTuple):
     def _decided(self, decision: Decision) -> Tally:
         """Return the counts after a time step."""
         changes = decision.transitions
-        made = [model.id for model in decision.models] + [one.new for one in changes] + [decision.predicts_next]
+        models = (*decision.models, *decision.others)
+        made = [model.id for model in models] + [one.new for one in changes] + [decision.predicts_next]
         return self._replace(
             errors=self.errors + self.waiting_errors,
             waiting_errors=0.0,

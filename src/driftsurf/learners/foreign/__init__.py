@@ -12,6 +12,7 @@ from typing import Any
 from driftsurf import registry
 from driftsurf.core.abilities import check_contract, missing_members
 from driftsurf.core.contracts import Learner
+from driftsurf.core.options import shown
 from driftsurf.errors import OptionError
 from driftsurf.learners.foreign.boosting import BoostedTrees
 from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees
@@ -32,6 +33,8 @@ __all__ = [
 def as_learner(model: Any) -> Learner:
     """Return ``model`` if it is a learner, else the adapter for its kind around it.
 
+    Examples
+    --------
     >>> from sklearn.linear_model import SGDClassifier
     >>> as_learner(SGDClassifier())
     SklearnLearner(estimator=SGDClassifier())
@@ -45,8 +48,15 @@ def as_learner(model: Any) -> Learner:
     if not isinstance(model, type) and missing_members(model, Learner):
         if type(model).__module__.startswith("river."):
             return RiverLearner(model)
-        if not missing_members(model, SklearnEstimator):
+        missing = missing_members(model, SklearnEstimator)
+        if not missing:
             return SklearnLearner(model)
+        if "predict" not in missing:
+            raise OptionError(
+                f"learner is {shown(model)}, which looks like a scikit-learn estimator but has no "
+                f"{' and no '.join(missing)}; add what is missing, or derive its class from sklearn.base.BaseEstimator "
+                "for get_params"
+            )
     check_contract(
         model,
         Learner,

@@ -94,12 +94,12 @@ class CategoryColumns:
 class BoostedTrees(SklearnLearner):
     """LightGBM, refitted at each step on the last rows of the model's own sample set.
 
-    Two classes or regression: 50 trees of 31 leaves on the last 10,000 rows, and at least 20 rows per leaf; below 1,000
-    rows it is 2 % of them, but at least 5. More classes: 20 rounds of trees of 15 leaves on the last 4,000 rows, and at
-    least 20 per leaf. Columns need no scaling, and the same settings suit all streams; docs/comparing.md has the table.
-    Text of a table is a category of LightGBM, whose splits put any words together, and not a column for each word.
-    It uses one thread, so that models beside each other do not compete for cores. For other sizes use
-    ``SklearnLearner(LGBMClassifier(...))``.
+    Two classes or regression: 50 trees of 31 leaves on the last 10,000 rows, and at least 20 rows per leaf; with fewer
+    than 1,000 rows a leaf has at least 2 % of them, and never fewer than 5. More classes: 20 rounds of trees of 15
+    leaves on the last 4,000 rows, and at least 20 per leaf. Columns need no scaling, and the same settings suit all
+    streams; docs/comparing.md has the table. Text in a table becomes one categorical column of LightGBM, whose splits
+    can group any words, instead of a column for each word. It uses one thread, so that models beside each other do not
+    compete for cores. For other sizes use ``SklearnLearner(LGBMClassifier(...))``.
 
     It needs the extra ``lightgbm``.
 
@@ -109,6 +109,16 @@ class BoostedTrees(SklearnLearner):
         "classification" or "regression".
     passes, risk
         As for :class:`driftsurf.learners.foreign.SklearnLearner`; a finite budget makes it wait between fits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from driftsurf import DriftSurfClassifier
+    >>> from driftsurf.streams import SEA
+    >>> model = DriftSurfClassifier(BoostedTrees(), random_state=0)
+    >>> errors = [(model.test_then_train(X, y) != y).mean() for X, y in SEA(n_rows=2_000).batches(400)]
+    >>> print(f"{np.mean(errors[1:]):.1f}")
+    0.1
     """
 
     sizes: ClassVar[tuple[Size, Size]] = USUAL, MANY_CLASSES
@@ -166,11 +176,14 @@ class BoostedTrees(SklearnLearner):
         return self._refitted(replace(known, lo=max(known.lo, known.hi - self._size(known).rows)), samples, steps)
 
     def _new(self, known: Fitted) -> Any:
+        return super()._new(known).set_params(**self._chosen(known))
+
+    def _chosen(self, known: Fitted) -> dict[str, int]:
+        """Return the parameters of LightGBM that depend on the rows of a fit."""
         assert known.fit is not None
         size, rows = self._size(known), known.fit.hi - known.fit.lo
         least = min(max(size.least, rows // LEAVES_FED), GROWN_LEAF)
-        chosen = {"n_estimators": size.trees, "num_leaves": size.leaves, "min_child_samples": least}
-        return super()._new(known).set_params(**chosen)
+        return {"n_estimators": size.trees, "num_leaves": size.leaves, "min_child_samples": least}
 
     def _fit(self, known: Fitted, X: Any, y: npt.NDArray[Any], weights: Mapping[str, FloatArray]) -> Any:
         if not self._categories:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix
 
-from driftsurf.core.contracts import Batch, SampleStore, Segment, State
+from driftsurf.core.contracts import Batch, FloatArray, SampleStore, Segment, State
 from driftsurf.core.fields import Array, Fields, Real, Rule, Truth, Values, Whole
 from driftsurf.core.options import number, whole
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
-from driftsurf.learners.foreign._base import Fitted, Risk, declared
-from driftsurf.learners.foreign.boosting import BoostedTrees, Size
+from driftsurf.learners.foreign._base import Fitted, Risk, declared, extra
+from driftsurf.learners.foreign.boosting import MOST_DENSE, BoostedTrees, Size
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
 __all__ = ["LazyBoostedTrees"]
@@ -25,6 +28,12 @@ SUDDEN = 0.25
 KEPT = 0.8
 """Share of the old reference in the new one."""
 MOST_BATCHES = 1_000
+
+
+class Boosted(NamedTuple):
+    """A fitted model, as LightGBM's interface for scikit-learn holds it."""
+
+    booster_: Any
 
 
 @dataclass(frozen=True)
@@ -75,8 +84,8 @@ class LazyBoostedTrees(BoostedTrees):
     r"""LightGBM with fewer trees than :class:`BoostedTrees`, refitted only when that promises to help.
 
     A fit costs a hundred times as much as a prediction, and most fits change little. Let :math:`\ell_t` be the log loss
-    on batch t before learning it, and :math:`\bar\ell` its usual value right after a fit, of which each new value is a
-    fifth. The excess
+    on batch t before learning it, and :math:`\bar\ell` its usual value right after a fit, a moving average in which
+    each new value has the weight one fifth. The excess
 
     .. math:: s_t = \max(0, s_{t-1} + \ell_t - \bar\ell)
 
@@ -103,6 +112,16 @@ class LazyBoostedTrees(BoostedTrees):
         Number of bins of a column.
     risk
         As for :class:`driftsurf.learners.foreign.SklearnLearner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from driftsurf import DriftSurfClassifier
+    >>> from driftsurf.streams import SEA
+    >>> model = DriftSurfClassifier(LazyBoostedTrees(), random_state=0)
+    >>> errors = [(model.test_then_train(X, y) != y).mean() for X, y in SEA(n_rows=2_000).batches(400)]
+    >>> print(f"{np.mean(errors[1:]):.1f}")
+    0.1
     """
 
     sizes: ClassVar[tuple[Size, Size]] = (
@@ -131,6 +150,35 @@ class LazyBoostedTrees(BoostedTrees):
     def _settings(self) -> Mapping[str, Any]:
         return {"max_bin": self.bins, "learning_rate": 0.2}
 
+    @cached_property
+    def _fixed(self) -> dict[str, Any]:
+        """Parameters of LightGBM that are the same for each fit."""
+        wrapper = "n_estimators", "importance_type", "class_weight", "objective", "n_jobs"
+        params = self.estimator.get_params()
+        return {name: value for name, value in params.items() if name not in wrapper} | {"num_threads": 1}
+
+    def _fit(self, known: Fitted, X: Any, y: npt.NDArray[Any], weights: Mapping[str, FloatArray]) -> Any:
+        # The interface for scikit-learn checks the rows again and copies the finished model: a tenth of a fit.
+        package = extra("lightgbm", "lightgbm")
+        chosen, coded = self._chosen(known), list[int]()
+        if self._categories:
+            X, coded = self._coding.coded_rows(X), self._coding.coded
+        classes = int(y.max()) + 1 if known.n_classes else 0
+        objective = {0: "regression", 2: "binary"}.get(classes, "multiclass")
+        params = self._fixed | chosen | {"objective": objective, "random_state": known.seed % 2**31}
+        params |= {"num_class": classes} if classes > 2 else {}
+        trees = params.pop("n_estimators")
+        matrix = X if isinstance(X, np.ndarray) else csr_matrix(X)
+        rows = package.Dataset(
+            matrix, y, weight=weights.get("sample_weight"), categorical_feature=coded or "auto", params=params
+        )
+        booster = package.Booster(params, rows)
+        for _ in range(trees):
+            booster.update()
+        if matrix.shape[1] > MOST_DENSE:  # a copy has no histograms, which are large then
+            booster = package.Booster(model_str=booster.model_to_string())
+        return Boosted(booster)
+
     def _check(self) -> None:
         super()._check()
         number("tolerance", self.tolerance, at_least=0.0)
@@ -140,7 +188,15 @@ class LazyBoostedTrees(BoostedTrees):
         if self.batches is not None:
             whole("batches", self.batches, at_least=1, at_most=MOST_BATCHES, otherwise=", or None")
 
+    _told: tuple[Segment, FloatArray] | None = None
+    """Scores of rows that the next update learns, so that they are not predicted twice."""
+
+    def tell_scores(self, new: Segment, scores: FloatArray | None) -> None:
+        """Be told the scores that the model gave for rows that the next update learns; None if they are not known."""
+        self._told = None if scores is None else (new, scores)
+
     def _learn(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
+        told, self._told = self._told, None
         pace: Pace = known.memory or Pace()
         if len(new) == 0:
             return known
@@ -153,7 +209,8 @@ class LazyBoostedTrees(BoostedTrees):
         known = replace(known, lo=min(lo, known.hi))
         batch = samples.view(new)
         if known.present is not None:
-            pace = pace.after_loss(self._loss(known, batch, samples))
+            scores = told[1] if told is not None and told[0] == new else self._scored(known, batch.X)
+            pace = pace.after_loss(self._loss(known, batch, scores, samples))
         if not self._is_due(known, pace, batch):
             return replace(known, memory=pace)
         fitted = self._refitted(known, samples, steps)
@@ -171,12 +228,12 @@ class LazyBoostedTrees(BoostedTrees):
         counted = batch.y[batch.weight > 0.0].astype(np.int64)
         return bool(known.n_classes) and not np.isin(counted, known.present).all()
 
-    def _loss(self, known: Fitted, batch: Batch, samples: SampleStore) -> float:
+    def _loss(self, known: Fitted, batch: Batch, scores: FloatArray, samples: SampleStore) -> float:
         """Return the mean loss of the model on a batch; NaN if no row has weight, or the variance is 0."""
         mass = batch.weight.sum()
         if not mass > 0.0:
             return math.nan
-        losses = self.row_losses(self._scored(known, batch.X), batch.y)
+        losses = self.row_losses(scores, batch.y)
         mean = float((batch.weight * losses).sum() / mass)
         if known.n_classes:
             return mean

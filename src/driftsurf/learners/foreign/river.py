@@ -34,6 +34,17 @@ class RiverLearner(ForeignLearner):
         Number of passes over a batch.
     risk
         As for :class:`driftsurf.learners.foreign.SklearnLearner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from river.naive_bayes import GaussianNB
+    >>> from driftsurf import DriftSurfClassifier
+    >>> from driftsurf.streams import SEA
+    >>> model = DriftSurfClassifier(RiverLearner(GaussianNB()), random_state=0)
+    >>> errors = [(model.test_then_train(X, y) != y).mean() for X, y in SEA(n_rows=1_000).batches(250)]
+    >>> print(f"{np.mean(errors[1:]):.1f}")
+    0.1
     """
 
     def __init__(

@@ -84,6 +84,7 @@ class SklearnLearner(ForeignLearner):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from driftsurf import DriftSurfClassifier
     >>> from driftsurf.streams import Mixed

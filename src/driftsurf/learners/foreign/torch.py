@@ -50,6 +50,16 @@ class TorchLearner(ForeignLearner):
         Device of the module: "cpu", "cuda", ...
     risk
         As for :class:`driftsurf.learners.foreign.SklearnLearner`.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier
+    >>> def module(n_columns, n_outputs):
+    ...     from torch import nn
+    ...     return nn.Sequential(nn.Linear(n_columns, 16), nn.ReLU(), nn.Linear(16, n_outputs))
+    >>> model = DriftSurfClassifier(TorchLearner(module, batch_size=64, passes=4.0), random_state=0)
+    >>> model.learner.batch_size, model.learner.device
+    (64, 'cpu')
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Section of the run page on a portfolio: whom it believed, when, and why that changed."""
+"""Section of the run page on a portfolio: which experts it trusted, when, and why that changed."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ def build(run: RunView) -> Iterator[str | Figure]:
         yield html.note(f"{text[0].upper()}{text[1:]}.")
 
 
-SECTION = Section("Who was believed", 25, build)
+SECTION = Section("Which experts were trusted", 25, build)

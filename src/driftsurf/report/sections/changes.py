@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from driftsurf.core.decisions import Decision
+from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.reactions import alike, phrase_of
 from driftsurf.explanation.records import BEGAN_REACTIVE, begins_reactive
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
@@ -15,7 +16,7 @@ MOST_LISTED = 400
 
 def build(run: RunView) -> Iterator[str]:
     """Return the table of transitions."""
-    listed = [(decision, transition) for decision in run.decisions for transition in decision.transitions]
+    listed = [(decision, group) for decision in run.decisions for group in alike(decision.transitions)]
     if not listed:
         if begins_reactive(run.decisions):
             yield f"<p>{BEGAN_REACTIVE}</p>"
@@ -33,24 +34,29 @@ def build(run: RunView) -> Iterator[str]:
         when = times[min(int(run.steps.of_decision(decision)), len(times) - 1)]
         return [f'<span class="when">{str(when.astype(unit)).replace("T", " ")}</span>']
 
-    named = any(transition.expert for _, transition in listed)
+    named = any(group[0].expert for _, group in listed)
     rows = [
         (
             f'<button type="button" class="go" data-step="{run.steps.of_decision(decision):.10g}">'
-            f"{transition.step}</button>",
+            f"{group[0].step}</button>",
             *when(decision),
-            f'<span class="kind {transition.kind}"></span>{escape(transition.phrase)}',
-            escape(transition.reason),
-            *[escape(transition.expert)] * named,
-            f"{transition.old} &rarr; {transition.new}",
+            f'<span class="kind {group[0].kind}"></span>{escape(_done(group))}',
+            "<br>".join(escape(f"{one.expert}: {one.reason}" if len(group) > 1 else one.reason) for one in group),
+            *["<br>".join(escape(one.expert) for one in group)] * named,
+            "<br>".join(f"{one.old} &rarr; {one.new}" for one in group),
         )
-        for decision, transition in listed[:MOST_LISTED]
+        for decision, group in listed[:MOST_LISTED]
     ]
     heads = ("step", *["time"] * (times is not None), "change", "reason", *["expert"] * named, "models")
     yield html.wide_table(heads, rows, numbers=(0,))
     more = len(listed) - MOST_LISTED
     if more > 0:
         yield html.note(f"The first {MOST_LISTED} changes; the journal has {more:,} more.")
+
+
+def _done(group: Sequence[Transition]) -> str:
+    """Return what was done; the experts have a column of their own."""
+    return group[0].phrase if len(group) == 1 else phrase_of(group)
 
 
 SECTION = Section("Every change, and why", 50, build)

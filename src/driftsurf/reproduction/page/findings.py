@@ -107,7 +107,9 @@ def claims(result: Reproduction) -> str:
             f'{escape(v.claim.text)}<br><span class="soft">{escape(v.claim.source)}</span>',
             escape(v.claim.criterion),
             _yes(v.holds_in_print),
-            _yes(v.holds) + ("<br>on a stand-in" if v.stand_in else ""),
+            _yes(v.holds)
+            + ("<br>on a stand-in" if v.stand_in else "")
+            + ("<br>on a part of its streams" if v.judgements and v.not_judged else ""),
             "<br>".join(evidence(result, v)),
         )
         for v in result.verdicts

@@ -126,7 +126,8 @@ def _cell(cell: Cell, *, best: bool) -> str:
     css = ' class="best"' if best else ""
     under = f'<br><span class="under">{_paper(cell)}</span>' if cell.paper is not None else ""
     resets = f'<br><span class="under">{cell.resets:g} resets</span>' * (cell.table == "detectors")
-    number = f'<span{css}>{cell.rounded:.3f}</span> <span class="under">&plusmn;{cell.spread / 2:.3f}</span>'
+    spread = f' <span class="under">&plusmn;{cell.spread / 2:.3f}</span>' * (len(cell.trials) > 1)
+    number = f"<span{css}>{cell.rounded:.3f}</span>{spread}"
     return f'<td class="number {shade(cell.difference)}">{number}{under}{resets}</td>'
 
 

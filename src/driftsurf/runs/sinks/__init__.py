@@ -9,6 +9,6 @@ A sink is registered under its name, with the endings of file names or the schem
 ``driftsurf.sinks``. Only writing belongs here: predictions are made in :mod:`driftsurf.runs`.
 """
 
-from driftsurf.runs.sinks._base import Closable, Filing, Sink, SinkContext, open_sink
+from driftsurf.runs.sinks._base import Closable, Filing, Sink, SinkContext, is_file, open_sink
 
-__all__ = ["Closable", "Filing", "Sink", "SinkContext", "open_sink"]
+__all__ = ["Closable", "Filing", "Sink", "SinkContext", "is_file", "open_sink"]

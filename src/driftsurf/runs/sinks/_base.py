@@ -11,7 +11,7 @@ from driftsurf import registry
 from driftsurf.errors import Option, OptionError
 from driftsurf.runs.predictions import LabelType, PredictionBatch, prediction_columns
 
-__all__ = ["STANDARD_OUTPUT", "Closable", "Filing", "Sink", "SinkContext", "open_sink"]
+__all__ = ["STANDARD_OUTPUT", "Closable", "Filing", "Sink", "SinkContext", "is_file", "open_sink"]
 
 STANDARD_OUTPUT = "-"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -110,6 +110,15 @@ class Filing(Protocol):
         ...
 
 
+def is_file(destination: str) -> bool:
+    """Return whether a destination is a file on this machine.
+
+    >>> is_file("predictions.csv"), is_file("kafka://host/predictions"), is_file("-")
+    (True, False, False)
+    """
+    return destination != STANDARD_OUTPUT and _SCHEME.match(destination) is None
+
+
 def open_sink(destination: str, context: SinkContext) -> Sink:
     """Open a sink for predictions.
 
@@ -125,7 +134,7 @@ def open_sink(destination: str, context: SinkContext) -> Sink:
     --------
     >>> open_sink("predictions.txt", SinkContext("text"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    driftsurf.errors.OptionError: predictions must be '-', ...or end in .csv, .jsonl, .parquet...; got 'predictions.txt'
+    driftsurf.errors.OptionError: predictions must end in .csv, .jsonl, .parquet...; got 'predictions.txt'
     """
     found = _SCHEME.match(destination)
     scheme = found[1].lower() if found else ""
@@ -139,7 +148,5 @@ def open_sink(destination: str, context: SinkContext) -> Sink:
             sink: Sink = entry.make(destination, context)
             return sink
     urls = [f"{one}://" for one in schemes if one != STANDARD_OUTPUT]
-    begin = f", begin with {', '.join(urls)}" if urls else ""
-    raise OptionError(
-        Option(context.option), f" must be '-'{begin}, or end in {', '.join(endings)}; got {destination!r}"
-    )
+    begin = f", or begin with {', '.join(urls)}" if urls else ""
+    raise OptionError(Option(context.option), f" must end in {', '.join(endings)}, be '-'{begin}; got {destination!r}")

@@ -122,7 +122,7 @@ class MqttSink(ConnectorSink):
 class RabbitSink(ConnectorSink):
     """A stream or another queue of RabbitMQ."""
 
-    writer: ClassVar[str] = "driftsurf.data.connectors.rabbitmq:RabbitWriter"
+    writer: ClassVar[str] = "driftsurf.data.connectors.rabbitmq_writer:RabbitWriter"
 
 
 @register("sink", "nats", schemes=("nats",), requires=("nats",), install="pip install 'driftsurf[nats]'")

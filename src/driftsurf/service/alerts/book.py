@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from driftsurf.service.alerts.notice import Notice, NoticeKind
 from driftsurf.service.alerts.options import AlertOptions
-from driftsurf.service.alerts.rules import Condition, Reading, conditions
+from driftsurf.service.alerts.rules import Condition, Reading, conditions, ending
 
 __all__ = ["AlertBook"]
 
@@ -99,7 +99,8 @@ class AlertBook:
                 continue  # one that nobody was told of ends at once
             del self._entries[key]
             if entry.told:
-                notices.append(_notice(reading.model, entry.condition, entry.since, entry.seen))
+                now = replace(entry.condition, summary=ending(entry.condition, reading, self.options))
+                notices.append(_notice(reading.model, now, entry.since, entry.seen))
         return notices
 
     def _changes(self, reading: Reading) -> Iterable[Notice]:

@@ -16,7 +16,7 @@ __all__ = ["AlertOptions", "read_alerts"]
 
 @dataclass(frozen=True, kw_only=True)
 class AlertOptions:
-    """Limits of the rules; a condition has to last for ``hold`` seconds before somebody is told.
+    """Limits of the rules; a condition has to last for ``hold`` seconds before an alert is sent.
 
     Examples
     --------
@@ -27,15 +27,18 @@ class AlertOptions:
     interval: float = option(5.0, "Seconds between two readings of a model.", above=0.0)
     hold: float = option(30.0, "Seconds that a condition has to last, or to be over, before it counts.", at_least=0.0)
     error_noise: float = option(3.0, "Standard errors by which the error has to be above its usual value.", above=0.0)
-    label_silence: float = option(3600.0, "Seconds without a label while rows wait for one.", above=0.0)
+    label_silence: float = option(3600.0, "Seconds without a label while a row waits for one.", above=0.0)
     lag_rows: int = option(100_000, "Rows that may wait to be learned.", at_least=1)
     refused_share: float = option(0.05, "Share of the rows of an interval that may be refused.", at_least=0.0)
-    disk_free: float = option(
-        2.0 * 2**30, "Free bytes on the disk of a model below which somebody is told.", at_least=0
+    challenger_gain: float = option(
+        0.01, "Share of the model's error by which that of a challenger has to be lower.", at_least=0.0
     )
-    transitions: bool = option(True, "Whether each transition of a model is told.")
+    disk_free: float = option(
+        2 * 2**30, "Free bytes on the disk of a model below which an alert is raised.", at_least=0
+    )
+    transitions: bool = option(True, "Whether each transition of a model, and each order, is sent.")
     channels: Mapping[str, Channel] = field(default_factory=dict)
-    """Who is told, by name."""
+    """Receivers, by name."""
 
     def check(self) -> None:
         """Raise OptionError if a limit cannot be used."""

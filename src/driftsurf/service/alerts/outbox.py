@@ -11,6 +11,7 @@ from typing import Any
 
 from driftsurf.core import files
 from driftsurf.core.json_text import parse_json
+from driftsurf.errors import reason
 from driftsurf.service.alerts.notice import Notice
 
 __all__ = ["Outbox"]
@@ -24,7 +25,8 @@ class Outbox:
     """Notices that wait for each channel, with the state of the book, in a file that is replaced as a whole.
 
     The book and its notices change together, so that after a crash each alert is told: at least once, because a crash
-    between delivering a notice and writing that it was delivered repeats it, under the same id.
+    between delivering a notice and writing that it was delivered repeats it, under the same id. While the file cannot
+    be written, as on a full disk, notices are kept in memory alone.
 
     Parameters
     ----------
@@ -38,6 +40,8 @@ class Outbox:
         self.path = path
         self.dropped: int = 0
         """Notices that were dropped because too many waited."""
+        self._unwritten = False
+        """Whether the file could not be written; the memory then has what it lacks."""
         known = self._read()
         self.book: Mapping[str, Any] = known.get("book", {})
         waiting: Mapping[str, Any] = known.get("waiting", {})
@@ -61,10 +65,25 @@ class Outbox:
         del self.waiting[channel][:count]
         self._write()
 
+    def write_again(self) -> None:
+        """Write what could not be written before, if there is something."""
+        if self._unwritten:
+            self._write()
+
     def _write(self) -> None:
+        """Write the file; if there is no room for it, notices are delivered from memory meanwhile."""
         waiting = {name: [asdict(notice) for notice in queue] for name, queue in self.waiting.items()}
-        files.write_text(self.path, json.dumps({"book": self.book, "waiting": waiting}))
-        files.sync_folder(self.path.parent)
+        try:
+            files.write_text(self.path, json.dumps({"book": self.book, "waiting": waiting}))
+            files.sync_folder(self.path.parent)
+        except OSError as error:
+            if not self._unwritten:  # one line for a failure that lasts
+                log.error("%s cannot be written (%s); alerts are delivered from memory", self.path, reason(error))
+            self._unwritten = True
+        else:
+            if self._unwritten:
+                log.info("%s can be written again", self.path)
+            self._unwritten = False
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -74,7 +93,7 @@ class Outbox:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            # Alerts are worth less than the service: it starts, and a condition that lasts is told again.
-            log.warning("%s cannot be read and is replaced; alerts may be told again", self.path)
+            # Alerts are worth less than the service: it starts, and a condition that lasts is reported again.
+            log.warning("%s cannot be read and is replaced; alerts may be sent again", self.path)
             return {}
         return found

@@ -6,14 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from driftsurf.service.alerts.rules import Change, Reading
+from driftsurf.service.alerts.rules import Change, Lead, Reading
 from driftsurf.service.contract import Event, ModelStatus, Served
 
 __all__ = ["ModelReadings", "changes_of", "reading_of"]
 
-RECENT_ROWS = 1000
-"""Number of rows that the recent error is about, at most: how much chance is in it depends on it."""
 MOST_LINES = 10_000
+FAILED_CHALLENGER = "cannot-learn"
+"""Reason of lines about a challenger that stops, or could not learn the log, which say so themselves."""
 TOLD = "transition", "order"
 """Types of lines that people are told of."""
 
@@ -21,8 +21,11 @@ TOLD = "transition", "order"
 def changes_of(events: Iterable[Event]) -> Iterator[Change]:
     """Yield the transitions and orders among lines of a journal, in words."""
     for event in events:
-        if event.record.get("type") in TOLD:
-            yield Change(event.line, str(event.record.get("text", "")))
+        record = event.record
+        if record.get("type") in TOLD:
+            text = str(record.get("text", ""))
+            refused = record.get("outcome") == "refused" and record.get("reason") != FAILED_CHALLENGER
+            yield Change(event.line, f"the order {record.get('order')} was refused: {text}" if refused else text)
 
 
 def reading_of(
@@ -30,13 +33,14 @@ def reading_of(
 ) -> Reading:
     """Return a reading of a model from its state.
 
-    The error of a classification is a share of rows, so that chance moves it by ``sqrt(p (1 - p) / n)``; for a
+    The error of a classification is a share of ``n`` rows, so that chance moves it by ``sqrt(p (1 - p) / n)``; for a
     regression, a tenth of the usual error stands for the noise.
     """
     usual = status.usual_error
-    chance = math.sqrt(max(usual * (1.0 - usual), 0.0) / RECENT_ROWS)
+    chance = math.sqrt(max(usual * (1.0 - usual), 0.0) / max(status.error_rows, 1))
     noise = 0.1 * usual if status.task == "regression" else chance
-    waiting = status.labels.waiting > 0 and status.last_label is not None
+    # After a quiet time the last label is old, and says nothing about a row that has just come.
+    silent_since = None if status.oldest_waiting is None else max(status.oldest_waiting, status.last_label or 0.0)
     return Reading(
         model=status.name,
         time=now,
@@ -46,12 +50,16 @@ def reading_of(
         error_noise=noise,
         trivial_error=status.trivial_error,
         trivial_rule="mean" if status.task == "regression" else "majority",
-        label_age=now - (status.last_label or now) if waiting else math.nan,
+        label_age=math.nan if silent_since is None else now - silent_since,
         lag_rows=status.lag_rows,
         rows=rows,
         refused_rows=refused,
         disk_free=status.free_bytes,
-        challengers={one.name: (one.low, one.high) for one in status.challengers if not one.failed},
+        challengers={
+            one.name: Lead(one.difference, one.low, one.high, one.leading_error)
+            for one in status.challengers
+            if not one.failed
+        },
         failure=status.failure if status.phase == "failed" else "",
         cut_off={
             f"{one.direction} {one.name!r}": one.error

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from driftsurf.core.decisions import significant
+from driftsurf.core.sizes import shown_bytes
 from driftsurf.service.alerts.notice import Severity
 from driftsurf.service.alerts.options import AlertOptions
 
-__all__ = ["RULES", "Change", "Condition", "Reading", "conditions"]
+__all__ = ["RULES", "Change", "Condition", "Lead", "Reading", "conditions", "ending"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,18 @@ class Change:
     """Number of the line in the journal."""
     text: str
     """What happened and why, in words."""
+
+
+class Lead(NamedTuple):
+    """How a challenger compares with the model."""
+
+    difference: float
+    """Error of the challenger minus that of the model, on the same rows."""
+    low: float
+    high: float
+    """Interval of the difference."""
+    error: float
+    """Error of the model on these rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +56,8 @@ class Reading:
     """Mean error of the best rule without a model, such as the most frequent class, on the most recent rows."""
     trivial_rule: str = "majority"
     label_age: float = math.nan
-    """Seconds since the last label came, while rows wait for one."""
+    """Seconds since the last label came, or since the oldest row that waits for one came, whichever is later; NaN while
+    no row waits."""
     lag_rows: int = 0
     """Rows that are in the log and not learned yet."""
     rows: int = 0
@@ -52,8 +66,8 @@ class Reading:
     """Rows refused since the service began."""
     disk_free: float = math.nan
     """Free bytes on the disk of the model."""
-    challengers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Interval of the error of each challenger minus that of the model, by name."""
+    challengers: Mapping[str, Lead] = field(default_factory=dict)
+    """How each challenger compares, by name."""
     failure: str = ""
     """Why the model has stopped learning; empty while it learns."""
     cut_off: Mapping[str, str] = field(default_factory=dict)
@@ -126,20 +140,22 @@ def lag(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
 def disk_space(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
     """Yield a condition if the disk of the model is nearly full; learning stops before predicting does."""
     if reading.disk_free < options.disk_free:
-        summary = f"{reading.disk_free / 2**20:,.0f} MiB are free on the disk of the model"
+        summary = f"{shown_bytes(reading.disk_free)} are free on the disk of the model"
         yield Condition("disk", "critical", summary, reading.disk_free, options.disk_free)
 
 
 def challenger_better(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
-    """Yield a condition for each challenger whose error is certainly below that of the model."""
-    for name, (low, high) in reading.challengers.items():
-        if high < 0.0:
+    """Yield a condition for each challenger whose error is certainly lower, and by enough to matter."""
+    for name, lead in reading.challengers.items():
+        limit = -options.challenger_gain * lead.error
+        if lead.high < 0.0 and lead.difference <= limit:
             yield Condition(
                 "challenger-better",
                 "info",
-                f"the challenger {name!r} has an error that is lower by {significant(-high)} to {significant(-low)}",
-                high,
-                0.0,
+                f"the challenger {name!r} has an error that is lower by {significant(-lead.high)} to "
+                f"{significant(-lead.low)}; that of the model is {significant(lead.error)}",
+                lead.difference,
+                limit,
                 subject=name,
             )
 
@@ -181,3 +197,28 @@ def conditions(reading: Reading, options: AlertOptions) -> list[Condition]:
     ['500,000 rows wait to be learned']
     """
     return [found for rule in RULES for found in rule(reading, options)]
+
+
+def ending(condition: Condition, reading: Reading, options: AlertOptions) -> str:
+    """Return what holds now that a condition is over, in words.
+
+    Examples
+    --------
+    >>> over = Reading(model="sales", time=0.0, lag_rows=12)
+    >>> ending(Condition("lag", "warning", "500,000 rows wait to be learned"), over, AlertOptions())
+    'only 12 rows wait to be learned'
+    """
+    subject = condition.subject
+    error, usual, trivial = map(significant, (reading.error, reading.usual_error, reading.trivial_error))
+    texts = {
+        "error-above-usual": f"the error is {error} now; usually it is {usual}",
+        "worse-than-trivial": f"the error is {error} now, and that of the rule {reading.trivial_rule!r} is {trivial}",
+        "label-silence": "no row waits for a label" if math.isnan(reading.label_age) else "labels come again",
+        "lag": f"only {reading.lag_rows:,} rows wait to be learned",
+        "disk": f"{shown_bytes(reading.disk_free)} are free on the disk of the model again",
+        "refused-rows": f"at most {options.refused_share:.0%} of the last rows were refused",
+        "challenger-better": f"the challenger {subject!r} is no longer clearly better, or is gone",
+        "learner-failed": "the model learns again",
+        "connection-lost": f"the {subject} is connected again",
+    }
+    return texts[condition.rule]

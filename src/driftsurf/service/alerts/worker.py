@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from driftsurf.errors import DeliveryError
 from driftsurf.service.alerts.book import AlertBook
@@ -16,12 +15,17 @@ from driftsurf.service.alerts.notice import Notice
 from driftsurf.service.alerts.options import AlertOptions
 from driftsurf.service.alerts.outbox import Outbox
 from driftsurf.service.alerts.rules import Reading
+from driftsurf.service.background import Background
 
 __all__ = ["AlertThread"]
 
 log: logging.Logger = logging.getLogger("driftsurf.alerts")
 MOST_AT_ONCE = 20
 """Notices that are delivered between two readings at most, per channel."""
+LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "critical": logging.ERROR}
+"""Level at which a notice of each severity is logged."""
+END_SECONDS = 0.5
+"""How long the end of the service waits for a delivery under way."""
 LONGEST_PAUSE = 300.0
 """Seconds between two attempts to reach a receiver at most."""
 
@@ -79,7 +83,7 @@ class _Delivery:
         self.outbox.delivered(self.name, 1)
 
 
-class AlertThread:
+class AlertThread(Background):
     """Context in which alerts of served models are found and delivered, in a thread of its own.
 
     A receiver that is slow or away delays other receivers by seconds and the models not at all.
@@ -103,14 +107,13 @@ class AlertThread:
         readings: Callable[[], Iterable[Reading]],
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__("alerts")
         self.readings = readings
         self.clock = clock
-        self._ended = threading.Event()
         self._next: AlertOptions | None = None
         """Options that the next reading begins with; None if they stay."""
         self._outbox = Outbox(path, list(options.channels))
         self._use(options, self._outbox.book)
-        self._thread = threading.Thread(target=self._work, name="alerts", daemon=True)
 
     def _use(self, options: AlertOptions, book: Any) -> None:
         self.options = options
@@ -133,6 +136,14 @@ class AlertThread:
             self._outbox.waiting.setdefault(name, [])
         self._use(options, self._book.state())
 
+    def __exit__(self, *_: object) -> None:
+        """Ask the thread to end, and wait a moment: a receiver that does not answer must not delay saving models.
+
+        The notice under way stays in the outbox until it is delivered, so that it is delivered after the next start.
+        """
+        self._ended.set()
+        self._thread.join(END_SECONDS)
+
     def tick(self) -> None:
         """Read the models and deliver what is due, once; by one thread at a time."""
         options, self._next = self._next, None
@@ -142,8 +153,10 @@ class AlertThread:
         state = self._book.state()
         if notices or state != self._outbox.book:
             self._outbox.put(notices, state)
+        else:
+            self._outbox.write_again()
         for notice in notices:
-            log.log(logging.INFO if notice.kind == "event" else logging.WARNING, "%s", notice.headline)
+            log.log(logging.INFO if notice.kind == "resolved" else LEVELS[notice.severity], "%s", notice.headline)
         for delivery in self._deliveries:
             delivery.work(self.clock(), self._book.active, self._ended.is_set)
         self.status = self._described()
@@ -164,14 +177,6 @@ class AlertThread:
         ]
         return {"active": active, "channels": channels, "dropped": self._outbox.dropped}
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
     def _work(self) -> None:
         failed = False
         while True:
@@ -179,7 +184,7 @@ class AlertThread:
                 self.tick()
                 failed = False
             except Exception:
-                # A fault of a reading or a full disk must not end the watch; one line for a failure that lasts.
+                # A fault of a reading must not end the watch; one line for a failure that lasts.
                 if not failed:
                     log.exception("alerts failed; they are tried again")
                 failed = True

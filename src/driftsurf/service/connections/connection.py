@@ -76,13 +76,13 @@ class Connection:
     # ------------------------------------------------------------------------ the thread
 
     @property
-    def what(self) -> str:
-        """What it is, for messages."""
+    def title(self) -> str:
+        """Direction, name and address, such as "source 'orders' (redis://host/0/orders)"."""
         return f"{self.direction} {self.name!r} ({self.address})"
 
     def start(self, model: ServedModel) -> None:
         """Start the thread."""
-        self._thread = threading.Thread(target=self._run, args=(model,), name=self.what, daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(model,), name=self.title, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Connection:
         if self._thread is not None:
             self._thread.join(END_SECONDS)
             if self._thread.is_alive():
-                log.warning("%s of %s has not ended yet; it is left alone", self.what, self.folder.parent.parent.name)
+                log.warning("%s of %s has not ended yet; it is left alone", self.title, self.folder.parent.parent.name)
 
     def status(self) -> ConnectionStatus:
         """Return the state."""
@@ -102,7 +102,7 @@ class Connection:
 
     def connected(self) -> None:
         """Note that the system was reached."""
-        log.info("%s is connected", self.what)
+        log.info("%s is connected", self.title)
         self.going()
 
     def going(self, error: str = "") -> None:
@@ -112,7 +112,7 @@ class Connection:
     def wait(self, error: str, seconds: float) -> None:
         """Wait for the model; Stopped if the service ends."""
         if self._error != error:
-            log.warning("%s waits: %s", self.what, error)
+            log.warning("%s waits: %s", self.title, error)
         self._state, self._error = "waiting", error
         if self.stopping.wait(seconds):
             raise Stopped
@@ -132,7 +132,7 @@ class Connection:
                     with watched(self._failed):
                         self.work(model)
                 except SourceUnreachableError as error:
-                    log.warning("%s: %s", self.what, error)
+                    log.warning("%s: %s", self.title, error)
                     self._state, self._error = "reconnecting", str(error)
                     self.stopping.wait(AGAIN_SECONDS)
                 finally:
@@ -140,10 +140,10 @@ class Connection:
         except Stopped:
             pass
         except DriftsurfError as error:
-            log.error("%s of %s has stopped; the model goes on without it: %s", self.what, model.name, error)
+            log.error("%s of %s has stopped; the model goes on without it: %s", self.title, model.name, error)
             self._error = str(error)
         except Exception as error:
-            log.exception("%s of %s has stopped; the model goes on without it", self.what, model.name)
+            log.exception("%s of %s has stopped; the model goes on without it", self.title, model.name)
             self._error = f"{type(error).__name__}: {visible(str(error))}"
         finally:
             self._state = "stopped"

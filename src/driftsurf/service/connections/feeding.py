@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import secrets
 import time
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from driftsurf.errors import (
     OptionError,
     OverloadedError,
     SchemaError,
+    SourceError,
     StorageFullError,
     UnavailableError,
 )
@@ -38,6 +40,7 @@ from driftsurf.service.wire.format import RowsRead
 
 __all__ = ["Feeder"]
 
+log: logging.Logger = logging.getLogger("driftsurf.service")
 POSITION, PLANS = "position.json", "plans.jsonl"
 SAVE_SECONDS, SAVE_BATCHES = 1.0, 100
 """The position is saved when one of the two has passed: batches after it are read again after a crash, and dropped."""
@@ -96,7 +99,7 @@ class Feeder(Connection):
         asked, kind = self.options, self._purpose
         id = formats.id if asked.id is None else asked.id
         label = formats.label if asked.label is None else asked.label
-        drop, reading = asked.drop, formats.reading
+        drop, reading = (*asked.drop, *formats.drop), formats.reading
         if kind != "predict" and not label:
             raise OptionError(
                 f"the source {self.name!r} gives labels, and the model has no column of labels; name it with label"
@@ -105,7 +108,7 @@ class Feeder(Connection):
             reading = replace(reading, on_schema_change="ignore-added")
         if kind == "learn":  # what has its label needs no id
             id, drop = "", (*drop, id)
-        self._reader = MessageRows(asked, kind, ModelFormats(id, label, reading, drop))
+        self._reader = MessageRows(asked, kind, ModelFormats(id, label, reading, drop, formats.hints))
 
     def lag(self) -> int | None:
         """Return how many messages were not read yet, as far as that is known."""
@@ -117,6 +120,7 @@ class Feeder(Connection):
         """Read messages until the service ends."""
         if self._bad is None:
             self._load()
+        self.source.choose_connector()
         self.source.connector.open(self._at, bounded=False)
         self.connected()
         while not self.stopping.is_set():
@@ -141,7 +145,12 @@ class Feeder(Connection):
     def _measure_lag(self) -> None:
         now = time.monotonic()
         if now - self._lag_at >= LAG_SECONDS:
-            self._lag, self._lag_at = self.source.connector.lag(), now
+            try:
+                self._lag = self.source.connector.lag()
+            except SourceError as error:  # if it concerns the rows, reading fails too
+                log.info("the lag of %s is not known: %s", self.title, error)
+                self._lag = None
+            self._lag_at = time.monotonic()  # afterwards: where measuring takes long, reading has as long
 
     # ------------------------------------------------------------------------ what is saved
 

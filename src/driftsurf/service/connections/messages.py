@@ -27,7 +27,7 @@ MOST_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of rows: the columns that the next rows must have, which may be ahead of the newest version."""
+    """The columns and classes that the next rows must have; they may be ahead of the newest version of the model."""
 
     columns: tuple[ServedColumn, ...]
     classes: tuple[Any, ...]
@@ -90,7 +90,7 @@ class MessageRows:
             body = self._header + b"\n".join(one_line(one.value) for one in messages) + b"\n"
         rows = read(body, "fail", MOST_ROWS)
         if self._format != "arrow" and len(rows) != len(messages):
-            raise InputError("the message is no row")
+            raise InputError("the message is not a row")
         if not len(rows):
             raise InputError("the message has no rows")
         if self.purpose == "predict" and rows.ids is None:

@@ -65,7 +65,7 @@ class Shipper(Connection):
         self._due = Due(SAVE_SECONDS, SAVE_BATCHES)
         self._label_type: LabelType = "integer"
         self.lost: str = ""
-        """What was dropped before it could be written."""
+        """Says how many predictions or lines were dropped before they could be written; empty if none were."""
 
     def needed(self) -> int:
         """Return the first record of the log that has not been written."""
@@ -209,7 +209,7 @@ class Shipper(Connection):
         count = until - self._position
         self.bad_rows += count
         self.lost = f"{count:,} {what} were dropped before they could be written, from number {self._position:,} on"
-        log.error("%s: %s", self.what, self.lost)
+        log.error("%s: %s", self.title, self.lost)
 
 
 def _predictions(payload: bytes, columns: tuple[ColumnKind, ...]) -> list[Mapping[str, Any]]:

@@ -63,11 +63,12 @@ class OrderAnswer(msgspec.Struct):
     order: str
     done: bool
     reason: str
-    """Short code of why it was refused; empty if it was carried out."""
+    """Short code of why it was refused, "not-yet" if it is carried out later; empty if it was carried out."""
     text: str
-    position: int
-    line: int
-    """Line of the journal with the outcome."""
+    position: int | None = None
+    """Number of the record of the order; null if it was not carried out yet."""
+    line: int | None = None
+    """Line of the journal with the outcome; null if it was not carried out yet."""
 
 
 class ModelInfo(msgspec.Struct, kw_only=True):
@@ -83,6 +84,9 @@ class ModelInfo(msgspec.Struct, kw_only=True):
     id: str
     """Column of ids, by which late labels find their rows."""
     version: int
+    """Steps that the leading model has learned, those of the run with which it began included."""
+    steps: int
+    """Steps that were learned here."""
     pinned: bool
     applied: int
     logged: int
@@ -95,10 +99,16 @@ class ModelInfo(msgspec.Struct, kw_only=True):
     rows: int
     labels: dict[str, Any]
     early: int
+    """Labels that wait for their row."""
     last_label: float | None
     error: float | None
+    """Error of the answers in the last five steps, or in as many as have 500 rows."""
+    error_rows: int
+    """Rows that ``error`` and ``trivial_error`` are about."""
     usual_error: float | None
+    """Error of the answers in all steps so far."""
     trivial_error: float | None
+    """Error of a rule without a model, the most frequent class or the mean, on the same rows as ``error``."""
     restore_points: list[dict[str, Any]]
     challengers: list[dict[str, Any]]
     connections: list[dict[str, Any]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +12,8 @@ import msgspec
 
 from driftsurf import __version__
 from driftsurf.core.input import listed
-from driftsurf.errors import DriftsurfError, InputError
-from driftsurf.service.contract import Served
+from driftsurf.errors import InputError
+from driftsurf.service.contract import ModelStatus, Served
 from driftsurf.service.http import metrics as metrics_text
 from driftsurf.service.http.answers import Models
 from driftsurf.service.http.entry import Entry
@@ -30,18 +29,16 @@ from driftsurf.service.http.responses import (
     ABORT,
     PIECE,
     Response,
+    failure_response,
     json_response,
-    problem_response,
     send_response,
     text_response,
 )
 from driftsurf.service.http.routes import EVENTS, MODEL_ROUTES, V2_ROUTES, ModelRoute
 from driftsurf.service.http.security import ApiKey, Gate
-from driftsurf.visible import visible
 
 __all__ = ["App", "Page"]
 
-log: logging.Logger = logging.getLogger("driftsurf.service")
 READER_THREADS = 4
 """Threads for slow scorers, large bodies, and files."""
 LOGIN_BYTES = 4096
@@ -128,15 +125,10 @@ class App:
                 status = 200
         except ClientGoneError:
             status = 499
-        except DriftsurfError as error:
+        except Exception as error:
             if request.entry is not None and isinstance(error, InputError):
                 request.entry.count("refused", 1)
-            status = await self._refuse(scope, send, problem_response(error))
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            log.exception("%s %s failed", visible(request.method), visible(request.path))
-            status = await self._refuse(scope, send, problem_response(error))
+            status = await self._refuse(scope, send, failure_response(request, error))
         finally:
             request.release()
             seconds = time.perf_counter() - began
@@ -176,9 +168,12 @@ class App:
         public = _PUBLIC.get(path)
         if public is not None:
             _require_method(request, "GET")
+            if path in _CHECKED:
+                request.check_query(())
             return path[1:], public(self, request)
         if path in ("/v1/login", "/v1/logout"):
             _require_method(request, "POST")
+            request.check_query(())
             return path[4:], (self._log_in if path == "/v1/login" else self._log_out)(request)
         page = self.pages.get(path)
         if page is not None:
@@ -187,6 +182,7 @@ class App:
         request.caller = self.gate.admit(request.headers, request.method)
         if path in _KEYED:
             _require_method(request, "GET")
+            request.check_query(())
             return path.rpartition("/")[2], _KEYED[path](self, request)
         raise HttpProblem("not-found", f"there is nothing at {path[:200]!r}; /openapi.json lists all addresses")
 
@@ -203,8 +199,11 @@ class App:
             raise HttpProblem("not-found", f"a model has no {rest[:100]!r}; choices: {choices}")
         entry = self._entry(request, name, route)
         _require_method(request, route.method)
+        request.check_query(route.query)
         label = f"{parts[1]}-{rest}" if parts[1] == "v2" else rest or "model"
         request.entry = entry
+        if entry.refuse is not None and rest:  # only the state of a model is shown before it is open
+            entry.refuse()
         if rest == EVENTS:
             if request.method == "HEAD":  # an event stream has no end that a HEAD request could wait for
                 raise HttpProblem("no-method", "an event stream is read with GET", headers={"allow": "GET"})
@@ -261,10 +260,10 @@ class App:
         return json_response({"alive": True})
 
     async def _ready(self, request: HttpRequest) -> Response:
-        phases = {name: entry.served.status().phase for name, entry in self.entries.items()}
-        ready = not self.closing and all(phase == "ready" for phase in phases.values())
+        found = {name: entry.served.status() for name, entry in self.entries.items()}
+        ready = not self.closing and all(one.ready for one in found.values())
         # Probes have no key, so names of models are not shown where keys are needed.
-        shown = {} if self.gate.keys else {"models": phases}
+        shown = {} if self.gate.keys else {"models": {name: _progress(one) for name, one in found.items()}}
         return json_response({"ready": ready, **shown}, 200 if ready else 503)
 
     async def _model_ready(self, request: HttpRequest, name: str) -> Response:
@@ -294,6 +293,12 @@ class App:
         return json_response({"logged_in": False}, headers={"set-cookie": self.gate.log_out(request.headers)})
 
 
+def _progress(status: ModelStatus) -> dict[str, Any]:
+    """Return how far a model is in applying its log, or why it takes nothing."""
+    shown = {"phase": status.phase, "applied": status.applied, "logged": status.logged}
+    return {**shown, "failure": status.failure} if status.failure else shown
+
+
 def _require_method(request: HttpRequest, method: str) -> None:
     allowed = ("GET", "HEAD") if method == "GET" else (method,)
     if request.method not in allowed:
@@ -313,6 +318,8 @@ _PUBLIC: dict[str, Callable[[App, HttpRequest], Awaitable[Response]]] = {
     "/v2/health/ready": App._ready,
 }
 """Addresses that need no key."""
+_CHECKED = "/openapi.json", "/v2"
+"""Addresses without a key that refuse unknown query parameters; health probes accept any."""
 _KEYED: dict[str, Callable[[App, HttpRequest], Awaitable[Response]]] = {
     "/v1/models": App._models,
     "/v1/alerts": App._alerts,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from driftsurf.service.contract import Served
+from driftsurf.service.http.crossing import Crossing
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.request import HttpRequest
@@ -34,12 +35,21 @@ class Entry:
     """Rows predicted, learned, labelled and skipped since the process began, and requests refused for their content."""
     content: LiveContent = field(init=False)
     """What the live page shows of the model."""
+    crossing: Crossing = field(default_factory=Crossing)
+    """How results of the threads of the model reach the event loop."""
+    refuse: Callable[[], object] | None = None
+    """Raises the error that says why the model takes nothing, as long as it is not open; None once it is."""
     _keys: set[str] = field(default_factory=set)
     """Idempotency keys of requests under way."""
 
     def __post_init__(self) -> None:
         """Make what belongs to the model."""
         self.content = LiveContent(self.served)
+
+    def serve(self, served: Served, formats: ModelFormats) -> None:
+        """Serve a model that has been opened, in place of what stood for it."""
+        self.content, self.formats, self.served = LiveContent(served), formats, served
+        self.refuse = None
 
     @contextmanager
     def under_way(self, request: HttpRequest) -> Iterator[None]:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 import msgspec
 import numpy as np
 
+from driftsurf.core.contracts import FloatArray
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.errors import OptionError
 from driftsurf.runs.predictions import class_column, label_text
@@ -114,12 +115,15 @@ class ModelFormats:
         How text becomes dates, and what to do with added and missing columns.
     drop
         Further columns that rows may have and that are not read.
+    hints
+        What to do about columns that a user may expect to be known, by name.
     """
 
     id: str = "id"
     label: str = ""
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     drop: tuple[str, ...] = ()
+    hints: Mapping[str, str] = field(default_factory=dict)
     _made_for: tuple[Any, Any] | None = None
     _newest: Shape | None = None
     """The last version asked for, whose columns need not be compared again."""
@@ -140,7 +144,12 @@ class ModelFormats:
     def _make(self, snapshot: Shape, purpose: Purpose, format: Format) -> Read:
         known = tuple(WireColumn(one.name, one.kind) for one in snapshot.columns)
         wire = WireFormat(
-            known or None, id=self.id or None, ignored=self.drop, reading=self.reading, classes=tuple(snapshot.classes)
+            known or None,
+            id=self.id or None,
+            ignored=self.drop,
+            reading=self.reading,
+            classes=tuple(snapshot.classes),
+            hints=self.hints,
         )
         if purpose == "predict":
             wire = replace(wire, ignored=(*self.drop, *([self.label] if self.label else [])))
@@ -166,6 +175,9 @@ class ModelFormats:
 
 
 _ENCODER = msgspec.json.Encoder()
+FEW_CLASSES = 8
+END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+"""Last bytes of a stream of Arrow."""
 
 
 def encode_answer(name: str, answer: Answer, rows: RowsRead, format: Format, *, all_classes: bool) -> bytes:
@@ -174,7 +186,7 @@ def encode_answer(name: str, answer: Answer, rows: RowsRead, format: Format, *, 
         return _ENCODER.encode(predictions_of(name, answer, rows, all_classes=all_classes))
     columns = _columns(answer, rows, all_classes=all_classes)
     if format == "arrow":
-        return _arrow(columns)
+        return _arrow(columns, answer.classes)
     listed = [one.tolist() if isinstance(one, np.ndarray) else one for one in columns.values()]
     records = zip(*listed, strict=True)
     if format == "ndjson":
@@ -193,7 +205,7 @@ def predictions_of(name: str, answer: Answer, rows: RowsRead, *, all_classes: bo
     if shares is not None and all_classes:
         probabilities = {label_text(one): shares[:, place].tolist() for place, one in enumerate(answer.classes)}
     elif shares is not None:
-        probabilities = np.maximum.reduce(shares, axis=1).tolist()
+        probabilities = _largest(shares).tolist()
     return Predictions(
         name,
         answer.version,
@@ -219,17 +231,35 @@ def _columns(answer: Answer, rows: RowsRead, *, all_classes: bool) -> dict[str, 
     if shares is not None and all_classes:
         columns |= {class_column(label_text(one)): shares[:, place] for place, one in enumerate(answer.classes)}
     elif shares is not None:
-        columns["probability"] = shares.max(axis=1)
+        columns["probability"] = _largest(shares)
     columns["version"] = np.full(len(rows), answer.version)
     return columns
 
 
-def _arrow(columns: Mapping[str, Any]) -> bytes:
+def _largest(shares: FloatArray) -> FloatArray:
+    """Return the largest share of each row; that of two is found without a loop over short rows."""
+    if shares.shape[1] == 2:
+        return np.maximum(shares[:, 0], shares[:, 1])
+    return np.asarray(np.maximum.reduce(shares, axis=1))
+
+
+def _arrow_labels(labels: Any, classes: tuple[Any, ...]) -> Any:
+    """Return labels as an Arrow array; converting text of numpy one by one would take longer than predicting it."""
     import pyarrow as pa
 
-    batch = pa.record_batch({name: pa.array(values) for name, values in columns.items()})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
+    if not 0 < len(classes) <= FEW_CLASSES or not isinstance(labels, np.ndarray) or labels.dtype.kind != "U":
+        return pa.array(labels)
+    codes = (labels == classes[-1]).view(np.int8) * np.int8(len(classes) - 1)
+    for code, one in enumerate(classes[1:-1], 1):
+        codes[labels == one] = code
+    return pa.array(classes).take(pa.array(codes))
+
+
+def _arrow(columns: Mapping[str, Any], classes: tuple[Any, ...]) -> bytes:
+    import pyarrow as pa
+
+    arrays = {name: pa.array(values) for name, values in columns.items() if name != "prediction"}
+    arrays["prediction"] = _arrow_labels(columns["prediction"], classes)
+    batch = pa.record_batch({name: arrays[name] for name in columns})
+    data: bytes = batch.schema.serialize().to_pybytes() + batch.serialize().to_pybytes() + END_OF_STREAM
     return data

@@ -19,7 +19,7 @@ class Limits:
 
     body_bytes: int = option(16 * MIB, "Bytes of a body that is taken as a whole, at most.", at_least=1024)
     stream_bytes: int = option(1024 * MIB, "Bytes of a body that is learned in parts, at most.", at_least=1024)
-    part_bytes: int = option(4 * MIB, "Bytes of each of these parts, about.", at_least=1024)
+    part_bytes: int = option(4 * MIB, "Approximate size of each part.", at_least=1024)
     rows: int = option(100_000, "Rows of a request, or of a part, at most.", at_least=1)
     flight_bytes: int = option(256 * MIB, "Bytes of bodies in memory at a time, at most.", at_least=1024)
     head_bytes: int = option(16 * 1024, "Bytes of the address and the headers of a request, at most.", at_least=256)

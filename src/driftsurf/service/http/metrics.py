@@ -92,6 +92,9 @@ class ServiceMetrics:
             yield Family(name, kind, what, each(value))
         ages = each(lambda status: None if status.last_label is None else max(0.0, now - status.last_label))
         yield Family("last_label_age_seconds", "gauge", "Seconds since the last label came.", ages)
+        ages = each(lambda status: None if status.oldest_waiting is None else max(0.0, now - status.oldest_waiting))
+        what = "Seconds since the oldest row that waits for its label came; absent if none waits."
+        yield Family("oldest_waiting_age_seconds", "gauge", what, ages)
         differences: Values = [
             ({"model": status.name, "challenger": one.name}, one.difference)
             for status in statuses

@@ -26,6 +26,10 @@ _QUERY: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
         {"enum": ["best", "all"], "default": "best"},
     ),
     "step": ("Step of the decision; the last change if it is not given.", {"type": "integer", "minimum": 0}),
+    "all": (
+        "1 for the whole history of the model, which grows with its steps.",
+        {"enum": ["0", "1"], "default": "0"},
+    ),
     "since": ("Line of the journal after which to begin.", {"type": "integer", "minimum": 0}),
     "most": ("Lines at most.", {"type": "integer", "minimum": 0, "maximum": 10_000, "default": 1000}),
 }
@@ -94,6 +98,8 @@ def _model_operation(id: str, route: ModelRoute) -> dict[str, Any]:
         content["text/plain"] = {"schema": {"type": "string"}}
     found = _operation(id, route.summary, content, scope=route.scope)
     if id == "v1-orders":
+        later = "The order is in the log, and is carried out later: a model takes most orders with its first step."
+        found["responses"]["202"] = {"description": later, "content": content}
         found["responses"]["409"] = {
             "description": "The order was refused, or a request with the same key is under way.",
             "content": content | _problem_content(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from driftsurf.errors import (
     IdempotencyError,
     InputError,
     LabelError,
+    MissingExtraError,
+    NameTakenError,
     NonFiniteError,
     OptionError,
     OverloadedError,
@@ -67,6 +70,7 @@ KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "not-acceptable": (406, "No answer in an accepted format"),
     "timeout": (408, "The request came too slowly"),
     "under-way": (409, "A request with the same key is under way"),
+    "name-taken": (409, "Another challenger has this name"),
     "not-yet": (409, "The model cannot do this yet"),
     "answer-gone": (410, "The answer to a repeated request is no longer kept"),
     "no-length": (411, "The length of the body is missing"),
@@ -100,6 +104,8 @@ _KIND_OF: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (NonFiniteError, "bad-row"),
     (InputError, "bad-input"),
     (OptionError, "bad-option"),
+    (NameTakenError, "name-taken"),
+    (MissingExtraError, "bad-option"),
     (CapabilityError, "not-yet"),
     (StateError, "not-yet"),
     (OverloadedError, "overloaded"),
@@ -107,6 +113,8 @@ _KIND_OF: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (UnavailableError, "unavailable"),
 )
 """The kind of problem of each error, the first that fits."""
+NO_ROOM: Final = errno.ENOSPC, errno.EDQUOT
+FULL: Final = "the disk of the service is full; free some of it, then send the request again"
 
 
 def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
@@ -119,6 +127,8 @@ def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
         kind, headers = error.kind, dict(error.headers)
     else:
         kind = next((name for own, name in _KIND_OF if isinstance(error, own)), "failed")
+        if kind == "failed" and _is_full(error):
+            kind = "disk-full"
         headers = {}
     if isinstance(error, OverloadedError):
         headers["retry-after"] = str(max(1, round(error.retry_after)))
@@ -126,9 +136,16 @@ def problem_of(error: BaseException) -> tuple[Problem, dict[str, str]]:
         headers.setdefault("retry-after", "1")
     status, title = KINDS[kind]
     detail = "The log of the service has the details." if kind == "failed" else str(error)
+    if kind == "disk-full" and not isinstance(error, StorageFullError):
+        detail = FULL
     place: dict[str, Any] = {}
     if isinstance(error, InputError):
         place = {"row": error.row, "column": error.column}
         if error.value is not None:
             place["value"] = error.value if isinstance(error.value, str) else shown(error.value)
     return Problem(type=PREFIX + kind, title=title, status=status, detail=detail, **place), headers
+
+
+def _is_full(error: BaseException) -> bool:
+    """Return whether a write failed because there is no room: by itself, or as the cause of another error."""
+    return any(isinstance(one, OSError) and one.errno in NO_ROOM for one in (error, error.__cause__))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GuardedProtocol", "guarded", "sweep"]
 
-_SECURITY = b"".join([b"%b: %b\r\n" % header for header in SECURITY_HEADERS])
 SWEEP_SECONDS = 0.25
 """How often deadlines are looked at; no connection has a timer of its own."""
 
@@ -39,6 +38,10 @@ class _OneWrite:
             self.transport.write(self.head + data if self.head else data)
             self.head = b""
 
+    def whole(self, data: bytes) -> None:
+        """Write an answer with its head and body."""
+        self.transport.write(data)
+
     def flush(self) -> None:
         """Write the head, if it is still kept: an answer may have no body."""
         if self.head:
@@ -53,6 +56,27 @@ class _OneWrite:
         """Close the connection after everything was written."""
         self.flush()
         self.transport.close()
+
+
+class _Body:
+    """The part of a body that has come and was not taken yet: joined once, instead of copied with each part."""
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def __iadd__(self, part: bytes) -> Self:
+        self.parts.append(part)
+        self.size += len(part)
+        return self
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __bytes__(self) -> bytes:
+        return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
 
 @types.coroutine
@@ -71,18 +95,39 @@ def _continued(running: Coroutine[Any, Any, None], awaited: Any) -> Generator[An
             return
 
 
+def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+class _Defaults:
+    """Lines of the headers that all answers have: the list is another one when the date changes, once a second."""
+
+    def __init__(self) -> None:
+        self._made: tuple[Any, bytes] = None, b""
+
+    def lines(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the lines of headers."""
+        known, lines = self._made
+        if known is not headers:
+            lines = _lines([*headers, *SECURITY_HEADERS])
+            self._made = headers, lines
+        return lines
+
+
+_DEFAULTS = _Defaults()
+
+
 def respond(cycle: Any, status: int, media: str, body: bytes) -> bool:
     """Write a whole answer at once, as uvicorn would in two steps; False, and nothing is written, if it has to wait."""
     if cycle.response_started or cycle.disconnected or cycle.flow.write_paused or cycle.scope["method"] == "HEAD":
         return False
-    more = b"".join([b"%b: %b\r\n" % header for header in cycle.default_headers])
     close = b"" if cycle.keep_alive else b"connection: close\r\n"
-    head = b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n"
-    known = head % (STATUS_LINE[status], more, media.encode("latin-1"), len(body), _SECURITY, close)
-    transport = cycle.transport.transport if isinstance(cycle.transport, _OneWrite) else cycle.transport
-    transport.write(known + body)
+    head = b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n%b\r\n%b"
+    more = _DEFAULTS.lines(cycle.default_headers)
+    cycle.transport.whole(head % (STATUS_LINE[status], more, media.encode("latin-1"), len(body), close, body))
     cycle.response_started = cycle.response_complete = True
     cycle.waiting_for_100_continue = cycle.chunked_encoding = False
+    cycle.scope["extensions"] = {}  # it refers to the cycle, which only a garbage collection would free
     cycle.message_event.set()
     if not cycle.keep_alive:
         cycle.transport.close()
@@ -125,6 +170,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection, or refuse it if there are too many."""
         super().connection_made(transport)
+        self._writer: Any = _OneWrite(transport)
         if len(self.connections) > self.limits.connections:
             self._refuse(HttpProblem("busy", f"{self.limits.connections:,} connections are open already"))
             return
@@ -147,7 +193,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Wait for the body from now on."""
-        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        size = len(self.url)
+        for name, value in self.headers:
+            size += len(name) + len(value)
         if size > self.limits.head_bytes:
             self._refuse(HttpProblem("head-too-large", f"send at most {self.limits.head_bytes:,} bytes"))
             return
@@ -157,8 +205,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True
         super().on_headers_complete()
         self._in_head = False
-        if isinstance(self.cycle.transport, asyncio.Transport):
-            self.cycle.transport = cast("asyncio.Transport", _OneWrite(self.transport))
+        self.cycle.transport, self.cycle.body = self._writer, cast("bytearray", _Body())
         self.scope["extensions"] = cast(
             "dict[str, Any]", {RESPOND: partial(respond, self.cycle), ABORT: self.transport.abort}
         )
@@ -206,12 +253,18 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request from now on, or for the rest of a body that was refused, which is thrown away."""
-        if self._awaited == "answer":
+        if self._awaited in ("answer", "idle") and not self.pipeline:
+            self._deadline, self._awaited = self.loop.time() + self.limits.idle_seconds, "idle"
+        elif self._awaited == "answer":
             self._awaited = "idle"
         elif self._awaited == "body" and not self.pipeline:
             self._deadline, self._awaited = self.loop.time() + self.limits.request_seconds, "rest"
-        if self.cycle is not None and isinstance(self.cycle.transport, _OneWrite):
-            self.cycle.transport.flush()
+        self._writer.flush()
+        if not self.pipeline:  # what uvicorn does, without a timer: deadlines of idle connections are looked at as well
+            self.server_state.total_requests += 1
+            if not self.transport.is_closing():
+                self.flow.resume_reading()
+            return
         super().on_response_complete()
         if self.pipeline:  # otherwise each answer would let more requests in than it takes out
             self.flow.pause_reading()
@@ -238,7 +291,10 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.abort()
         elif self._deadline is not None and now >= self._deadline:
             self._deadline = None
-            if self._awaited in ("rest", "idle"):
+            if self._awaited == "idle":
+                self._close()
+                return
+            if self._awaited == "rest":
                 self.transport.abort()
                 return
             self._refuse(HttpProblem("timeout", f"the {self._awaited} of the request did not come in time"))
@@ -266,6 +322,10 @@ class GuardedProtocol(HttpToolsProtocol):
             if self.cycle is not None and not self.cycle.response_complete:
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
+        self._close()
+
+    def _close(self) -> None:
+        """Close the connection once what was written is sent, and after a while in any case."""
         self.transport.close()
         # A client that does not read would keep the connection open for as long as bytes wait to be sent.
         self.loop.call_later(self.limits.head_seconds, self.transport.abort)

@@ -100,9 +100,12 @@ async def columns(entry: Entry, request: HttpRequest) -> Response:
 
 
 async def explain(entry: Entry, request: HttpRequest) -> Response:
-    """Explain a decision in words: that of a step, or the last change of the model."""
+    """Explain a decision in words: that of a step, the last change of the model, or all of them."""
     step = request.whole("step", 0) if "step" in request.query else None
-    text = await _shown(entry, entry.served.explain, step)
+    everything = request.choice("all", ("0", "1")) == "1"
+    if everything and step is not None:
+        raise HttpProblem("bad-option", "step and all exclude each other; leave one out")
+    text = await _shown(entry, entry.served.explain, step, everything=everything)
     if "text/plain" in request.headers.get("accept", ""):
         return text_response(text if text.endswith("\n") else text + "\n")
     return json_response(Explanation(entry.served.name, text))

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from driftsurf.service.contract import Request
 from driftsurf.service.http.limits import InFlight, Limits
 from driftsurf.service.http.problems import HttpProblem
-from driftsurf.service.http.security import Caller
+from driftsurf.service.http.security import EVERYBODY, Caller
 
 if TYPE_CHECKING:
     from driftsurf.service.http.entry import Entry
@@ -38,18 +38,17 @@ class HttpRequest:
         self.flight = flight
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.caller: Caller = Caller()
+        self.caller: Caller = EVERYBODY
         self.entry: Entry | None = None
         """The model that was asked, once the request is known to be allowed."""
         self.rows: int = 0
         """Rows, or labels, of the body that were taken."""
         self.taken: int = 0
         """Bytes of the body that are counted as in flight."""
-
-    @cached_property
-    def headers(self) -> Mapping[str, str]:
+        self.headers: Mapping[str, str] = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
         """Headers by name in small letters; the last one of those with the same name."""
-        return {name.decode("latin-1"): value.decode("latin-1") for name, value in self.scope["headers"]}
 
     @cached_property
     def query(self) -> Mapping[str, str]:
@@ -60,6 +59,15 @@ class HttpRequest:
             )
         except (ValueError, UnicodeDecodeError):
             raise HttpProblem("bad-request", "the query of the address cannot be read") from None
+
+    def check_query(self, known: tuple[str, ...]) -> None:
+        """Raise HttpProblem if the query has a parameter that the address does not know."""
+        if not self.scope["query_string"]:
+            return
+        for name in self.query:
+            if name not in known:
+                choices = f"parameters: {', '.join(known)}" if known else "it has none"
+                raise HttpProblem("bad-option", f"the address has no parameter {name[:100]!r}; {choices}")
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
         """Return a parameter of the query with one of some values; the first one if it is not given."""
@@ -79,7 +87,7 @@ class HttpRequest:
             raise HttpProblem("bad-option", f"{name} must be a whole number from 0 to {most}; got {text[:100]!r}")
         return int(text)
 
-    @cached_property
+    @property
     def length(self) -> int | None:
         """Number of bytes of the body, if the client has announced it."""
         text = self.headers.get("content-length")
@@ -89,7 +97,8 @@ class HttpRequest:
         """Return the whole body; HttpProblem if it is too large, or if too much is in flight."""
         most = self.limits.body_bytes if most is None else most
         self.check_encoding()
-        if self.length is not None and self.length > most:
+        length = self.length
+        if length is not None and length > most:
             raise _too_large(most)
         message = await self.receive()
         if message["type"] == "http.request" and not message.get("more_body"):
@@ -109,7 +118,9 @@ class HttpRequest:
 
     def check_encoding(self) -> None:
         """Raise HttpProblem if the body is compressed: a few bytes could then claim any amount of memory."""
-        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if "content-encoding" not in self.headers:
+            return
+        encoding = self.headers["content-encoding"].strip().lower()
         if encoding not in ("", "identity"):
             raise HttpProblem("no-format", f"Content-Encoding is {encoding[:100]!r}; send the body without compression")
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
+from driftsurf.errors import DriftsurfError
 from driftsurf.service.http.problems import Problem, problem_of
-from driftsurf.service.http.request import Scope, Send
+from driftsurf.service.http.request import HttpRequest, Scope, Send
+from driftsurf.visible import visible
 
-__all__ = ["SECURITY_HEADERS", "Response", "json_response", "problem_response", "send_response", "text_response"]
+__all__ = [
+    "SECURITY_HEADERS",
+    "Response",
+    "failure_response",
+    "json_response",
+    "problem_response",
+    "send_response",
+    "text_response",
+]
 
+log: logging.Logger = logging.getLogger("driftsurf.service")
 SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -50,6 +62,17 @@ def problem_response(error: BaseException, rows_taken: int | None = None) -> Res
     if rows_taken is not None:
         problem = msgspec.structs.replace(problem, rows_taken=rows_taken)
     return _problem(problem, headers)
+
+
+def failure_response(request: HttpRequest, error: BaseException, rows_taken: int | None = None) -> Response:
+    """Return the error of a request as problem details; log one that the answer does not explain."""
+    response = problem_response(error, rows_taken)
+    what = visible(request.method), visible(request.path)
+    if response.status == 500:
+        log.error("%s %s failed", *what, exc_info=error)
+    elif not isinstance(error, DriftsurfError):
+        log.error("%s %s failed: %s", *what, visible(str(error)))
+    return response
 
 
 def _problem(problem: Problem, headers: Mapping[str, str]) -> Response:

@@ -58,7 +58,7 @@ MODEL_ROUTES: Final[Mapping[str, ModelRoute]] = {
         "POST", "learn", writing.label, "Give labels of predicted rows, by id.", Taken, body="labels", query=_ROWS
     ),
     "explain": ModelRoute(
-        "GET", "read", reading.explain, "Explain a decision in words.", reading.Explanation, query=("step",)
+        "GET", "read", reading.explain, "Explain a decision in words.", reading.Explanation, query=("step", "all")
     ),
     "journal": ModelRoute(
         "GET",

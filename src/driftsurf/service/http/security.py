@@ -119,13 +119,16 @@ class Caller:
 
     def sees(self, model: str) -> bool:
         """Return whether the caller may know of a model, because its key allows something with it."""
-        return bool(self.scopes_for(model))
+        return self.key is None or bool(self.key.scopes_for(model))
 
     def require(self, scope: KeyScope, model: str | None) -> None:
         """Raise HttpProblem unless the caller may do something."""
         if not self.allows(scope, model):
             about = "" if model is None else f" for the model {model!r}"
             raise HttpProblem("forbidden", f"the key {self.name!r} does not have the scope {scope!r}{about}")
+
+
+EVERYBODY = Caller()
 
 
 @dataclass(slots=True)
@@ -161,7 +164,7 @@ class Gate:
         """Return who sent a request; HttpProblem if it may not be answered."""
         self.check_origin(headers, method)
         if not self.keys:
-            return Caller()
+            return EVERYBODY
         key = self._key(headers)
         if key.expires is not None and self.clock() >= key.expires.timestamp():
             raise _unauthenticated(f"the key {key.name!r} has expired")

@@ -8,17 +8,22 @@ import ipaddress
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 
-from driftsurf.errors import Option, OptionError, reason
+from driftsurf.errors import DriftsurfError, Option, OptionError, reason
+from driftsurf.service.committer import in_turns
 from driftsurf.service.http.app import App
 from driftsurf.service.http.protocol import guarded, sweep
 
 __all__ = ["HttpServer", "check_address"]
 
 log: logging.Logger = logging.getLogger("driftsurf.service")
+SWITCH_SECONDS = 0.0001
+"""How long another thread may keep the event loop waiting; a fiftieth of what Python would allow."""
 
 
 def check_address(host: str, *, has_keys: bool) -> None:
@@ -89,7 +94,12 @@ class HttpServer:
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serve until a signal, or :meth:`stop`, ends it; ``ready`` is called when the port is open."""
-        asyncio.run(self._run(ready))
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
+            asyncio.run(self._run(ready))
+        finally:
+            sys.setswitchinterval(usual)
 
     def stop(self) -> None:
         """End the server; from any thread."""
@@ -100,7 +110,8 @@ class HttpServer:
         sweeper = asyncio.create_task(sweep(self.server.server_state.connections))
         opened = asyncio.create_task(self._when_open(ready))
         try:
-            await self.server.serve([self.socket])
+            with in_turns(asyncio.get_running_loop().call_soon):
+                await self.server.serve([self.socket])
         finally:
             for task in (sweeper, opened):
                 task.cancel()
@@ -124,6 +135,8 @@ class HttpServer:
             return
         try:
             self.reload()
+        except (DriftsurfError, OSError) as error:
+            log.error("SIGHUP: the configuration cannot be used, and the last one stays: %s", error)
         except Exception:
             log.exception("SIGHUP: the configuration cannot be used; the last one stays")
         else:
@@ -142,19 +155,25 @@ class _Server(uvicorn.Server):
         """Handle signals, if this is the main thread."""
         loop = asyncio.get_running_loop()
         numbers: list[int] = []
+        before: dict[int, Any] = {}
         try:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.owner.end, number)
                 numbers.append(number)
-            loop.add_signal_handler(signal.SIGHUP, self.owner.read_again)
-            numbers.append(signal.SIGHUP)
+            if sys.platform != "win32":
+                loop.add_signal_handler(signal.SIGHUP, self.owner.read_again)
+                numbers.append(signal.SIGHUP)
         except (RuntimeError, ValueError):  # not the main thread
             pass
+        except NotImplementedError:  # loops on Windows: the interpreter calls the handler, in the main thread
+            before = {n: signal.signal(n, lambda n, _: self.owner.end(n)) for n in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
         finally:
             for handled in numbers:
                 loop.remove_signal_handler(handled)
+            for handled, handler in before.items():
+                signal.signal(handled, handler)
 
 
 def _bound(host: str, port: int) -> socket.socket:

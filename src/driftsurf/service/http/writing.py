@@ -17,7 +17,7 @@ from driftsurf.service.http.formats import MEDIA, Format, Purpose, answer_format
 from driftsurf.service.http.parts import PartReader, is_streamed
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.request import HttpRequest
-from driftsurf.service.http.responses import Response, json_response, problem_response
+from driftsurf.service.http.responses import Response, failure_response, json_response
 from driftsurf.service.wire.format import NumberRows, OnBadRow, RowsRead
 from driftsurf.service.wire.labels import read_labels
 from driftsurf.session.model_names import imported_class
@@ -41,6 +41,8 @@ class OrderBody(msgspec.Struct, forbid_unknown_fields=True):
     """For rollback: the position of a restore point."""
     options: dict[str, str | bool | int | float | dict[str, Any] | None] = {}
     """For challenge: model, learner, parameters and seed, as of driftsurf run."""
+    replace: bool = False
+    """For challenge: whether it may take the place of a challenger of that name, whose comparison is then lost."""
 
 
 def _on_bad_row(request: HttpRequest) -> OnBadRow:
@@ -90,7 +92,7 @@ async def predict(entry: Entry, request: HttpRequest) -> Response:
 
 
 def _answer(served: Served, snapshot: ServedSnapshot, rows: RowsRead, request: HttpRequest, body: bytes) -> Answer:
-    """Return predictions; without ids nothing is logged, so that an idempotency key means nothing.
+    """Return predictions; without ids nothing is logged, so an idempotency key has no effect.
 
     The rows were read as the columns of this snapshot, so they need no further check.
     """
@@ -136,7 +138,9 @@ async def _kept(
     entry.count("skipped", rows.n_skipped)
     request.rows += len(rows)
     entry.count("learned" if purpose == "learn" else "labelled", len(rows))
-    return rows, None if future is None else await _ended(future)
+    if future is None:
+        return rows, None
+    return rows, await entry.crossing.result(future)
 
 
 def _take(
@@ -152,7 +156,7 @@ def _take(
         return rows, None
     assert rows.labels is not None
     if purpose == "learn":
-        return rows, entry.served.learn(rows.table, rows.labels, core)
+        return rows, entry.served.learn(rows.rows, rows.labels, core)
     assert rows.ids is not None
     given = dict(zip(rows.ids, rows.labels, strict=True))
     if len(given) < len(rows.ids):
@@ -160,11 +164,6 @@ def _take(
         twice = next(one for one in rows.ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
         raise BadRowError(f"the id {twice!r} has two labels; send each id once", value=twice)
     return rows, entry.served.label(given, core)
-
-
-async def _ended(future: Future[Any]) -> Any:
-    """Wait for a record; a client that goes away changes nothing about it."""
-    return await asyncio.shield(asyncio.wrap_future(future))
 
 
 def _taken(entry: Entry, rows: RowsRead, receipt: Receipt | None) -> Taken:
@@ -190,8 +189,8 @@ async def _in_parts(entry: Entry, request: HttpRequest, purpose: Purpose, format
                 faults += (bad_rows(rows.faults) or [])[: 100 - len(faults)]
                 if receipt is not None:
                     total.position, total.repeated = receipt.position, receipt.repeated
-    except DriftsurfError as error:
-        return problem_response(error, rows_taken=total.count)
+    except (DriftsurfError, OSError) as error:
+        return failure_response(request, error, rows_taken=total.count)
     total.bad_rows = faults or None
     return json_response(total)
 
@@ -224,14 +223,12 @@ async def order(entry: Entry, request: HttpRequest) -> Response:
     kind: OrderKind = asked.kind
     _check_registered(asked.options)
     with entry.under_way(request):
-        future = await entry.call(
-            LARGE, entry.served.order, Order(kind, asked.model, asked.to, asked.options), request.to_core(body)
-        )
+        given = Order(kind, asked.model, asked.to, asked.options, asked.replace)
+        future = await entry.call(LARGE, entry.served.order, given, request.to_core(body))
         try:
-            done = await asyncio.wait_for(_ended(future), ORDER_SECONDS)
+            done = await asyncio.wait_for(entry.crossing.result(future), ORDER_SECONDS)
         except TimeoutError:
-            raise HttpProblem(
-                "not-yet", f"the order {kind!r} is in the log, and is carried out later; the journal tells when"
-            ) from None
+            text = f"the order {kind!r} is in the log, and is carried out later; the journal tells when"
+            return json_response(OrderAnswer(entry.served.name, kind, done=False, reason="not-yet", text=text), 202)
     answer = OrderAnswer(entry.served.name, kind, done.done, done.reason, done.text, done.position, done.line)
     return json_response(answer, 200 if done.done else 409)

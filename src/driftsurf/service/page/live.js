@@ -145,9 +145,10 @@ const now = (model) => {
   const waits = model.last_label === null ? "" : ` · last label ${ago(Date.now() / 1000 - model.last_label)}`;
   const words = [`${model.model}, ${model.phase}`, model.pinned ? "pinned" : "", model.failure].filter(Boolean);
   one(".status").textContent = `${words.join(" · ")}${waits}`;
+  const before = model.version - model.steps;
   cards(one(".cards.now"), [
-    ["error now", number(model.error)], ["error usually", number(model.usual_error)],
-    ["error of the trivial rule", number(model.trivial_error)], ["steps learned", grouped(model.version)],
+    [`error in the last ${grouped(model.error_rows)} rows`, number(model.error)], ["error usually", number(model.usual_error)],
+    ["error of the trivial rule", number(model.trivial_error)], [before > 0 ? `steps here, ${grouped(before)} before` : "steps learned", grouped(model.steps)],
     ["rows learned", grouped(model.rows)], ["rows to be learned", grouped(model.lag_rows)],
     ["rows without a label yet", grouped(model.labels.waiting)],
   ]);

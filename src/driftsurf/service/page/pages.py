@@ -26,7 +26,9 @@ MEDIA = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf
 def _document() -> str:
     """Return the document, which the script fills."""
     text = files("driftsurf.service.page").joinpath("live.html").read_text(encoding="utf-8")
-    return visible(text.replace("<!--TOOLBAR-->", interactive.TOOLBAR), lines=True)
+    for mark, part in (("ICON", html.icon()), ("BRAND", html.brand()), ("TOOLBAR", interactive.TOOLBAR)):
+        text = text.replace(f"<!--{mark}-->", part)
+    return visible(text, lines=True)
 
 
 def _assets() -> Mapping[str, str]:

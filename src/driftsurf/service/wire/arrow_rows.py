@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from driftsurf.core.options import shown
-from driftsurf.data.arrow_columns import arrow_column, arrow_kind
+from driftsurf.data.arrow_columns import arrow_column, arrow_kind, arrow_memory
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import DriftsurfError, InputError, ValueTypeError
-from driftsurf.service.wire.format import Fault, OnBadRow, RowsRead, WireFormat
+from driftsurf.service.wire.format import Fault, NumberRows, OnBadRow, RowsRead, WireColumn, WireFormat
 from driftsurf.service.wire.tables import ColumnarRows, check_count
 
 __all__ = ["ArrowMessage", "ArrowRows", "messages"]
@@ -130,7 +130,7 @@ class _FlatTable:
 
 
 def _not_arrow() -> InputError:
-    return InputError("the body is no Arrow stream; write it with pyarrow.ipc.new_stream")
+    return InputError("the body is not an Arrow stream; write it with pyarrow.ipc.new_stream")
 
 
 class ArrowRows:
@@ -140,6 +140,7 @@ class ArrowRows:
         self.format = format
         self._table = ColumnarRows(format)
         self._kinds: dict[str, Kind] = {one.name: one.kind for one in format.columns or ()}
+        self._numbers = _plain_numbers(format)
 
     def read(self, body: bytes, on_bad_row: OnBadRow = "fail", most: int = 100_000) -> RowsRead:
         """Return the rows of a body; BadRowError for a bad row unless bad rows are skipped."""
@@ -155,6 +156,9 @@ class ArrowRows:
         names = found.column_names
         if len(set(names)) < len(names):
             raise InputError("two columns of the Arrow stream have the same name; rename one")
+        numbers = self._number_rows(found)
+        if numbers is not None:
+            return RowsRead(numbers)
         columns, faults = dict[str, Column](), list[Fault]()
         for name in names:
             special = name in (self.format.id, self.format.label)
@@ -165,6 +169,22 @@ class ArrowRows:
             columns[name] = column
             faults += bad
         return self._table.rows(Table(columns), faults, on_bad_row)
+
+    def _number_rows(self, found: Any) -> NumberRows | None:
+        """Return rows of doubles as one array; None if a column is missing, of another type, or has infinite values."""
+        import pyarrow as pa
+
+        wanted, batches = self._numbers, found.to_batches()
+        if wanted is None or len(batches) != 1 or found.num_columns != len(wanted):
+            return None
+        arrays, double = dict(zip(found.column_names, batches[0].columns, strict=True)), pa.float64()
+        values = np.empty((found.num_rows, len(wanted)))
+        for place, one in enumerate(wanted):
+            array = arrays.get(one.name)
+            if array is None or array.type != double or array.null_count:
+                return None
+            values[:, place] = arrow_memory(array, np.float64)  # to_numpy would import pandas
+        return NumberRows(wanted, values) if not np.isinf(values).any() else None
 
     def _column(self, name: str, array: Any) -> tuple[Column, list[Fault]]:
         kind = "text" if name == self.format.id else self._kinds.get(name)
@@ -187,6 +207,14 @@ class ArrowRows:
                 )
             column = empty_column(kind, len(column))
         return column, _faults(name, column)
+
+
+def _plain_numbers(format: WireFormat) -> tuple[WireColumn, ...] | None:
+    """Return the columns of rows that have nothing but numbers; None if rows may have anything else."""
+    columns = format.columns
+    if not columns or format.label is not None or format.id_required or any(one.kind != "number" for one in columns):
+        return None
+    return columns
 
 
 def _faults(name: str, column: Column) -> list[Fault]:

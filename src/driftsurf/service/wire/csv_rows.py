@@ -16,13 +16,15 @@ from driftsurf.errors import InputError
 from driftsurf.runs.predictions import label_text
 from driftsurf.service.wire.format import Fault, OnBadRow, RowsRead, WireFormat
 from driftsurf.service.wire.tables import ColumnarRows, check_count
+from driftsurf.service.wire.values import DATE_FORMAT
 
 __all__ = ["CsvRows"]
 
+SEPARATORS = {"semicolons": ";", "tabs": "\t"}
 REMEDIES: dict[Kind, str] = {
     "number": "write a number such as 1.5, or leave the cell empty",
     "boolean": "write true or false, or leave the cell empty",
-    "date": "write a date such as 2026-05-01T10:00:00Z, or leave the cell empty",
+    "date": f"write a date such as 2026-05-01T10:00:00Z, or leave the cell empty; {DATE_FORMAT}",
     "text": "leave the character out",
 }
 
@@ -38,7 +40,7 @@ class CsvRows:
     array([99.])
     >>> rows.read(b"price,city\\ndear,Rome\\n")
     Traceback (most recent call last):
-    driftsurf.errors.BadRowError: row 0, column 'price': 'dear' is no number; write a number such as 1.5, ...
+    driftsurf.errors.BadRowError: row 0, column 'price': 'dear' is not a number; write a number such as 1.5, ...
     """
 
     def __init__(self, format: WireFormat) -> None:
@@ -49,6 +51,8 @@ class CsvRows:
         """Return the rows of a body; BadRowError for a bad row unless bad rows are skipped."""
         names, records, faults = _records(body, self.format.reading.delimiter or ",", most)
         kinds = {one.name: one.kind for one in self.format.columns or ()}
+        if self.format.reading.delimiter is None and names and not self.format.known.intersection(names):
+            _check_separated(names)
         missing = set(self.format.reading.missing_cells)
         columns: dict[str, Column] = {}
         for place, name in enumerate(names):
@@ -67,6 +71,17 @@ class CsvRows:
         """Return whether all labels are classes as they are written, so that none has to be read as a number."""
         known = set(map(label_text, self.format.classes))
         return bool(known) and known.issuperset(labels.words)
+
+
+def _check_separated(names: list[str]) -> None:
+    """Raise InputError if a header none of whose columns are known has other separators than commas."""
+    odd = next((name for name, one in SEPARATORS.items() if any(one in column for column in names)), None)
+    if odd is not None:
+        raise InputError(
+            f"the header is {shown(','.join(names))}, which has no known column and {odd}; cells must be separated by "
+            "commas",
+            value=",".join(names),
+        )
 
 
 def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[list[str]], list[Fault]]:
@@ -114,5 +129,6 @@ def _converted(name: str, column: Column, kind: Kind | None, reading: ReadingOpt
         except ValueError:
             bad[code] = column.words[code]
     rows = np.flatnonzero(np.isin(column.values, list(bad))).tolist() if bad else []
-    faults = [Fault(row, name, shown(bad[int(column.values[row])]), f"is no {kind}", REMEDIES[kind]) for row in rows]
+    remedy = REMEDIES[kind].replace("1.5", f"1{reading.decimal}5")
+    faults = [Fault(row, name, shown(bad[int(column.values[row])]), f"is not a {kind}", remedy) for row in rows]
     return Column(kind, np.asarray(by_code[column.values])), faults

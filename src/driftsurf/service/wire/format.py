@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.input import listed
 from driftsurf.core.options import shown
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
@@ -69,6 +70,8 @@ class WireFormat:
         Columns that a row may have and that are not read.
     reading
         How text becomes dates, which cells of CSV are missing, and what to do with added and missing columns.
+    hints
+        What to do about columns that a user may expect to be known, by name.
     """
 
     columns: tuple[WireColumn, ...] | None
@@ -78,6 +81,12 @@ class WireFormat:
     classes: tuple[Any, ...] = ()
     ignored: tuple[str, ...] = ()
     reading: ReadingOptions = field(default_factory=ReadingOptions)
+    hints: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def known(self) -> set[str | None]:
+        """Names of all columns that a row may have."""
+        return {*(one.name for one in self.columns or ()), *self.ignored, self.id, self.label}
 
     @property
     def takes_others(self) -> bool:
@@ -92,19 +101,22 @@ class WireFormat:
         """Return the fault of a row that has columns which the model does not know; None if that is allowed."""
         if self.takes_others or self.columns is None:
             return None
-        known = {*(one.name for one in self.columns), *self.ignored, self.id, self.label}
+        known = self.known
         others = [name for name in names if name not in known]
         if not others:
             return None
-        remedy = f"leave the column out; {which_columns(others, [one.name for one in self.columns])}"
+        names = [one.name for one in self.columns]
+        remedy = f"leave the column out; {self.hints.get(others[0]) or which_columns(others, names)}"
         return Fault(row, others[0], "", "the model has no such column", remedy)
 
     def absent(self, row: int, names: Mapping[str, Any] | Sequence[str]) -> Fault | None:
         """Return the fault of a row that lacks a column; None if it has all."""
-        for one in self.columns or ():
-            if one.name not in names and self.is_required(one):
-                remedy = "pass the column; null if its value is not known"
-                return Fault(row, one.name, "", "the column is missing", remedy)
+        gone = [one.name for one in self.columns or () if one.name not in names and self.is_required(one)]
+        if len(gone) > 1:
+            remedy = "pass these columns; null where a value is not known"
+            return Fault(row, gone[0], "", f"the columns {listed(gone)} are missing", remedy)
+        if gone:
+            return Fault(row, gone[0], "", "the column is missing", "pass the column; null if its value is not known")
         if self.label is not None and self.label not in names:
             return Fault(row, self.label, "", "the label is missing", "pass it, or pass rows with ids and labels later")
         if self.id_required and self.id is not None and self.id not in names:
@@ -112,7 +124,7 @@ class WireFormat:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would make each of them cost as much as decoding a row
 class NumberRows:
     """Rows all of whose columns are numbers or booleans: a model may take them as they are, without a table."""
 
@@ -128,7 +140,7 @@ class NumberRows:
         return Table({one.name: Column(one.kind, own) for one, own in zip(self.columns, self.values.T, strict=True)})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RowsRead:
     """The rows of a request, or of a part of it."""
 
@@ -166,7 +178,7 @@ def id_fault(row: int, column: str, value: Any) -> Fault | None:
     if type(value) is int and abs(value) < 2**63:
         return None
     if not isinstance(value, str):
-        return Fault(row, column, shown(value), "is no id", "pass text or a whole number")
+        return Fault(row, column, shown(value), "is not an id", "pass text or a whole number")
     if not value or len(value) > LONGEST_ID or "\0" in value:
         problem = f"must have 1 to {LONGEST_ID} characters, none of which is NUL"
         return Fault(row, column, shown(value), problem, "pass another id")
@@ -177,9 +189,9 @@ def label_fault(row: int, column: str, value: Any) -> Fault | None:
     """Return what is wrong with a label; None if it can be used, as far as that is known without the model."""
     if value is None:
         remedy = "pass the label, or pass rows with ids and their labels later"
-        return Fault(row, column, "null", "is no label", remedy)
+        return Fault(row, column, "null", "is not a label", remedy)
     if not isinstance(value, str | bool | int | float):
-        return Fault(row, column, shown(value), "is no label", "pass text, a number or a boolean")
+        return Fault(row, column, shown(value), "is not a label", "pass text, a number or a boolean")
     if isinstance(value, str) and (not value or "\0" in value or len(value) > LONGEST_ID):
         problem = f"must have 1 to {LONGEST_ID} characters, none of which is NUL"
         return Fault(row, column, shown(value), problem, "pass another label")

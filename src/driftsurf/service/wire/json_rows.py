@@ -27,7 +27,7 @@ from driftsurf.service.wire.format import (
     refuse_first,
 )
 from driftsurf.service.wire.tables import check_count
-from driftsurf.service.wire.values import check_number, column_of, word_of
+from driftsurf.service.wire.values import DATE_FORMAT, check_number, column_of, loosely, odd_number, word_of
 
 __all__ = ["JsonRows"]
 
@@ -69,7 +69,7 @@ class JsonRows:
     (['o-17'], array([99.]), ('Rome',))
     >>> rows.read(b'{"rows": [{"price": "dear", "city": "Rome"}]}')
     Traceback (most recent call last):
-    driftsurf.errors.BadRowError: row 0, column 'price': 'dear' is no number; pass a number, or null if it is not known
+    driftsurf.errors.BadRowError: row 0, column 'price': 'dear' is not a number; pass a number, ...
     """
 
     def __init__(self, format: WireFormat) -> None:
@@ -98,6 +98,11 @@ class JsonRows:
         except (msgspec.ValidationError, RecursionError, UnicodeDecodeError, _Misfit):
             return self._checked(_decoded(msgspec.json.Decoder(_AnyRows).decode, body).rows, on_bad_row, most)
         except msgspec.DecodeError as error:
+            found = loosely(body)
+            rows = found.get("rows") if isinstance(found, dict) else None
+            for number, row in enumerate(rows if isinstance(rows, list) else ()):
+                if odd := odd_number(row):
+                    refuse_first([Fault(number, *odd)], "fail")
             raise _not_json(error) from None
 
     def read_lines(self, body: bytes, on_bad_row: OnBadRow = "fail", most: int = 100_000) -> RowsRead:
@@ -193,9 +198,11 @@ class JsonRows:
         try:
             row = msgspec.json.decode(raw)
         except (ValueError, RecursionError) as error:
-            return Fault(number, None, "", f"this is no JSON object ({_shortly(error)})", "correct the row"), False
+            if odd := odd_number(loosely(raw)):
+                return Fault(number, *odd), False
+            return Fault(number, None, "", f"this is not a JSON object ({_shortly(error)})", "correct the row"), False
         if not isinstance(row, dict):
-            return Fault(number, None, shown(row), "is no JSON object", 'pass rows such as {"price": 99}'), False
+            return Fault(number, None, shown(row), "is not a JSON object", 'pass rows such as {"price": 99}'), False
         fault = self.format.unknown(number, list(row)) or self.format.absent(number, row)
         if fault:
             return fault, False
@@ -219,13 +226,14 @@ class JsonRows:
         if column.kind == "text" and isinstance(value, bool | int | float):
             return check_number(value)
         if not isinstance(value, str):
-            what = "date" if column.kind == "date" else "text"
-            return f"is no {what}", "pass text, or null if it is not known"
+            what = "a date" if column.kind == "date" else "text"
+            return f"is not {what}", "pass text, or null if it is not known"
         if column.kind == "date":
             try:
                 self._read_date(value)
             except ValueError:
-                return "is no date", "pass a date such as 2026-05-01T10:00:00Z, or null if it is not known"
+                remedy = f"pass a date such as 2026-05-01T10:00:00Z, or null if it is not known; {DATE_FORMAT}"
+                return "is not a date", remedy
         return ("holds a NUL character", "leave it out") if "\0" in value else None
 
     # -------------------------------------------------------------------- first rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -11,18 +12,57 @@ from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.tables import LARGEST_EXACT, Column
 from driftsurf.errors import BadRowError
 
-__all__ = ["check_number", "column_of", "word_of"]
+__all__ = ["DATE_FORMAT", "check_number", "column_of", "loosely", "odd_number", "word_of"]
+
+DATE_FORMAT = "other formats are named with driftsurf serve --date-format"
+TOO_LARGE = "is too large for a number", "pass a number below 1.8e308"
 
 
 def check_number(value: Any) -> tuple[str, str] | None:
     """Return what is wrong with a value of a column of numbers, and the remedy; None if it is good."""
+    if isinstance(value, str) and _is_numeral(value):
+        return "is text", f"send {value.strip()} without quotes"
     if not isinstance(value, bool | int | float):
-        return "is no number", "pass a number, or null if it is not known"
+        return "is not a number", "pass a number, or null if it is not known"
     try:
         finite = math.isfinite(float(value))
     except OverflowError:
         finite = False
-    return None if finite else ("is too large for a number", "pass a number below 1.8e308")
+    return None if finite else TOO_LARGE
+
+
+def _is_numeral(text: str) -> bool:
+    """Return whether a text is a number as JSON writes it.
+
+    >>> _is_numeral(" 3.5"), _is_numeral("3,5"), _is_numeral("nan")
+    (True, False, False)
+    """
+    try:
+        return type(json.loads(text, parse_constant=str)) in (int, float)
+    except (ValueError, RecursionError):
+        return False
+
+
+def loosely(body: bytes) -> Any:
+    """Return JSON as Python reads it, which takes NaN and too large numbers; None if it is something else."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def odd_number(row: Any) -> tuple[str, str, str, str] | None:
+    """Return the first column of a row with NaN or infinity, its value, what is wrong and the remedy; None without one.
+
+    >>> odd_number(loosely(b'{"price": 1e400}'))
+    ('price', 'inf', 'is too large for a number', 'pass a number below 1.8e308')
+    """
+    for name, value in row.items() if isinstance(row, dict) else ():
+        if isinstance(value, float) and not math.isfinite(value):
+            if math.isnan(value):
+                return name, "NaN", "is not a number that JSON has", "pass null for a number that is not known"
+            return name, str(value), *TOO_LARGE
+    return None
 
 
 def word_of(value: str | bool | int | float) -> str:

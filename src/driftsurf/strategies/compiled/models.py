@@ -157,7 +157,7 @@ class CellModels:
         """Make room for more rows and for their gradient steps; return the place of the next row, which was ``end``."""
         scratch = self._scratch
         if isinstance(X, CSR) or end + count > len(self._cell.y):  # dense rows mostly have room
-            self._cell = with_room(self._cell, X)
+            self._cell = with_room(self._cell, X, self._rule.max_rows)
             end = self._end
         rows, most_steps, values = len(scratch.losses), scratch.orders.shape[1], len(self._cell.y)
         if rows < count or most_steps < steps or len(scratch.values) < values:

@@ -19,6 +19,11 @@ from driftsurf.kernels.compile import UNCOUNTED
 from driftsurf.strategies.compiled.layout import Cell
 
 LEAST_PLACES = 64
+RESERVED = 8
+"""Number of times by which dense rows can grow in place, once they take ``LARGE`` bytes. The system provides memory
+when it is first written: room that is not used costs nothing, while copying rows to new memory costs as much as
+learning them."""
+LARGE = 2**18
 
 # ---------------------------------------------------------------------------- in compiled code
 
@@ -150,10 +155,11 @@ def entries_of(cell: Cell) -> FloatArray:
     return cell.tables.reshape(len(cell.tables), len(cell.y), outputs_of(cell))
 
 
-def with_room(cell: Cell, new: Rows) -> Cell:
+def with_room(cell: Cell, new: Rows, max_rows: int) -> Cell:
     """Return a cell with room for these rows: the same one, if need be with its rows moved to the front, or another.
 
-    Rows that move also stay as they are in their old places, so that a step can be undone.
+    Rows that move also stay as they are in their old places, so that a step can be undone. The cell will hold
+    ``max_rows`` rows and a batch at most.
     """
     X, counts, count = cell.X, cell.counts, n_rows(new)
     base, first, stop = (counts[name].item() for name in ("base", "first", "next"))
@@ -167,24 +173,51 @@ def with_room(cell: Cell, new: Rows) -> Cell:
         return cell
     needed, values, target = live + count, high - low + more, cell
     if not (2 * needed <= len(cell.y) and needed < start and values <= low):
+        if (grown := _lengthened(cell, start + needed, needed)) is not None:
+            return grown
         length = max(LEAST_PLACES, 2 * needed)
         # Sparse rows have some more room, so that the next ones fit even if they are a little longer.
-        larger = _empty_like(X, length, 2 * values + values // 16)
+        larger = _empty_like(X, max(length, _reserved(X, needed, max_rows + count)), 2 * values + values // 16)
+        places = n_rows(larger)
         tables = np.empty((len(cell.tables), length * outputs_of(cell)))
-        y, weight = np.empty(length), np.empty(length)
-        target = cell._replace(X=larger, y=y, weight=weight, tables=tables)
-    pairs = [(target.y, cell.y), (target.weight, cell.weight), *zip(entries_of(target), entries_of(cell), strict=True)]
+        y, weight = np.empty(places)[:length], np.empty(places)[:length]
+        target = cell._replace(X=stored_between(larger, 0, length), y=y, weight=weight, tables=tables)
+    moved: Any = target.X
     if isinstance(X, CSR):
-        moved: Any = target.X
         moved.data[: high - low], moved.indices[: high - low] = X.data[low:high], X.indices[low:high]
         np.subtract(X.indptr[start : start + live + 1], low, out=moved.indptr[: live + 1])
-    else:
-        pairs.append((target.X, X))
-    for to, values_of in pairs:
-        to[:live] = values_of[start : start + live]
+    elif live:
+        moved[:live] = X[start : start + live]
+    if live:
+        lives = slice(start, start + live)
+        target.y[:live], target.weight[:live] = cell.y[lives], cell.weight[lives]
+        entries_of(target)[:, :live] = entries_of(cell)[:, lives]
     counts["values"] += low
     counts["base"] = first
     return target
+
+
+def _reserved(X: Rows, needed: int, most: int) -> int:
+    """Return for how many rows to reserve memory, given how many need it now, and how many there will be at most."""
+    if isinstance(X, CSR) or needed * X.itemsize * X.shape[1] < LARGE:
+        return max(LEAST_PLACES, 2 * needed)
+    most = 2 * max(needed, most)
+    return most if 2 * RESERVED * needed > most else RESERVED * needed
+
+
+def _lengthened(cell: Cell, places: int, more: int) -> Cell | None:
+    """Return the cell with room for more dense rows in the same memory, where they stay; None if that is full.
+
+    The gradient tables are copied: their entries stand side by side.
+    """
+    reserved = 0 if isinstance(cell.X, CSR) or cell.X.base is None else len(cell.X.base)
+    if reserved < places + more // 4:
+        return None
+    length = min(places + more, reserved)
+    longer: dict[str, Any] = {name: getattr(cell, name).base[:length] for name in ("X", "y", "weight")}
+    made = cell._replace(tables=np.empty((len(cell.tables), length * outputs_of(cell))), **longer)
+    entries_of(made)[:, : len(cell.y)] = entries_of(cell)
+    return made
 
 
 def _empty_like(X: Rows, places: int, values: int) -> Rows:

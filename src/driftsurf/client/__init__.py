@@ -9,14 +9,21 @@ import datetime
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote
 
 import numpy as np
 
-from driftsurf.errors import DriftsurfError, InputError, MissingExtraError, Option, OptionError
+from driftsurf.client.answers import (
+    Predictions,
+    ServedEvent,
+    ServiceRefusal,
+    UnreachableError,
+    read_events,
+    refusal_of,
+)
+from driftsurf.errors import InputError, MissingExtraError, Option, OptionError
 
 try:
     import httpx
@@ -26,68 +33,13 @@ except ImportError as _missing:
 __all__ = ["Client", "ModelClient", "Predictions", "ServedEvent", "ServiceRefusal", "UnreachableError"]
 
 ARROW = "application/vnd.apache.arrow.stream"
-LATER = 408, 429, 502, 503, 504
-"""Statuses after which the same request may succeed; so it may after 409 if the first one is still under way."""
 LONGEST_PAUSE = 10.0
 
 
-class ServiceRefusal(DriftsurfError):
-    """The service refused a request; ``problem`` has its kind, and the row, column and value if it is about one."""
-
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(problem.get("detail") or problem.get("title") or f"status {status}")
-        self.status = status
-        self.problem: dict[str, Any] = dict(problem)
-
-    @property
-    def kind(self) -> str:
-        """Kind of the problem, such as "bad-row"."""
-        return str(self.problem.get("type", "")).rpartition(":")[2]
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether the same request may succeed later."""
-        return self.status in LATER or self.kind == "under-way"
-
-
-class UnreachableError(DriftsurfError, ConnectionError):
-    """The service did not answer, however often it was asked; a request that changes something may have been taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Predictions:
-    """Predictions in the order of the rows."""
-
-    predictions: list[Any]
-    version: int
-    """Number of time steps that the model had learned."""
-    probabilities: list[float] | dict[str, list[float]] | None = None
-    ids: list[str] | None = None
-    skipped: int = 0
-    bad_rows: list[dict[str, Any]] = field(default_factory=list)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.predictions)
-
-    def __len__(self) -> int:
-        return len(self.predictions)
-
-
-@dataclass(frozen=True, slots=True)
-class ServedEvent:
-    """A frame of an event stream."""
-
-    line: int
-    """Last line of the journal that the frame includes; pass it as ``since`` to go on from there."""
-    kind: str
-    """ "history" for the first frame, then "frame"."""
-    data: dict[str, Any]
-
-
 class Client:
-    """Talks to a service; each request is repeated after a failure of the network, and carried out once all the same.
+    """Client of a service; a request that the network loses is repeated, and the service carries it out only once.
 
-    A service that restarts is waited for.
+    The client waits for a service that restarts.
 
     Parameters
     ----------
@@ -105,10 +57,12 @@ class Client:
 
     Examples
     --------
-    >>> sales = Client("http://localhost:8470").model("sales")  # doctest: +SKIP
-    >>> sales.predict([{"id": "o-17", "price": 99, "city": "Rome"}]).predictions  # doctest: +SKIP
+    >>> import httpx
+    >>> answer = {"predictions": ["yes"], "version": 12}
+    >>> service = httpx.MockTransport(lambda request: httpx.Response(200, json=answer))  # stands for the service
+    >>> with Client("http://localhost:8470", transport=service) as client:
+    ...     client.model("sales").predict([{"price": 99, "city": "Rome"}]).predictions
     ['yes']
-    >>> sales.label({"o-17": "no"})  # doctest: +SKIP
     """
 
     def __init__(
@@ -157,7 +111,7 @@ class Client:
         try:
             return answer.json()
         except ValueError:
-            text = f"what is at {self.address} answers {answer.text[:100]!r}, which is no JSON; is it driftsurf serve?"
+            text = f"what is at {self.address} answers {answer.text[:100]!r}, which is not JSON; is it driftsurf serve?"
             raise ServiceRefusal(answer.status_code, {"detail": text}) from None
 
     def request(
@@ -187,7 +141,7 @@ class Client:
                 continue
             if answer.is_success:
                 return answer
-            pauses.pause(_refusal(answer), _seconds(answer.headers.get("retry-after")))
+            pauses.pause(refusal_of(answer), _seconds(answer.headers.get("retry-after")))
 
     def stream(self, path: str, since: int | None) -> Iterator[ServedEvent]:
         """Yield events, over as many connections as it takes; nothing is lost or repeated between them."""
@@ -197,13 +151,13 @@ class Client:
             try:
                 with self._http.stream("GET", path, headers=headers, timeout=httpx.Timeout(30.0)) as answer:
                     if answer.is_success:
-                        for event in _events(answer.iter_lines()):
+                        for event in read_events(answer.iter_lines()):
                             since, pauses = event.line, _Pauses(self)
                             yield event
                         failure: Exception = httpx.ReadError("the event stream ended")
                     else:
                         answer.read()
-                        failure = _refusal(answer)
+                        failure = refusal_of(answer)
             except httpx.TransportError as error:
                 failure = error
             pauses.pause(failure)
@@ -225,7 +179,7 @@ class _Pauses:
                 raise failure
         elif left <= 0:
             raise UnreachableError(
-                f"the service at {client.address} does not answer, also after {client.patience:g} seconds of waiting "
+                f"the service at {client.address} does not answer, even after {client.patience:g} seconds of waiting "
                 f"({type(failure).__name__}: {failure}); start it, correct the address, or raise ",
                 Option("patience"),
             ) from failure
@@ -236,7 +190,21 @@ class _Pauses:
 
 
 class ModelClient:
-    """A served model."""
+    """Client of one served model, as :meth:`Client.model` returns it.
+
+    Examples
+    --------
+    >>> import httpx
+    >>> from driftsurf.client import Client
+    >>> answers = {"predict": {"predictions": ["yes"], "version": 12}, "label": {"position": 31}}
+    >>> def answer(request):  # stands for the service
+    ...     return httpx.Response(200, json=answers[request.url.path.split("/")[-1]])
+    >>> sales = Client(transport=httpx.MockTransport(answer)).model("sales")
+    >>> sales.predict([{"id": "o-17", "price": 99, "city": "Rome"}]).predictions
+    ['yes']
+    >>> sales.label({"o-17": "no"})
+    {'position': 31}
+    """
 
     def __init__(self, client: Client, name: str) -> None:
         self.client = client
@@ -289,9 +257,9 @@ class ModelClient:
         found: dict[str, Any] = self.client.ask("GET", self._path)
         return found
 
-    def explain(self, step: int | None = None) -> str:
-        """Return a decision in words: that of a step, or the last change of the model."""
-        params = {} if step is None else {"step": step}
+    def explain(self, step: int | None = None, *, everything: bool = False) -> str:
+        """Return a decision in words: that of a step, the last change, or everything since the model began."""
+        params = {"all": 1} if everything else {} if step is None else {"step": step}
         return str(self.client.ask("GET", f"{self._path}/explain", params=params)["text"])
 
     def journal(self, since: int = 0) -> Iterator[dict[str, Any]]:
@@ -380,28 +348,8 @@ def _in_header(name: str, value: str) -> str:
     return value
 
 
-def _refusal(answer: httpx.Response) -> ServiceRefusal:
-    try:
-        problem = answer.json()
-    except ValueError:
-        problem = {}
-    return ServiceRefusal(answer.status_code, problem if isinstance(problem, dict) else {})
-
-
 def _seconds(text: str | None) -> float:
     try:
         return max(0.0, float(text or 0))
     except ValueError:
         return 0.0
-
-
-def _events(lines: Iterable[str]) -> Iterator[ServedEvent]:
-    """Yield the events of lines of ``text/event-stream``."""
-    fields: dict[str, str] = {}
-    for line in lines:
-        if line:
-            name, _, value = line.partition(": ")
-            fields[name] = value
-        elif "data" in fields:
-            yield ServedEvent(int(fields.get("id", 0)), fields.get("event", "message"), json.loads(fields["data"]))
-            fields = {}

@@ -1,0 +1,159 @@
+"""Exceptions and warnings of the package.
+
+Every error derives from :class:`DriftsurfError` and from the built-in exception that fits it, so that either can be
+caught. Each message names the value, the choices and the remedy.
+
+::
+
+    DriftsurfError
+     +-- OptionError (ValueError)
+     +-- InputError (ValueError)
+     |    +-- ShapeError
+     |    +-- NonFiniteError
+     |    +-- ValueTypeError (TypeError)
+     |    +-- LabelError
+     |    +-- SchemaError
+     |    +-- BadRowError
+     |    +-- IdempotencyError
+     |         +-- AnswerGoneError
+     +-- CapabilityError (ValueError)
+     +-- CheckError (AssertionError)
+     +-- DivergenceError (ArithmeticError)
+     +-- StateError (ValueError)
+     |    +-- StateVersionError
+     +-- StepInProgressError (RuntimeError)
+     +-- LockedError (OSError)
+     +-- RunFolderError (OSError)
+     +-- FetchError (OSError)
+     +-- SourceError (OSError)
+     |    +-- SourceUnreachableError
+     +-- LogError (OSError)
+     +-- ServiceError (RuntimeError)
+     |    +-- UnavailableError
+     |    +-- NameTakenError
+     |    +-- OverloadedError
+     |    +-- StorageFullError
+     +-- DeliveryError (OSError)
+     +-- MissingExtraError (ImportError)
+     +-- RunStopped
+
+    KeyboardInterrupt
+     +-- RunInterrupted
+
+    UserWarning
+     +-- DriftsurfWarning
+          +-- ColumnWarning
+          +-- RunWarning
+          +-- StateWarning
+          +-- SmallBatchWarning
+          +-- CompilationWarning
+          +-- RegistryWarning
+"""
+
+from __future__ import annotations
+
+from driftsurf.errors._input import (
+    AnswerGoneError,
+    BadRowError,
+    IdempotencyError,
+    InputError,
+    LabelError,
+    NonFiniteError,
+    SchemaError,
+    ShapeError,
+    ValueTypeError,
+)
+from driftsurf.errors._message import (
+    DriftsurfError,
+    DriftsurfWarning,
+    Message,
+    Option,
+    RowIndex,
+    reason,
+)
+from driftsurf.errors._parts import (
+    CapabilityError,
+    CheckError,
+    DivergenceError,
+    MissingExtraError,
+    OptionError,
+    StateError,
+    StateVersionError,
+    StepInProgressError,
+)
+from driftsurf.errors._runs import (
+    FetchError,
+    LockedError,
+    RunFolderError,
+    RunInterrupted,
+    RunStopped,
+    SourceError,
+    SourceUnreachableError,
+)
+from driftsurf.errors._service import (
+    DeliveryError,
+    LogError,
+    NameTakenError,
+    OverloadedError,
+    ServiceError,
+    StorageFullError,
+    UnavailableError,
+)
+from driftsurf.errors._warnings import (
+    ColumnWarning,
+    CompilationWarning,
+    RegistryWarning,
+    RunWarning,
+    SmallBatchWarning,
+    StateWarning,
+)
+
+__all__ = [
+    "AnswerGoneError",
+    "BadRowError",
+    "CapabilityError",
+    "CheckError",
+    "ColumnWarning",
+    "CompilationWarning",
+    "DeliveryError",
+    "DivergenceError",
+    "DriftsurfError",
+    "DriftsurfWarning",
+    "FetchError",
+    "IdempotencyError",
+    "InputError",
+    "LabelError",
+    "LockedError",
+    "LogError",
+    "Message",
+    "MissingExtraError",
+    "NameTakenError",
+    "NonFiniteError",
+    "Option",
+    "OptionError",
+    "OverloadedError",
+    "RegistryWarning",
+    "RowIndex",
+    "RunFolderError",
+    "RunInterrupted",
+    "RunStopped",
+    "RunWarning",
+    "SchemaError",
+    "ServiceError",
+    "ShapeError",
+    "SmallBatchWarning",
+    "SourceError",
+    "SourceUnreachableError",
+    "StateError",
+    "StateVersionError",
+    "StateWarning",
+    "StepInProgressError",
+    "StorageFullError",
+    "UnavailableError",
+    "ValueTypeError",
+    "reason",
+]
+
+for _one in map(globals().get, __all__):
+    if isinstance(_one, type) and issubclass(_one, BaseException):
+        _one.__module__ = __name__  # a traceback names the module that users import the class from

@@ -1,0 +1,120 @@
+"""Warnings of the package."""
+
+from __future__ import annotations
+
+from driftsurf.errors._message import DriftsurfWarning
+
+__all__ = [
+    "ColumnWarning",
+    "CompilationWarning",
+    "RegistryWarning",
+    "RunWarning",
+    "SmallBatchWarning",
+    "StateWarning",
+]
+
+
+class ColumnWarning(DriftsurfWarning):
+    """A column may have been misunderstood; the message says how to change that.
+
+    Examples
+    --------
+    >>> import tempfile, warnings
+    >>> from pathlib import Path
+    >>> import driftsurf
+    >>> sales = Path(tempfile.mkdtemp()) / "sales.csv"
+    >>> _ = sales.write_text("price;sold\\n" + "1,5;yes\\n0,5;no\\n" * 100)
+    >>> with warnings.catch_warnings(record=True) as issued:
+    ...     warnings.simplefilter("always", ColumnWarning)
+    ...     _ = driftsurf.run(sales, label="sold", model="driftsurf:logistic", out=sales.parent / "run", progress=False)
+    >>> print(issued[0].message)
+    the column 'price' was read as text but looks like numbers ('1,5'); try decimal=','
+    """
+
+
+class RunWarning(DriftsurfWarning):
+    """A finished run was resumed although its source has more rows, or checkpoints could not be copied.
+
+    Examples
+    --------
+    >>> import tempfile, warnings
+    >>> from pathlib import Path
+    >>> import driftsurf
+    >>> folder, rows = Path(tempfile.mkdtemp()), "1.5,yes\\n0.5,no\\n" * 100
+    >>> options = {"label": "sold", "model": "driftsurf:logistic", "checkpoint": folder / "run", "progress": False}
+    >>> _ = (folder / "sales.csv").write_text("price,sold\\n" + rows)
+    >>> _ = driftsurf.run(folder / "sales.csv", **options)
+    >>> _ = (folder / "sales.csv").write_text("price,sold\\n" + 2 * rows)
+    >>> with warnings.catch_warnings(record=True) as issued:
+    ...     warnings.simplefilter("always", RunWarning)
+    ...     _ = driftsurf.run(folder / "sales.csv", resume=True, **options)
+    >>> print(issued[0].message)
+    this run is finished, and sales has more rows than it has read; learn them with follow
+    """
+
+
+class StateWarning(DriftsurfWarning):
+    """A saved state was damaged, and the previous one was used instead.
+
+    Examples
+    --------
+    >>> import tempfile, warnings
+    >>> from pathlib import Path
+    >>> from driftsurf import load, save
+    >>> from driftsurf.detectors import ADWIN
+    >>> file = Path(tempfile.mkdtemp()) / "adwin.state"
+    >>> save(ADWIN(), file)
+    >>> save(ADWIN(), file)
+    >>> _ = file.write_bytes(b"damaged")
+    >>> with warnings.catch_warnings(record=True) as issued:
+    ...     warnings.simplefilter("always", StateWarning)
+    ...     detector = load(file)
+    >>> str(issued[0].message)
+    '...adwin.state cannot be read (7 bytes are too few ...); its backup ...adwin.state.previous was loaded instead.'
+    """
+
+
+class SmallBatchWarning(DriftsurfWarning):
+    """The time steps have too few rows for a reliable estimate of the risk.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from driftsurf import DriftSurfClassifier
+    >>> model = DriftSurfClassifier()
+    >>> with warnings.catch_warnings(record=True) as issued:
+    ...     warnings.simplefilter("always", SmallBatchWarning)
+    ...     for _ in range(20):
+    ...         _ = model.partial_fit([[0.0], [1.0]], [0, 1])
+    >>> print(issued[0].message)
+    the first 20 time steps had 2 rows each on average; ... Set batch_size to 100 or more to buffer rows.
+    """
+
+
+class CompilationWarning(DriftsurfWarning):
+    """Compiled code does not run as intended: it is slower, or its results differ in the last bits.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from driftsurf import Fleet
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", CompilationWarning)  # fail rather than learn slowly
+    ...     fleet = Fleet(classes=(0, 1))
+    ...     fleet.observe(["Rome", "Oslo"], [[1.0], [2.0]], [0, 1])
+    array([0, 0])
+    """
+
+
+class RegistryWarning(DriftsurfWarning):
+    """An entry point of another package names a component that cannot be used.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from driftsurf import registry
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", RegistryWarning)  # fail rather than run without a plugin that is broken
+    ...     "driftsurf" in registry.names("strategy")
+    True
+    """

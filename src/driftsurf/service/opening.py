@@ -1,0 +1,233 @@
+"""Models that are being opened while the service listens already, and the thread that opens them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from driftsurf.data.tables import Table, empty_column
+from driftsurf.errors import DriftsurfError, LockedError, MissingExtraError, Option, OptionError, UnavailableError
+from driftsurf.service.background import Background
+from driftsurf.service.config import ModelConfig, ServiceConfig
+from driftsurf.service.connections.connections import Connections
+from driftsurf.service.contract import Event, ModelStatus, Phase, Served, ServedColumn
+from driftsurf.service.model import ServedModel, add_challengers, open_model
+from driftsurf.service.progress import Progress
+from driftsurf.service.settings import SETTINGS_FILE, Keeping, ModelSettings
+from driftsurf.service.versions import Version
+from driftsurf.session.label_counts import LabelCounts
+
+__all__ = ["Opener", "OpeningModel"]
+
+log: logging.Logger = logging.getLogger("driftsurf.service")
+POLL_SECONDS = 0.1
+"""How often the thread looks whether a model has applied its log."""
+REMEDY = (
+    "Other models are served. Restore the folder from a backup, or move it away to begin a new model, and restart the "
+    "service; docs/serve.md says more under 'When a model does not open'"
+)
+
+
+class OpeningModel:
+    """Stands for a model until it is open, or for good if it cannot be opened: it has a state, and takes nothing.
+
+    Parameters
+    ----------
+    folder
+        The folder of the model.
+    model
+        What the configuration says of it.
+    """
+
+    def __init__(self, folder: Path, model: ModelConfig) -> None:
+        self.folder: Path = folder
+        self.name: str = folder.name
+        self.columns: tuple[ServedColumn, ...] = ()
+        self.snapshot: Version = Version()
+        self.failure: str = ""
+        """Why the model cannot be opened; empty as long as it is being opened."""
+        self._label = model.options.label or ""
+        self._model = model.options.strategy or ""
+
+    def refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise UnavailableError."""
+        if self.failure:
+            raise UnavailableError(f"the model {self.name!r} could not be opened: {self.failure}")
+        raise UnavailableError(f"the model {self.name!r} is being opened; try again soon")
+
+    predict: Callable[..., NoReturn] = refuse
+    learn: Callable[..., NoReturn] = refuse
+    label: Callable[..., NoReturn] = refuse
+    order: Callable[..., NoReturn] = refuse
+    trace: Callable[..., NoReturn] = refuse
+    moves: Callable[..., NoReturn] = refuse
+    explain: Callable[..., NoReturn] = refuse
+    report: Callable[..., NoReturn] = refuse
+    parts: Callable[..., NoReturn] = refuse
+    state: Callable[..., NoReturn] = refuse
+
+    def status(self) -> ModelStatus:
+        """Return what is known before the model is open."""
+        phase: Phase = "failed" if self.failure else "recovering"
+        nan = float("nan")
+        free = shutil.disk_usage(self.folder if self.folder.exists() else self.folder.parent).free
+        return ModelStatus(
+            name=self.name, phase=phase, failure=self.failure, model=self._model, task=None, label=self._label,
+            version=0, steps=0, pinned=False, applied=0, logged=0, durable=0, lag_rows=0, lag_seconds=0.0, log_bytes=0,
+            free_bytes=free, checkpoint=0, rows=0, labels=LabelCounts(), early=0, last_label=None, error=nan,
+            error_rows=0, usual_error=nan, trivial_error=nan, restore_points=(), challengers=(),
+        )  # fmt: skip
+
+    def journal(self, since: int = 0, most: int = 1000) -> list[Event]:
+        """Return no lines."""
+        return []
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _StoppedError(Exception):
+    """The service ends while models are being opened."""
+
+
+class Opener(Background):
+    """Context in which a thread opens models; a model that cannot be opened fails alone.
+
+    A model is given to ``opened`` once it predicts without waiting for compiled code; what was logged after its last
+    checkpoint is applied meanwhile. Errors of the configuration end the service: ``error`` has them.
+
+    Parameters
+    ----------
+    config
+        What is served.
+    places
+        What stands for each model until it is open.
+    opened
+        Called with each model and its connections.
+    done
+        Called when every model has applied its log or has failed, or with an ``error``.
+    note
+        Called with what is being done.
+    """
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        places: Sequence[OpeningModel],
+        opened: Callable[[ServedModel, Connections], object],
+        done: Callable[[], object],
+        note: Callable[[str], None],
+    ) -> None:
+        super().__init__("opener")
+        self.config = config
+        self.places = places
+        self.error: Exception | None = None
+        self._opened = opened
+        self._done = done
+        self._note = note
+        self._unopened: list[tuple[ServedModel, Connections]] = []
+        """Models that are open, and were not given away yet."""
+
+    def stop(self) -> None:
+        """Ask the thread to end, without waiting for that."""
+        self._ended.set()
+
+    def _work(self) -> None:
+        try:
+            with Progress(self._note) as progress:
+                self._open_all(progress)
+        except _StoppedError:
+            return
+        except Exception as error:
+            self.error = error
+        finally:
+            for served, _ in self._unopened:
+                served.close()
+        self._done()
+
+    def _open_all(self, progress: Progress) -> None:
+        for place in self.places:
+            self._check_going()
+            progress.begin(f"opening {place.name}")
+            try:
+                found = open_served(place.folder, self.config.models[place.name], self.config.keeping)
+            except (OptionError, LockedError, MissingExtraError):  # of the configuration, or of a second service
+                raise
+            except Exception as error:
+                known = isinstance(error, (DriftsurfError, OSError))
+                place.failure = f"{error if known else repr(error)}. {REMEDY}"
+                log.error("%s cannot be opened: %s", place.name, place.failure, exc_info=not known)
+                continue
+            self._unopened.append(found)
+        # A model whose run has begun loads what it needs itself, with the first records that it applies again.
+        waiting = [served for served, _ in self._unopened]
+        self._give([one for one in self._unopened if one[0].begun])
+        if self._unopened:
+            progress.begin("compiling, unless it was compiled before")
+            from driftsurf.report.doctor import warm
+
+            def part(name: str) -> None:
+                self._check_going()
+                progress.part(name)
+
+            warm(part)
+            self._give(list(self._unopened))
+        self._wait_ready(waiting, progress)
+
+    def _give(self, found: Sequence[tuple[ServedModel, Connections]]) -> None:
+        for served, connections in found:
+            self._check_going()
+            warm_up(served)
+            self._unopened.remove((served, connections))
+            self._opened(served, connections)
+
+    def _wait_ready(self, waiting: Sequence[ServedModel], progress: Progress) -> None:
+        """Wait until models have applied their logs, and then add the challengers of the configuration."""
+        said: list[str] = []
+        while waiting:
+            self._check_going()
+            for served in waiting:
+                if served.wait_ready(POLL_SECONDS):
+                    add_challengers(served, self.config.models[served.name].challengers)
+            waiting = [served for served in waiting if served.status().phase == "recovering"]
+            names = [served.name for served in waiting]
+            if names and names != said:
+                said = names
+                progress.begin(f"applying the log of {', '.join(names)}")
+            found = [served.status() for served in waiting]
+            progress.part(f"{sum(one.applied for one in found):,} of {sum(one.logged for one in found):,} records")
+
+    def _check_going(self) -> None:
+        if self._ended.is_set():
+            raise _StoppedError
+
+
+def settings_of(model: ModelConfig, folder: Path) -> ModelSettings | None:
+    """Return the settings of a model; None for one that exists, if nothing is said of it."""
+    settings = model.options.settings()
+    return None if settings == ModelSettings() and (folder / SETTINGS_FILE).exists() else settings
+
+
+def open_served(folder: Path, model: ModelConfig, keeping: Keeping) -> tuple[ServedModel, Connections]:
+    """Open a model with its sources and sinks, which are not connected yet."""
+    connections = Connections(folder, model.sources, model.sinks)
+    try:
+        return open_model(folder, settings_of(model, folder), keeping, connections=connections), connections
+    except OptionError as error:  # what Python calls model has another name here, where a model has one of its own
+        raise OptionError(error.args[0].respelled(_as_served)) from error
+
+
+def _as_served(part: object) -> object:
+    return Option("strategy", part.value) if isinstance(part, Option) and part.name == "model" else part
+
+
+def warm_up(served: Served) -> None:
+    """Predict one row without values, so that the first request waits for nothing."""
+    columns = served.snapshot.columns
+    if columns:
+        with contextlib.suppress(UnavailableError):
+            served.snapshot.predict(Table({one.name: empty_column(one.kind, 1) for one in columns}))

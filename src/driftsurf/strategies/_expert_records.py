@@ -1,0 +1,99 @@
+"""Decision of a portfolio, put together from those of its experts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from driftsurf.core.contracts import Batch, FloatArray
+from driftsurf.core.decisions import Decision, ModelRecord, Transition
+
+
+class ExpertRecord(NamedTuple):
+    """One expert at one step: its name, its own decision, its share from now on, and its loss on the batch."""
+
+    name: str
+    decision: Decision
+    share: float
+    risk: float
+
+
+def identity(place: int, number: int, experts: int) -> int:
+    """Return the number of a model of an expert among all models; the first model of expert k has the number k."""
+    return place + experts * max(number, 0)
+
+
+def joint_decision(
+    records: Sequence[ExpertRecord], step: int, first_row: int, rows: int, best: tuple[int, int]
+) -> Decision:
+    """Return the decision of a step.
+
+    It has a record of the model with which each expert predicts next, records of all their other models, and what the
+    experts decided. ``best`` are the places of the experts with the largest shares before and after the step.
+    """
+    count = len(records)
+    models, others, transitions = list[ModelRecord](), list[ModelRecord](), list[Transition]()
+    for place, (name, decision, share, risk) in enumerate(records):
+        number, nested = decision.predicts_next, bool(decision.experts)
+        age = max((model.age for model in decision.models), default=step)
+        unknown = ModelRecord("expert", number, age, decision.trained_from)
+        own = next((model for model in decision.models if model.id == number), unknown)
+        # A portfolio inside this one predicts with all its models; they are listed by the names of their own experts.
+        work = 0 if nested else own.gradients
+        shown = identity(place, number, count)
+        models.append(
+            ModelRecord("expert", shown, own.age, own.first_row, risk, gradients=work, weight=share, name=name)
+        )
+        for model in (*decision.models, *decision.others):
+            if nested or model is not own:
+                weight = None if model.weight is None else model.weight * share
+                shown = identity(place, model.id, count)
+                others.append(replace(model, id=shown, weight=weight, name=_within(name, model.name)))
+        for one in decision.transitions:
+            old, new = identity(place, one.old, count), identity(place, one.new, count)
+            transitions.append(one.by_expert(_within(name, one.expert), old, new))
+    before, after = best
+    reacting = tuple(
+        _within(name, inner)
+        for name, decision, _, _ in records
+        if decision.state == "reactive"
+        for inner in decision.reacting or ("",)
+    )
+    return Decision(
+        step=step,
+        first_row=first_row,
+        rows=rows,
+        state="reactive" if reacting else "stable",
+        predicted_by=identity(before, records[before].decision.predicted_by, count),
+        trained_from=records[before].decision.trained_from,
+        predicts_next=models[after].id,
+        models=tuple(models),
+        transitions=tuple(transitions),
+        others=tuple(others),
+        reacting=reacting,
+    )
+
+
+def _within(name: str, inner: str) -> str:
+    """Return the name of an expert, or of an expert inside it if it is a portfolio too."""
+    return f"{name} > {inner}" if inner else name
+
+
+def batch_risks(together: FloatArray, batch: Batch, experts: int, n_classes: int) -> list[float]:
+    """Return the mean loss of each expert on a batch, as the mixer sees it: log loss, or the squared error.
+
+    ``together`` has what the mixer was given: logarithms of probabilities (rows, classes, 2 x experts), or predicted
+    numbers (rows, experts).
+    """
+    y, weight = batch.y, batch.weight
+    mass = float(weight.sum())
+    if not mass > 0.0:
+        return [float("nan")] * experts
+    if n_classes:
+        losses = -together[np.arange(len(y)), y.astype(np.int64), :experts]
+    else:
+        losses = np.square(together - y[:, None])
+    return [float(risk) for risk in (weight[:, None] * losses).sum(axis=0) / mass]
