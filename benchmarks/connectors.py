@@ -17,7 +17,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,6 +30,7 @@ from driftsurf.data.source import open_source
 from driftsurf.runs import run
 
 NAME = f"driftsurf_bench_{os.getpid()}"
+POSTGRESQL = "postgresql://postgres@127.0.0.1/test"
 BATCH_ROWS = 1_000
 SMALL = 3_000
 """Rows of the runs that are not timed."""
@@ -170,7 +171,62 @@ def nats(rows: list[bytes]) -> Iterator[System]:
         asyncio.run(remove())
 
 
-SYSTEMS = {"kafka": kafka, "redis": redis, "nats": nats}
+@contextlib.contextmanager
+def _table(columns: str, filled: str, rows: Iterable[Sequence[Any]]) -> Iterator[Any]:
+    """Yield a client of the PostgreSQL server of this machine, with a table that holds rows."""
+    import psycopg
+
+    with psycopg.connect(POSTGRESQL, autocommit=True) as client:
+        client.execute(f"create table {NAME} (id bigint generated always as identity primary key, {columns})")
+        try:
+            with client.cursor().copy(f"copy {NAME} ({filled}) from stdin") as copy:
+                for row in rows:
+                    copy.write_row(row)
+            client.execute(f"vacuum analyze {NAME}")
+            yield client
+        finally:
+            client.execute(f"drop table {NAME}")
+
+
+def _selected(client: Any, columns: str, count: int, use: Callable[[tuple[Any, ...]], Any] | None) -> int:
+    """Fetch rows in the order of their ids from a cursor of the server, and use each."""
+    done = 0
+    with client.transaction(), client.cursor("bare") as cursor:
+        cursor.execute(f"select {columns} from {NAME} order by id", binary=True)
+        while done < count and (found := cursor.fetchmany(BATCH_ROWS)):
+            if use is not None:
+                for row in found:
+                    use(row)
+            done += len(found)
+    return done
+
+
+@contextlib.contextmanager
+def postgresql(rows: list[bytes]) -> Iterator[System]:
+    """Yield a table of the PostgreSQL server of this machine, with the messages in a column."""
+    with _table("body bytea", "body", ([row] for row in rows)) as client:
+        yield System(
+            f"{POSTGRESQL}/{NAME}?value=body",
+            lambda count: _selected(client, "body", count, lambda row: json.loads(row[0])),
+        )
+
+
+@contextlib.contextmanager
+def postgresql_columns(rows: list[bytes]) -> Iterator[System]:
+    """Yield a table with a column for each value; the bare loop fetches values that the client has parsed."""
+    names = [*(f"x{k}" for k in range(5)), "city", "label"]
+    columns = ", ".join([*(f"x{k} double precision" for k in range(5)), "city text", "label boolean"])
+    with _table(columns, ", ".join(names), (list(json.loads(row).values()) for row in rows)) as client:
+        yield System(f"{POSTGRESQL}/{NAME}", lambda count: _selected(client, "*", count, None))
+
+
+SYSTEMS = {
+    "kafka": kafka,
+    "redis": redis,
+    "nats": nats,
+    "postgresql": postgresql,
+    "postgresql-columns": postgresql_columns,
+}
 
 
 # ---------------------------------------------------------------------------- contenders

@@ -54,7 +54,8 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
         if river is not None and n_keys <= 100_000:
             contenders.append(_dictionary(river, n_keys, min(n_rows, RIVER_ROWS)))
             anchor = contenders[-1].name
-        yield Contest(f"{n_keys:,} keys, {N_FEATURES} columns, predict, then learn", "row", anchor, contenders)
+        keys = f"{n_keys:,} key{'s' * (n_keys != 1)}"
+        yield Contest(f"{keys}, {N_FEATURES} columns, predict, then learn", "row", anchor, contenders)
 
 
 def stream(n_keys: int, n_rows: int, seed: int) -> Rows:

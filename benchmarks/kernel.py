@@ -18,7 +18,7 @@ from driftsurf.kernels import multi
 from driftsurf.kernels.linear import saga_both_dense, saga_csr, saga_dense, sgd_dense
 
 COLUMNS = 3, 10, 54
-NARROW_COLUMNS = 3, 10, 16
+NARROW_COLUMNS = 3, 10, 16, 54
 """Numbers of columns of two models that learn in one loop."""
 ROWS = 1_000, 100_000, 500_000
 CLASSES, CLASSES_COLUMNS = (3, 10), (10, 54)

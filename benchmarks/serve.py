@@ -9,15 +9,12 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -122,6 +119,17 @@ class Server:
             time.sleep(0.01)
         raise RuntimeError(f"the server has ended or does not listen: {self.process.poll()}")
 
+    def wait_ready(self) -> None:
+        """Wait until all models of our service have applied their logs."""
+        while True:
+            connection = self.connect()
+            connection.request("GET", "/readyz")
+            data = connection.getresponse().read()
+            connection.close()
+            if b'"ready":true' in data:
+                return
+            time.sleep(0.01)
+
     def cpu(self) -> float:
         """Return the CPU seconds of the process so far."""
         return time.clock_gettime((~self.process.pid << 3) | 2)  # the CPU clock of another process on Linux
@@ -152,23 +160,30 @@ def post(connection: http.client.HTTPConnection, what: str, body: bytes, media: 
 
 
 @contextlib.contextmanager
-def ours(folder: Path) -> Iterator[Server]:
+def ours(folder: Path, program: Sequence[str] = ("-m", "driftsurf")) -> Iterator[Server]:
     """``driftsurf serve`` with a model that has learned 20,000 rows."""
     columns = [part for name in COLUMNS for part in ("--column", f"{name}=number")]
     port = free_port()
-    command = [sys.executable, "-m", "driftsurf", "serve", "--model", "bench", "--label", "y", "--task", "binary"]
+    command = [sys.executable, *program, "serve", "--model", "bench", "--label", "y", "--task", "binary"]
     command += ["--strategy", "driftsurf", "--folder", str(folder), "--port", str(port), *columns]
     server = Server(command, port)
+    server.wait_ready()
     try:
         connection = server.connect()
         for part in range(20):
             rows = rows_of(1000, part)
             post(connection, "learn", as_json(rows, np.where(rows[:, 0] > rows[:, 1], "yes", "no").tolist()))
-        while json.loads(_get(connection, ""))["lag_rows"]:
-            time.sleep(0.05)
+        settle(server)
         yield server
     finally:
         server.close()
+
+
+def settle(server: Server) -> None:
+    """Wait until everything that was sent has been learned."""
+    connection = server.connect()
+    while json.loads(get(connection, ""))["lag_rows"]:
+        time.sleep(0.05)
 
 
 def _save_same(path: Path) -> None:
@@ -182,7 +197,7 @@ def _save_same(path: Path) -> None:
     driftsurf.save(model, path)
 
 
-def _get(connection: http.client.HTTPConnection, what: str) -> bytes:
+def get(connection: http.client.HTTPConnection, what: str) -> bytes:
     connection.request("GET", f"/v1/models/bench{what}")
     return connection.getresponse().read()
 
@@ -202,7 +217,7 @@ def peer(kind: str, *arguments: str) -> Iterator[Server]:
 
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
-    """Yield the contests: predictions of one row and of many, against FastAPI, and while the model learns."""
+    """Yield the contests: predictions of one row and of many, against FastAPI."""
     times = 50 if quick else 2000
     with tempfile.TemporaryDirectory() as folder, ours(Path(folder)) as server:
         state = Path(folder) / "bench.state"
@@ -224,9 +239,6 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
                     FASTAPI if FASTAPI in servers else OURS,
                     sent,
                 )
-        note(_while_learning(server, 200 if quick else 3000))
-        note(_durable(server, Path(folder), 0.5 if quick else 4.0))
-        note(_readers(server, 50 if quick else 1000, 2.0 if quick else 10.0))
 
 
 CLIENTS = 16
@@ -244,14 +256,14 @@ def _sending(name: str, server: Server, body: bytes, repeats: int, media: str = 
             for one in sockets:
                 one.sendall(request)
             for one in sockets:
-                _answer(one)
+                read_answer(one)
         for one in sockets:
             one.close()
 
     return Contender(name, turns * CLIENTS, lambda: None, run, elsewhere=lambda: server.cpu() - _cpu_seconds())
 
 
-def _answer(connection: socket.socket) -> None:
+def read_answer(connection: socket.socket) -> None:
     """Read one answer; RuntimeError unless it is a success."""
     data = connection.recv(1 << 20)
     while b"\r\n\r\n" not in data:
@@ -262,118 +274,6 @@ def _answer(connection: socket.socket) -> None:
     left = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]) - len(rest)
     while left > 0:
         left -= len(connection.recv(1 << 20))
-
-
-def _latencies(server: Server, count: int) -> list[float]:
-    connection, body, found = server.connect(), as_json(rows_of(1)), []
-    for _ in range(count):
-        began = time.perf_counter()
-        post(connection, "predict", body)
-        found.append(time.perf_counter() - began)
-    return sorted(found)
-
-
-def _while_learning(server: Server, count: int) -> str:
-    """Return the latency of predictions alone and beside a client that learns as fast as it can, interleaved."""
-    rows = rows_of(1000)
-    body = as_json(rows, np.where(rows[:, 0] > 0.5, "yes", "no").tolist())
-    alone, beside = list[float](), list[float]()
-    for _ in range(3):
-        alone += _latencies(server, count // 3)
-        ended = threading.Event()
-
-        def learn(ended: threading.Event = ended) -> None:
-            connection = server.connect()
-            while not ended.is_set():
-                post(connection, "learn", body)
-
-        learner = threading.Thread(target=learn)
-        learner.start()
-        beside += _latencies(server, count // 3)
-        ended.set()
-        learner.join()
-    text = [f"p50 {_quantile(one, 0.5):.2f} ms, p99 {_quantile(one, 0.99):.2f} ms" for one in (alone, beside)]
-    return f"Latency of one row, with a client in this process: alone {text[0]}; while learning {text[1]}."
-
-
-def _quantile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return 1e3 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def _durable(server: Server, folder: Path, seconds: float) -> str:
-    """Return learns of one row a second from 64 clients, and what one fdatasync for each would allow."""
-    body = as_json(rows_of(1), ["yes"])
-    counts, latencies, ended = [0] * 64, list[float](), threading.Event()
-
-    def client(place: int) -> None:
-        connection = server.connect()
-        while not ended.is_set():
-            began = time.perf_counter()
-            post(connection, "learn", body)
-            latencies.append(time.perf_counter() - began)
-            counts[place] += 1
-
-    threads = [threading.Thread(target=client, args=[place]) for place in range(64)]
-    began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    time.sleep(seconds)
-    ended.set()
-    for thread in threads:
-        thread.join()
-    rate = sum(counts) / (time.perf_counter() - began)
-    syncs = _sync_seconds(folder)
-    return (
-        f"Durable learns of one row from 64 clients: {rate:,.0f} a second, p50 {_quantile(latencies, 0.5):.1f} ms. One "
-        f"fdatasync takes {1e3 * syncs:.2f} ms here, so one a request allows {1 / syncs:,.0f} a second: "
-        f"{rate * syncs:.1f} times that."
-    )
-
-
-def _sync_seconds(folder: Path) -> float:
-    """Return the median time of a write of 200 bytes with fdatasync."""
-    found = []
-    with (folder / "sync").open("wb") as file:
-        for _ in range(50):
-            began = time.perf_counter()
-            file.write(b"x" * 200)
-            file.flush()
-            os.fdatasync(file.fileno())
-            found.append(time.perf_counter() - began)
-    return statistics.median(found)
-
-
-def _readers(server: Server, count: int, seconds: float) -> str:
-    """Return the share of a core that readers of event streams take, at one frame a second each."""
-    request = b"GET /v1/models/bench/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    sockets = []
-    for _ in range(count):
-        one = socket.create_connection(("127.0.0.1", server.port), 30)
-        one.sendall(request)
-        sockets.append(one)
-    ended, frames = threading.Event(), [0]
-
-    def drain() -> None:
-        while not ended.is_set():
-            for one in sockets:
-                one.setblocking(False)
-                with contextlib.suppress(BlockingIOError):
-                    frames[0] += one.recv(65536).count(b"event: frame")
-            ended.wait(0.5)
-
-    reader = threading.Thread(target=drain)
-    reader.start()
-    time.sleep(10.0)  # until all have their history
-    before, began, already = server.cpu(), time.monotonic(), frames[0]
-    time.sleep(seconds)
-    passed = time.monotonic() - began
-    share, rate = (server.cpu() - before) / passed, (frames[0] - already) / passed
-    ended.set()
-    reader.join()
-    for one in sockets:
-        one.close()
-    return f"{count:,} readers of events, {rate:,.0f} frames a second in all: {share:.1%} of a core."
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["fastapi"]:

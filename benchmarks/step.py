@@ -70,6 +70,7 @@ def _recorded(batches: Batches, cap: int | None) -> tuple[list[Call], float]:
             calls.append((loop, arguments))
             return loop(*arguments)
 
+        vars(call).update(vars(loop))  # callers also ask whether a kernel has been compiled
         return call
 
     # Callers import kernels by name, so every module that holds one gets the recording version.
