@@ -1,4 +1,4 @@
-"""File calls on Windows and macOS, whose branches run here with stand-ins for what only those platforms have."""
+"""File calls and priorities where platforms differ; branches of Windows and macOS run here with stand-ins."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import sys
+import threading
 import types
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from driftsurf.core.disk import Disk
+from driftsurf.core.platforms import give_way
 from driftsurf.runs import hooks
 
 
@@ -110,3 +112,35 @@ def test_a_late_command_is_killed_on_windows(monkeypatch: pytest.MonkeyPatch) ->
     child: Any = types.SimpleNamespace(kill=lambda: killed.append(True))
     hooks._kill(child)
     assert killed == [True]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+def test_only_the_thread_that_gives_way_is_less_urgent() -> None:
+    def priorities() -> tuple[int, int]:
+        return os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    found: list[tuple[int, int]] = []
+
+    def work() -> None:
+        give_way()
+        found.append(priorities())
+        give_way()
+        found.append(priorities())
+
+    before = priorities()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [(os.SCHED_BATCH, min(19, before[1] + 2))] * 2
+    assert priorities() == before
+
+
+def test_nothing_gives_way_where_the_system_cannot_or_forbids_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "not in this sandbox")
+
+    monkeypatch.setattr(os, "sched_setscheduler", refused, raising=False)
+    give_way()
+    windows(monkeypatch)
+    monkeypatch.delattr(os, "sched_getscheduler", raising=False)
+    give_way()

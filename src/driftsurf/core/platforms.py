@@ -1,16 +1,17 @@
-"""Calls on open files that are not the same on Linux, macOS and Windows: positions, flushes and locks.
+"""Calls that are not the same on Linux, macOS and Windows: positions, flushes and locks of files, and priorities.
 
 ``core/disk.py`` is the only module that calls files, and it calls these where platforms differ.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
 import threading
 
-__all__ = ["CLOSED_ON_EXEC", "NOT_A_LINK", "flush", "flush_folder", "lock", "read_at", "write_at"]
+__all__ = ["CLOSED_ON_EXEC", "NOT_A_LINK", "flush", "flush_folder", "give_way", "lock", "read_at", "write_at"]
 
 CLOSED_ON_EXEC: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """Flags for every file: programs that this one starts do not inherit it, and Windows does not translate line ends."""
@@ -18,6 +19,9 @@ NOT_A_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 """Flag with which opening a link fails; 0 on Windows, where links need a privilege to be made."""
 _LOCKED_BYTE = 2**30
 """Windows locks bytes, and nobody else may read them: one far behind the content of a lock file is locked."""
+_LESS_URGENT = 2
+"""Steps of niceness by which a thread gives way. More would hurt: a thread that holds the interpreter lock while other
+programs have the processor keeps those waiting that it gives way to."""
 _moving = threading.Lock()
 """Held on Windows while the position of a file is set and used."""
 
@@ -90,3 +94,15 @@ def lock(handle: int, *, shared: bool = False) -> None:
                 raise BlockingIOError(error.errno, "another process holds the lock") from error
             finally:
                 os.lseek(handle, 0, os.SEEK_SET)
+
+
+def give_way() -> None:
+    """Let other threads have the processor before this one, as far as the system allows; only Linux has it by thread.
+
+    A thread that has been woken then does not interrupt the one that woke it, and the system places it accordingly.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # a sandbox may forbid it
+            if os.sched_getscheduler(0) == os.SCHED_OTHER:
+                os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+                os.nice(_LESS_URGENT)

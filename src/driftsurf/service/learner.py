@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
+from driftsurf.core.platforms import give_way
 from driftsurf.errors import AnswerGoneError, UnavailableError
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.service.admission import Admitted
@@ -159,6 +160,7 @@ class Learner:
     # ------------------------------------------------------------------------ the thread
 
     def _work(self) -> None:
+        give_way()  # to the thread that answers requests
         try:
             self._recover()
             while True:

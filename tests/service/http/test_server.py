@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,15 @@ from driftsurf.service.http.server import HttpServer
 ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01"}
 QUICK = Limits(head_seconds=0.3, request_seconds=0.6, head_bytes=2048, body_bytes=2**20)
 WAIT = 20.0
+
+
+@pytest.fixture(params=["uvloop", "asyncio"], autouse=True)
+def event_loop_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serve with the event loop of uvloop and, as on Windows, with that of Python."""
+    if request.param == "asyncio":
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+    else:
+        pytest.importorskip("uvloop")
 
 
 @contextmanager

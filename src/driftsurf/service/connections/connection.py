@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from driftsurf.core import files
 from driftsurf.core.json_text import parse_json
+from driftsurf.core.platforms import give_way
 from driftsurf.data.connectors.patience import watched
 from driftsurf.errors import DriftsurfError, SourceUnreachableError, StateError
 from driftsurf.service.contract import ConnectionStatus
@@ -125,6 +126,7 @@ class Connection:
             raise Stopped
 
     def _run(self, model: ServedModel) -> None:
+        give_way()  # to the thread that answers requests
         try:
             files.make_folder(self.folder)
             while not self.stopping.is_set():

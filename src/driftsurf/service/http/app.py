@@ -12,6 +12,7 @@ import msgspec
 
 from driftsurf import __version__
 from driftsurf.core.input import listed
+from driftsurf.core.platforms import give_way
 from driftsurf.errors import InputError
 from driftsurf.service.contract import ModelStatus, Served
 from driftsurf.service.http import metrics as metrics_text
@@ -74,7 +75,9 @@ class App:
         pages: Mapping[str, Page] | None = None,
     ) -> None:
         self.limits: Limits = Limits() if limits is None else limits
-        self.readers: ThreadPoolExecutor = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
+        self.readers: ThreadPoolExecutor = ThreadPoolExecutor(
+            READER_THREADS, thread_name_prefix="reader", initializer=give_way
+        )
         self.entries: dict[str, Entry] = {
             served.name: Entry(served, formats, self.readers) for served, formats in models
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import ipaddress
 import logging
 import signal
@@ -97,7 +98,8 @@ class HttpServer:
         usual = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         try:
-            asyncio.run(self._run(ready))
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(self._run(ready))
         finally:
             sys.setswitchinterval(usual)
 
@@ -174,6 +176,15 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(handled)
             for handled, handler in before.items():
                 signal.signal(handled, handler)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the event loop: that of uvloop where it is installed, as Windows does not have it."""
+    try:
+        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        return None
+    return factory
 
 
 def _bound(host: str, port: int) -> socket.socket:
