@@ -18,7 +18,7 @@ BATCH = ROWS // 100
 stream = swap_labels(SEA(n_rows=ROWS, noise=0.05), start=ROWS // 2)
 
 # %%
-# Both models get every batch twice: first to predict it, then to learn it. Nothing tells them where the drift is.
+# Both models receive every batch twice: first to predict it, then to learn it. They do not know where the drift is.
 
 never_forgets = ObliviousClassifier(random_state=0)
 driftsurf = DriftSurfClassifier(random_state=0)
@@ -41,9 +41,9 @@ for name in ("never forgets", "DriftSurf"):
     print(f"{name}: error {usual:.3f} before; {worse} of {len(error) - 50} batches after the change are clearly worse")
 
 # %%
-# The journal says what DriftSurf did after the change, and by which numbers. A reaction elsewhere is a false alarm. It
-# costs some training and often ends with a new model, which is no loss where that one is soon as good as the old one.
-# Where it is not, ``judge="prequential"`` rarely lets a good model go.
+# The journal says what DriftSurf did after the change, and which numbers it compared. A reaction anywhere else is a
+# false alarm. It costs some training and often ends with a new model, which does no harm if the new model is soon as
+# good as the old one. If it is not, use ``judge="prequential"``, which rarely discards a good model.
 
 for change in driftsurf.journal_.transitions:
     if change.step >= 50:

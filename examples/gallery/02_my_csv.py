@@ -2,7 +2,7 @@
 My CSV: can I run a model over it as it is?
 ===========================================
 
-A table with dates, text, numbers and gaps, whose label is a column. What happens to it, and what did the model do?
+A table has dates, text, numbers and gaps, and its label is a column. How is it read, and what does the model do?
 """
 
 import csv
@@ -29,7 +29,7 @@ with (folder / "sales.csv").open("w", newline="") as file:
         table.writerow([datetime(2025, 1, 1) + timedelta(hours=hour), shown, city, sold])
 
 # %%
-# One call reads the columns, predicts each batch of rows, scores it and learns from it. The same as a command:
+# One call reads the columns, then predicts, scores and learns each batch of rows. The equivalent command is
 # ``driftsurf run sales.csv --label sold --batch-size 200 --model recommended-linear``.
 
 result = driftsurf.run(
@@ -46,14 +46,14 @@ for change in result.transitions:
     print(change.describe())
 
 # %%
-# The error of each batch; buyers changed their minds halfway.
+# The figure shows the error of each batch. Buyers changed their minds halfway.
 
 figure, axes = plt.subplots()
 axes.plot(result.trace.of(result.trace.models[0])["error"])
 axes.set(xlabel="batch of 200 rows", ylabel="share of wrong predictions")
 
 # %%
-# The folder of the run holds the model and this page, which is one file and works offline. Hover over it, or move
-# through it with the arrow keys:
+# The run folder contains the model and this page, which is a single file and works offline. Hover over it, or use the
+# arrow keys:
 
 report_page = folder / "run" / "report.html"

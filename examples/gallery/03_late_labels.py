@@ -2,8 +2,8 @@
 My labels come late: what does it cost?
 =======================================
 
-Whether a customer leaves is known weeks after the prediction. Rows then wait for their labels, and the model learns
-of a drift as late as of everything else.
+Whether a customer leaves is known only weeks after the prediction. Rows wait for their labels, so the model learns
+about a drift as late as about everything else.
 """
 
 import csv
@@ -47,8 +47,8 @@ axes.plot(delays, [errors[delay] for delay in delays], marker="o")
 axes.set(xlabel="labels come this many batches late", ylabel="share of wrong predictions", ylim=(0, None))
 
 # %%
-# Each batch of delay adds about one batch of wrong predictions per drift: that is the price of not knowing, and no
-# strategy can be below it.
+# Each batch of delay adds about one batch of wrong predictions per drift. That is the price of not knowing the labels,
+# and no strategy can avoid it.
 
 drifts, batches = 3, ROWS // 250
 for delay in delays[1:]:

@@ -2,8 +2,8 @@
 Credit: 4 % default. Is a low error worth anything?
 ===================================================
 
-When defaults are rare, "nobody defaults" has a low error and is useless. What matters is the cost, and it changes
-when the reason for defaults changes.
+When defaults are rare, the rule "nobody defaults" has a low error but is useless. What matters is the cost, and it
+changes when the reason for defaults changes.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +21,8 @@ y = (risk + 0.5 * rng.normal(size=ROWS) > np.quantile(risk, 0.96)).astype(int)
 print(f"{y.mean():.1%} default")
 
 # %%
-# A default costs as much as 20 refused good customers. With probabilities this is a matter of the limit: refuse if
-# the probability exceeds 1 / 21. DWMIL balances the classes instead.
+# A default costs as much as 20 refused good customers. A model with probabilities only needs the right threshold:
+# refuse if the probability exceeds 1 / 21. DWMIL balances the classes instead.
 
 COST = 20
 driftsurf, dwmil = DriftSurfClassifier(random_state=0), DWMILClassifier(random_state=0)
@@ -39,7 +39,7 @@ for start in range(BATCH, ROWS, BATCH):
     dwmil.partial_fit(X[rows], y[rows])
 
 # %%
-# The cost so far, per customer:
+# The figure shows the cost so far, per customer:
 
 figure, axes = plt.subplots()
 for name, refuse in refused.items():
@@ -52,4 +52,4 @@ axes.set(xlabel="row", ylabel="cost per customer", ylim=(0, 1.2))
 axes.legend()
 
 # %%
-# The errors would have recommended the wrong rule. Choose by cost, and set the limit where the costs put it.
+# By error alone, you would have chosen the wrong rule. Choose by cost, and derive the threshold from the costs.

@@ -2,8 +2,8 @@
 Demand with seasons: is a season a drift?
 =========================================
 
-Demand follows the year. A model that does not know the season sees the relation change all the time; one that does
-sees only the real change.
+Demand follows the seasons. To a model that does not know the season, the relation changes all the time; a model that
+knows it sees only the real change.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ season = 30 * np.cos(2 * np.pi * day / 365)
 demand = 100 + season + effect * price + 4 * rng.normal(size=ROWS)
 
 # %%
-# The same regression with and without two columns for the time of the year.
+# Train the same regression with and without two columns for the time of the year.
 
 year = np.column_stack([np.cos(2 * np.pi * day / 365), np.sin(2 * np.pi * day / 365)])
 inputs = {"price alone": price[:, None], "price and time of year": np.column_stack([price, year])}

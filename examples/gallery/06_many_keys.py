@@ -2,8 +2,8 @@
 Five hundred shops: one model, or one each?
 ===========================================
 
-Shops differ, and each changes at a time of its own. One model for all averages over them; ``Fleet`` keeps one per
-shop.
+Shops differ, and each changes at a different time. One model for all shops averages over them; ``Fleet`` keeps one
+model per shop.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ late = (np.arange(ROWS) > changes_at[shop]).astype(int)
 y = (X * taste[late, shop]).sum(axis=1) > 0
 
 # %%
-# The single model also gets the number of the shop, and learns batches of 1,000 rows. A shop has 400 rows, so that
+# The single model also receives the number of the shop, and learns batches of 1,000 rows. A shop has only 400 rows, so
 # its model learns steps of 32.
 
 one = DriftSurfClassifier(random_state=0)
@@ -38,7 +38,7 @@ axes.set(xlabel="thousand rows", ylabel="share of wrong predictions", ylim=(0, 0
 axes.legend()
 
 # %%
-# Which shops changed, and when, is a table of the fleet:
+# The fleet has a table of which shops changed, and when:
 
 table, changes = fleet.table(), fleet.transitions()
 print(f"one model: error {wrong_one.mean():.3f}; a model per shop: error {wrong_fleet.mean():.3f}")

@@ -2,7 +2,7 @@
 My LightGBM model: can it adapt?
 ================================
 
-You have a model that you trust, refitted now and then. DriftSurf takes it as it is and decides when the old rows do
+You have a model that you trust and refit now and then. DriftSurf uses it unchanged and decides when the old rows do
 more harm than good. The same works for scikit-learn, XGBoost, river and PyTorch (``TorchLearner``).
 """
 
@@ -18,7 +18,7 @@ BATCH = ROWS // 40
 stream = Circles(n_rows=ROWS)  # a circle that grows three times
 
 # %%
-# ``rows`` bounds the rows of a fit, so that its time does not grow with the stream.
+# ``rows`` limits the rows of a fit, so that the time of a fit does not grow with the stream.
 
 
 def trees() -> LGBMClassifier:

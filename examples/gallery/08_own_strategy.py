@@ -2,8 +2,8 @@
 My own strategy: how much code is it?
 =====================================
 
-A rule of one line: start afresh when more than half of a batch was predicted wrongly. As a strategy it works with
-every classifier, can be saved and resumed, and is compared like all others. This page does all of that.
+The rule takes one line: start afresh when more than half of a batch was predicted wrongly. As a strategy, it works
+with every classifier, can be saved and resumed, and can be compared like any other. This page does all of that.
 """
 
 import tempfile
@@ -41,15 +41,15 @@ class StartAfresh(SingleModel):
 
 
 # %%
-# ``SingleModel`` keeps the rows, trains the model and saves its state; ``watch`` is the rule. ``row_errors`` is right
-# for scores of any number of classes. The checks test what a strategy promises: exact state, nothing changed by an
-# error, the same results for the same seed.
+# ``SingleModel`` keeps the rows, trains the model and saves its state; ``watch`` is the rule. ``row_errors`` handles
+# the scores of any number of classes. The checks test what a strategy guarantees: its state is exact, an error changes
+# nothing, and the same seed gives the same results.
 
 for learner in (LogisticRegression(), SoftmaxRegression(), NaiveBayes()):
     check_strategy(StartAfresh(learner))
 
 # %%
-# An estimator is made from the name.
+# ``estimator_class`` creates an estimator from the name.
 
 own = estimator_class("start-afresh")(random_state=0)
 models = {
@@ -69,13 +69,13 @@ axes.set(xlabel="batch", ylabel="share of wrong predictions")
 axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
 
 # %%
-# The journal has the reasons of every strategy:
+# The journal records the reasons of every strategy:
 
 for change in own.journal_.transitions:
     print(change.describe())
 
 # %%
-# A registered strategy is saved and loaded like any other. What it has learned goes on where it was:
+# A registered strategy is saved and loaded like any other, and continues where it stopped:
 
 folder = Path(tempfile.mkdtemp())
 driftsurf.save(own, folder / "own.state")
@@ -85,8 +85,8 @@ assert (again.test_then_train(X, y) == own.test_then_train(X, y)).all()
 print(again)
 
 # %%
-# By its name it takes part in comparisons, around any learner. Mixed reverses its labels, so that one half is the right
-# limit there. The drifts of SEA change far fewer labels: this rule does not notice them, and DriftSurf does.
+# Comparisons can use it by name, with any learner. Mixed reverses its labels, so one half is the right limit there.
+# The drifts of SEA change far fewer labels: this rule does not notice them, but DriftSurf does.
 
 compared = compare(
     folder / "compared",
@@ -98,5 +98,5 @@ for source in compared.sources:
     print(f"{source.title}: {', '.join(errors)}")
 
 # %%
-# The next page tells whether such a difference is more than luck. For the commands ``driftsurf run`` and
-# ``driftsurf compare`` the class has to be in a package with an entry point: see *Extending driftsurf*.
+# The next page shows how to tell whether such a difference is more than luck. To use the class with the commands
+# ``driftsurf run`` and ``driftsurf compare``, put it in a package with an entry point: see *Extending driftsurf*.

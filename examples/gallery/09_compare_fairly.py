@@ -21,8 +21,8 @@ SEEDS = 3
 stream = SEA(n_rows=ROWS, noise=0.1)
 
 # %%
-# Every model gets the same batches in the same order. The first batch is not counted: no model has learned anything
-# before it.
+# Every model receives the same batches in the same order. The first batch is not counted, because no model has learned
+# anything before it.
 
 kinds = {"DriftSurf": DriftSurfClassifier, "AUE": AUEClassifier, "window": SlidingWindowClassifier}
 errors: dict[str, list[np.ndarray]] = {name: [] for name in kinds}
@@ -34,8 +34,8 @@ labels = stream.arrays()[1].reshape(-1, BATCH)
 majority = (labels[1:] != np.sign(labels[:-1].mean())).mean(axis=1)
 
 # %%
-# Blocks of batches are drawn for all models together, 2,000 times, so that a difference is compared on the same rows.
-# Printed is the error of each model minus that of DriftSurf.
+# Blocks of batches are drawn for all models together, 2,000 times, so that models are compared on the same rows. The
+# output is the error of each model minus that of DriftSurf.
 
 names = [*kinds, "majority"]
 tables = [np.asarray(errors[name]) for name in kinds] + [np.tile(majority, (SEEDS, 1))]
@@ -50,4 +50,4 @@ axes.axvline(0, color="0.5", linestyle=":")
 axes.set(xlabel="error minus that of DriftSurf")
 
 # %%
-# ``driftsurf compare`` does this for files and for any models, with the cost of each beside its error.
+# ``driftsurf compare`` does this for files and for any models, and shows the cost of each model next to its error.

@@ -3,7 +3,7 @@ Old rules come back: is it worth remembering?
 =============================================
 
 Three concepts take turns. A model that starts afresh at every change learns each of them again and again; a pool of
-old models can take one back.
+old models can reuse one.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +33,7 @@ axes.set(xlabel="batch", ylabel="share of wrong predictions", ylim=(0, None))
 axes.legend()
 
 # %%
-# The first three turns are new to everybody; from the fourth on, each concept has been there before.
+# The first three turns are new to every model; from the fourth on, each concept has occurred before.
 
 for name in models:
     error = trace.of(name)["error"]

@@ -2,8 +2,8 @@
 Wrong labels: can somebody make my model forget?
 ================================================
 
-Nothing drifts here, but one batch in ten has half of its labels flipped, by noise or on purpose. Whoever resets a
-model at every sign of drift discards a good one each time.
+Nothing drifts here, but one batch in ten has half of its labels flipped, by noise or on purpose. A strategy that
+resets the model at every sign of drift discards a good model each time.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +20,8 @@ given = true.copy()
 given.reshape(-1, BATCH)[5::10, : BATCH // 2] ^= 1  # half of every tenth batch
 
 # %%
-# Predictions are scored by the true labels, which the models never see in the attacked batches.
-# ``judge="prequential"`` compares the two models of DriftSurf by what they lost on rows before learning them.
+# Predictions are scored against the true labels, which the models never see in the attacked batches.
+# ``judge="prequential"`` compares the two models of DriftSurf by their loss on rows before learning them.
 
 models = {
     "ADWIN, resets": ResetOnDriftClassifier(random_state=0),
@@ -39,5 +39,5 @@ axes.set(xlabel="batch", ylabel="share of wrong predictions, true labels", ylim=
 axes.legend()
 
 # %%
-# Where labels may be wrong in bursts, use the prequential judge. It decides a batch later, which costs a little where
-# drifts are real.
+# If labels may be wrong in bursts, use the prequential judge. It decides a batch later, which costs a little accuracy
+# where drifts are real.

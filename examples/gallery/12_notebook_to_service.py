@@ -2,8 +2,8 @@
 From a notebook to a service: does it survive?
 ==============================================
 
-A model that was trained in a notebook is served over HTTP, keeps learning, is killed without warning, and starts
-again. Is anything lost?
+A model trained in a notebook is served over HTTP, keeps learning, is killed without warning, and starts again. Is
+anything lost?
 """
 
 import random
@@ -32,7 +32,7 @@ def offers(count: int, cheap_sells: bool) -> pd.DataFrame:
 
 
 # %%
-# In the notebook: a run over what is known so far.
+# In the notebook, run a model over the data known so far.
 
 offers(ROWS, cheap_sells=True).to_csv(folder / "known.csv", index=False)
 run = driftsurf.run(
@@ -41,7 +41,7 @@ run = driftsurf.run(
 print(f"in the notebook: error {run.summary.mean_error:.3f}")
 
 # %%
-# In service: ``driftsurf serve --model offers --from run``. Rows get an id, and their labels come later.
+# Then serve it: ``driftsurf serve --model offers --from run``. Rows have an id, and their labels arrive later.
 
 command = [sys.executable, "-m", "driftsurf", "serve", "--model", "offers", "--from", str(folder / "run")]
 command += ["--folder", str(folder / "service"), "--port", "0", "--batch-size", "100"]
@@ -78,7 +78,7 @@ service.kill()  # no warning, no time to save anything
 service.communicate()
 
 # %%
-# Start it again. It reads its log and continues where it stopped.
+# Start the service again. It reads its log and continues where it stopped.
 
 service, address = start()
 with Client(address) as client:
