@@ -198,6 +198,30 @@ def test_the_state_is_reactive_while_an_expert_is(run: Any, capsys: pytest.Captu
     assert decisions[at].describe_state() in capsys.readouterr().out
 
 
+def test_the_terminal_shows_moves_of_the_weights_instead_of_each_expert(capsys: pytest.CaptureFixture[str]) -> None:
+    before = replace(decided(3, [0.9, 0.1], [0.2, 0.3]), transitions=(Transition("entered", 3, expert="expert a"),))
+    ordered = Transition("reset", 4, why="ordered by an operator")
+    after = replace(decided(4, [0.2, 0.8], [0.9, 0.3]), transitions=(Transition("kept", 4, expert="expert a"), ordered))
+    with Progress("a run", 60, model="portfolio") as progress:
+        for decision in (before, after, replace(after, step=5, transitions=())):
+            progress(decision.step, "portfolio", 0.2, (decision,))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("step 4: ")
+    assert "ordered by an operator" in lines[0]
+    assert lines[1] == "step 4: 70% of the weights moved to other experts, most to expert b"
+    assert not any("expert a" in line for line in lines)
+
+
+def test_an_expert_that_is_trusted_for_its_fresh_model_is_said_to_be() -> None:
+    shares = [*[[0.6, 0.4]] * 5, *[[0.0, 1.0]] * 5]
+    decisions = [decided(step, each, [0.5, 0.5]) for step, each in enumerate(shares)]
+    decisions[5] = replace(decisions[5], turned=True)
+    read = read_lines("".join(json_lines(decisions)))
+    assert [one.turned for one in read] == [step == 5 for step in range(10)]
+    assert [one.turned for one in beliefs(read)] == [False, True]
+    assert "this expert had a new model" in beliefs(read)[1].describe()
+
+
 def test_a_key_is_stable_once_no_expert_reacts() -> None:
     entered = replace(decided(3, [0.5, 0.5], [0.6, 0.6]), state="reactive", reacting=("expert a", "expert b"))
     left = Transition("kept", 3, expert="expert a")

@@ -14,7 +14,7 @@ from benchmarks.hard_streams import HARD
 from row_arrays import csr_view
 from sklearn.tree import DecisionTreeClassifier
 
-from driftsurf import DriftSurfClassifier, PortfolioClassifier, PortfolioRegressor, load
+from driftsurf import DriftSurfClassifier, PortfolioClassifier, PortfolioRegressor, explain, load
 from driftsurf.checks import check_strategy
 from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.errors import CapabilityError, OptionError, StateError
@@ -299,6 +299,41 @@ def test_it_is_hardly_worse_than_its_best_expert(name: str, steps: int, margin: 
     ]
     best = min(errors_of(model, stream()) for model in alone)
     assert errors_of(PortfolioClassifier(learner, random_state=0), stream()) <= best + margin
+
+
+def reversed_at(step: int, seed: int, steps: int = 20, size: int = 120) -> Iterator[tuple[FloatArray, Any]]:
+    """Yield batches of a rule of one column, with 5 % of wrong labels, that is reversed at a step."""
+    random = np.random.default_rng(seed)
+    for now in range(steps):
+        X = random.random((size, 3))
+        yield X, ((X[:, 0] > 0.5) ^ (now >= step) ^ (random.random(size) < 0.05)).astype(int)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_batch_is_lost_where_a_rule_is_reversed(seed: int) -> None:
+    model = PortfolioClassifier(SoftmaxRegression(steps_per_row=8.0), random_state=seed)
+    errors = [float(np.mean(model.test_then_train(X, y) != y)) for X, y in reversed_at(12, seed)]
+    assert errors[12] > 0.8
+    assert max(errors[13:]) < 0.25
+    turned = [decision.step for decision in model.journal_ if decision.turned]
+    assert turned == [12]
+    after = {one.name: one.weight or 0.0 for one in model.journal_[12].models}
+    assert max(after, key=after.__getitem__).startswith("DriftSurf")
+    assert explain(model.journal_, step=12, width=1_000).count("wrong on more rows than random guesses") == 1
+
+
+@pytest.mark.parametrize("name", ["static", "noise", "attack", "absent-class", "heavy-tails"])
+def test_the_weights_do_not_turn_where_no_rule_is_reversed(name: str) -> None:
+    """Half of the labels of a batch may be forged: such a batch is predicted no worse than by guesses."""
+    model = PortfolioClassifier(SoftmaxRegression(steps_per_row=8.0), random_state=0)
+    errors_of(model, HARD[name](0, 40).batches())
+    assert not any(decision.turned for decision in model.journal_)
+
+
+def test_weights_that_turned_go_to_the_fresh_experts_alone() -> None:
+    mixer = Mixer.of(4, 10.0, votes=True).turned_to([1, 3], 10.0)
+    assert mixer.shares == [0.0, 0.5, 0.0, 0.5]
+    assert mixer.weights.sum() == 0.5
 
 
 def values(kind: str) -> Iterator[tuple[FloatArray, FloatArray]]:

@@ -282,6 +282,9 @@ class Decision:
     reacting: tuple[str, ...] = ()
     """Names of the experts of a portfolio that learned the batch in their reactive state. If an expert is a portfolio
     too, those inside it that did so are named: "outer > inner"."""
+    turned: bool = False
+    """Whether a portfolio was worse than guessing on this batch, and its weights went to the experts that predict next
+    with a model which began with this batch."""
 
     def named(self, labels: Sequence[Any]) -> Decision:
         """Return the decision with the names of classes instead of their codes, where transitions name them."""
@@ -338,7 +341,7 @@ class Decision:
                 if not model["name"]:
                     del model["name"]
         del record["transitions"]
-        for optional in ("others", "reacting"):
+        for optional in ("others", "reacting", "turned"):
             if not record[optional]:
                 del record[optional]
         for optional in ("risk_unit", "greedy_credit", "significance", "lead_error", "absent"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from driftsurf.core.decisions import Decision, ModelRecord, significant
 
@@ -14,6 +14,7 @@ __all__ = [
     "beliefs",
     "describe_beliefs",
     "describe_largest_move",
+    "describe_move",
     "describe_reacting",
     "experts_of",
 ]
@@ -22,6 +23,10 @@ PATIENCE = 3
 """Number of steps in a row for which another expert has to have the largest share, to be the one trusted most."""
 LEAD = 0.1
 """How far the largest share has to be from that of equal experts, on the way to 1, for its expert to be trusted."""
+NOTABLE = 0.3
+"""Share of the weights that has to move to other experts within a step to be worth a line of its own."""
+TURNED = "wrong on more rows than random guesses would be"
+"""Why the weights go to experts with fresh models."""
 NOBODY = -1
 """Place of the leader where no expert is trusted more than the others."""
 EVIDENCE = 5
@@ -44,6 +49,8 @@ class Belief:
     """Mean losses of this expert and of the former one on the batches before the change."""
     batches: int = 0
     """Number of these batches."""
+    turned: bool = False
+    """Whether the weights went to this expert because it had a fresh model after an abrupt change."""
 
     def describe(self) -> str:
         """Describe the span in a sentence or two.
@@ -57,6 +64,8 @@ batches before, its loss was 0.31, and that of NaiveBayes 0.42'
             largest = f"the largest share was {self.share:.0%} on average"
             return f"{when}: no expert was trusted more than the others; {largest}"
         text = f"{when}: {self.name}, with {self.share:.0%} of the weights on average"
+        if self.turned:
+            return f"{text}. At step {self.first} the portfolio was {TURNED}, and this expert had a new model"
         if not self.former:
             return text
         mine, theirs = self.losses
@@ -115,6 +124,25 @@ def describe_largest_move(decisions: Sequence[Decision]) -> str:
     return f"the largest move of the weights was at step {step}: {move:.0%} of them went to others, most to {gained}"
 
 
+def describe_move(before: Decision, after: Decision) -> str:
+    """Describe how the weights of a portfolio moved from one step to the next; "" if most of them stayed.
+
+    >>> models = [
+    ...     tuple(ModelRecord("expert", k, 5, 0, name=name, weight=weight) for k, (name, weight) in enumerate(pairs))
+    ...     for pairs in ([("trees", 0.9), ("linear", 0.1)], [("trees", 0.2), ("linear", 0.8)])
+    ... ]
+    >>> before, after = (Decision(6 + k, 600, 100, "stable", 0, 0, 0, one) for k, one in enumerate(models))
+    >>> describe_move(before, after)
+    'step 7: 70% of the weights moved to other experts, most to linear'
+    >>> describe_move(before, before)
+    ''
+    """
+    for step, move, gained in _moves([before, after]):
+        if move >= NOTABLE:
+            return f"step {step}: {move:.0%} of the weights moved to other experts, most to {gained}"
+    return ""
+
+
 def _moves(decisions: Sequence[Decision]) -> Iterator[tuple[int, float, str]]:
     """Yield each step but the first, the share of the weights that moved, and the expert that gained most."""
     before = list[float]()
@@ -168,6 +196,8 @@ def _patient(leaders: list[int]) -> list[int]:
 
 def _with_reason(span: Belief, known: Sequence[Decision], start: int, place: int, former: int) -> Belief:
     """Return the span with the losses of the two experts on the batches up to its first step."""
+    if known[start].turned:
+        return replace(span, turned=True)
     if NOBODY in (place, former):
         return span
     pairs = list[tuple[float, float]]()

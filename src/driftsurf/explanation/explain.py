@@ -22,7 +22,7 @@ from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error
 from driftsurf.evaluation.summary import mean_error_of
-from driftsurf.explanation.belief import describe_beliefs, describe_reacting, experts_of
+from driftsurf.explanation.belief import TURNED, describe_beliefs, describe_reacting, experts_of
 from driftsurf.explanation.lineage import LEAST_SHARE, describe_models, describe_row, lineages
 from driftsurf.explanation.records import (
     BEGAN_REACTIVE,
@@ -163,6 +163,8 @@ def _believed(record: RunRecord, place: int, names: Sequence[str]) -> Iterator[s
         was = f"{former:.2f} before, " if len(before) == len(names) else ""
         text = f"{names[k]}: {was}{share:.2f} after this batch, on which its loss was {_number(model.risk_before)}"
         yield _entry("shares" if number == 0 else "", text)
+    if decision.turned:
+        yield _entry("turned", f"the portfolio was {TURNED}, and the weights went to experts with a new model")
 
 
 def _predicted(decision: Decision) -> str:

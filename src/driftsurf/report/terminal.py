@@ -17,6 +17,7 @@ from rich.text import Text
 from driftsurf.core.decisions import Decision, significant
 from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.core.wrapping import wrapped
+from driftsurf.explanation.belief import describe_move
 from driftsurf.visible import visible
 
 __all__ = ["Progress", "Screen", "console", "say"]
@@ -116,6 +117,7 @@ class Progress:
         self._error = 0.0
         self._scored = 0
         self._rows = 1
+        self._last: Decision | None = None
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -155,8 +157,7 @@ class Progress:
             self._error, self._scored = self._error + self._rows * error, self._scored + self._rows
         state = decisions[-1].describe_state() if decisions else "stable"
         for decision in decisions:
-            for group in alike(decision.transitions):
-                self._console.print(describe_alike(group), style=_STYLES.get(group[0].kind, ""))
+            self._print_news(decision)
         done = step + 1
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, error=self._error_text(error), state=state)
@@ -164,6 +165,16 @@ class Progress:
             mean = f", mean {self._number(self._error / self._scored)}" if self._scored else ""
             of = "" if self._steps is None else f" of {self._steps}"
             self._console.print(f"step {step}{of}: {self._error_text(error)}{mean}, {state}")
+
+    def _print_news(self, decision: Decision) -> None:
+        """Print what changed at a step. Of a portfolio these are the weights: the journal has what each expert did."""
+        # Experts of a portfolio notice drifts, and what turns out to be noise, several times for each real change.
+        own = [one for one in decision.transitions if not (one.expert and decision.experts)]
+        for group in alike(own):
+            self._console.print(describe_alike(group), style=_STYLES.get(group[0].kind, ""))
+        before, self._last = self._last, decision
+        if before is not None and decision.experts and (move := describe_move(before, decision)):
+            self._console.print(visible(move), style=_STYLES["switched"])
 
     def note(self, text: str) -> None:
         """Show a line of text."""

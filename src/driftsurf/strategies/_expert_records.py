@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,6 +11,9 @@ import numpy as np
 
 from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
+
+SURE = 2.0
+"""Standard errors by which a mixture has to be worse than guessing."""
 
 
 class ExpertRecord(NamedTuple):
@@ -27,12 +31,13 @@ def identity(place: int, number: int, experts: int) -> int:
 
 
 def joint_decision(
-    records: Sequence[ExpertRecord], step: int, first_row: int, rows: int, best: tuple[int, int]
+    records: Sequence[ExpertRecord], step: int, first_row: int, rows: int, best: tuple[int, int], *, turned: bool
 ) -> Decision:
     """Return the decision of a step.
 
     It has a record of the model with which each expert predicts next, records of all their other models, and what the
-    experts decided. ``best`` are the places of the experts with the largest shares before and after the step.
+    experts decided. ``best`` are the places of the experts with the largest shares before and after the step, and
+    ``turned`` is whether the weights went to experts with fresh models.
     """
     count = len(records)
     models, others, transitions = list[ModelRecord](), list[ModelRecord](), list[Transition]()
@@ -74,12 +79,45 @@ def joint_decision(
         transitions=tuple(transitions),
         others=tuple(others),
         reacting=reacting,
+        turned=turned,
     )
 
 
 def _within(name: str, inner: str) -> str:
     """Return the name of an expert, or of an expert inside it if it is a portfolio too."""
     return f"{name} > {inner}" if inner else name
+
+
+def fresh_places(decisions: Sequence[Decision]) -> list[int]:
+    """Return the places of the experts that predict next with another model than before, which began with this batch.
+
+    >>> new = ModelRecord("reactive", 1, age=0, first_row=500)
+    >>> switched = Decision(5, 500, 100, "reactive", predicted_by=0, trained_from=0, predicts_next=1, models=(new,))
+    >>> fresh_places([Decision(5, 500, 100, "stable", 0, 0, 0, ()), switched])
+    [1]
+    """
+    return [
+        place
+        for place, made in enumerate(decisions)
+        if made.predicts_next != made.predicted_by
+        and any(model.id == made.predicts_next and model.first_row >= made.first_row for model in made.models)
+    ]
+
+
+def is_worse_than_guessing(mixture: FloatArray, batch: Batch, n_classes: int) -> bool:
+    """Return whether scores were wrong about more rows of a batch than random guesses are, by two standard errors.
+
+    >>> scores, y = np.log([[0.9, 0.1]] * 100), np.ones(100)
+    >>> [is_worse_than_guessing(scores, Batch(scores, one, np.ones(100)), 2) for one in (y, np.arange(100) % 2)]
+    [True, False]
+    """
+    y, weight = batch.y, batch.weight
+    mass, rows = float(weight.sum()), int(np.count_nonzero(weight))
+    if n_classes < 2 or not mass > 0.0:
+        return False
+    error = float(weight[mixture.argmax(axis=1) != y].sum()) / mass
+    right = 1.0 / n_classes
+    return error > 1.0 - right + SURE * math.sqrt(right * (1.0 - right) / rows)
 
 
 def batch_risks(together: FloatArray, batch: Batch, experts: int, n_classes: int) -> list[float]:

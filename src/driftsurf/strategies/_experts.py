@@ -21,6 +21,9 @@ EXPERTS = (
     "package, scikit-learn or river"
 )
 """Experts that a portfolio accepts, for messages."""
+ABRUPT = 0.25
+"""Threshold of the DriftSurf expert for abrupt drift, in units of the log loss. The other one, with 0.1, notices weak
+drifts. In small batches with noisy labels it also reacts to noise, and is then late when an abrupt drift comes."""
 SHORT = 4
 """Number of batches of the short window."""
 LIGHT_TREES: dict[str, Any] = {"tolerance": 0.05, "least_new": 0.06, "renewed": 0.5}
@@ -38,7 +41,8 @@ def default_experts(learner: Learner, *, light: bool = False, trees: bool | None
     task: Any = "regression" if regression else "classification"
     boosted = registry.get("learner", "lightgbm-lazy")
     trees = boosted.installed if trees is None else trees
-    experts: list[Any] = [DriftSurf(learner, judge="prequential"), DriftSurf(learner, judge="training")]
+    abrupt: dict[str, Any] = {} if regression else {"threshold": ABRUPT}
+    experts: list[Any] = [DriftSurf(learner, judge="prequential"), DriftSurf(learner, judge="training", **abrupt)]
     if not light:
         experts.append(learner)
     if trees:
@@ -93,7 +97,7 @@ def as_strategy(model: Any, place: int = 0) -> Strategy:
 
 
 def names_of(strategies: Sequence[Any]) -> list[str]:
-    """Return a name for each expert; those of the same kind are told apart by the options in which they differ.
+    """Return a name for each expert; those of the same kind are told apart by an option, or by all that differ.
 
     Experts that differ in nothing but their random numbers are counted.
 
@@ -109,7 +113,8 @@ def names_of(strategies: Sequence[Any]) -> list[str]:
         alike = [_options(one) for one, other in zip(strategies, labels, strict=True) if other == label]
         own = _options(strategy)
         differing = [name for name in own if any(repr(other.get(name)) != repr(own[name]) for other in alike)]
-        inside = [f"{name}={own[name]}" for name in differing if own[name] is not None]
+        telling = [name for name in differing if len({repr(other.get(name)) for other in alike}) == len(alike)]
+        inside = [f"{name}={own[name]}" for name in telling[:1] or differing if own[name] is not None]
         outer, inner = label.removesuffix(")").split("(", 1)
         outer, usual = (inner, inner) if outer == Oblivious.__name__ else (outer, label)
         names.append(f"{outer}({', '.join(inside)})" if inside else usual)

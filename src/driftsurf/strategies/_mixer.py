@@ -19,6 +19,10 @@ TRUSTED = 0.99
 """Share of an expert's own probabilities; the rest is spread over all classes, so that no expert is ever certain."""
 VOTE = math.log(9.0)
 """What the vote of an expert adds to the score of its class: as much as a probability of 90 %, of two classes."""
+TURNED = 0.5
+"""Sum of the weights of experts that are trusted for their fresh models, which are too sure after one batch."""
+REMEMBERED = 0.3
+"""Share of the evidence for the weights that is kept then."""
 LARGEST = 1e12
 """Weights and curvatures stay within this."""
 
@@ -84,6 +88,13 @@ class Mixer:
             return self
         precision = keep * (self.precision + H) + (1.0 - keep) * ridge * np.eye(len(u))
         return replace(self, weights=u, precision=np.minimum(precision, LARGEST))
+
+    def turned_to(self, places: Sequence[int], ridge: float) -> Mixer:
+        """Return the mixer that trusts the experts at these places alone, and readily learns other weights."""
+        weights = np.zeros_like(self.weights)
+        weights[list(places)] = TURNED / len(places)
+        precision = REMEMBERED * self.precision + (1.0 - REMEMBERED) * ridge * np.eye(len(weights))
+        return replace(self, weights=weights, precision=precision)
 
     def _scratch(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         count = len(self.weights)

@@ -29,7 +29,14 @@ from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.learners._online import check_width
 from driftsurf.registry import ALL_TASKS, Example, register
-from driftsurf.strategies._expert_records import ExpertRecord, batch_risks, identity, joint_decision
+from driftsurf.strategies._expert_records import (
+    ExpertRecord,
+    batch_risks,
+    fresh_places,
+    identity,
+    is_worse_than_guessing,
+    joint_decision,
+)
 from driftsurf.strategies._experts import default_experts, label_of, make_experts, names_of
 from driftsurf.strategies._mixer import Mixer, stacked_shares
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
@@ -107,6 +114,10 @@ class Portfolio(Parameterised):
     by three Newton steps, each an exact quadratic programme. A is the curvature H of the losses of earlier batches, of
     which half is forgotten in ``half_life`` batches: :math:`A \leftarrow \gamma (A + H) + (1 - \gamma) \lambda I` with
     :math:`\gamma = 2^{-1 / \text{half-life}}` and the ridge :math:`\lambda`.
+
+    If the mixture was worse than guessing on a batch (wrong about more rows than :math:`1 - 1/K`, by two standard
+    errors), and some experts have begun a new model with it, as DriftSurf does at an abrupt change, the weights go to
+    these experts, and 30 % of A is kept. Otherwise everything would be predicted wrongly for one more batch.
 
     For regression v are shares, and the prediction is the mean of the experts' predictions weighted by them. They
     minimise the squared error of the mixture in units of its mean on the batch, so that every batch counts the same,
@@ -386,11 +397,17 @@ class Portfolio(Parameterised):
             following = mixer.after_classes if n_classes else mixer.after_values
             mixer = following(together, y, weight, keep, ridge)
         decisions = [expert.step(batch, each) for expert, each in zip(self._experts, tested.scores, strict=True)]
+        # The weights are learned from predictions, and a model that begins with this batch has not made any. After an
+        # abrupt change all others are wrong for another batch, unless the weights go to it at once.
+        fresh = fresh_places(decisions)
+        turned = bool(live.learned and fresh) and is_worse_than_guessing(tested.mixture, batch, n_classes)
+        if turned:
+            mixer = mixer.turned_to(fresh, float(self.ridge))
         after = Live(mixer, n_classes, live.step + 1, live.next_row + count, live.learned + 1)
         risks = batch_risks(together, batch, len(decisions), n_classes)
         records = [ExpertRecord(*each) for each in zip(self._names, decisions, mixer.shares, risks, strict=True)]
         best = self._heaviest(live), self._heaviest(after)
-        return after, joint_decision(records, live.step, live.next_row, count, best)
+        return after, joint_decision(records, live.step, live.next_row, count, best, turned=turned)
 
 
 COUNTS = "n_classes", "step", "next_row", "learned"
