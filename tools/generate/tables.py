@@ -88,7 +88,7 @@ def _learners() -> str:
                     ", ".join(title for task, title in TASKS.items() if task in can.tasks),
                     *(_yes(value) for value in (can.sparse, can.weights, can.grows_classes, can.probabilities)),
                     f"yes, as {can.state_kind}" if can.exact_state else "no",
-                    "prequential" if can.can_memorise else "training",
+                    "prequential" if can.can_memorise or can.regression else "training",
                 ]
             )
     heads = ["name", "learner", "tasks", "sparse rows", "weights", "classes may grow", "probabilities", "exact state"]

@@ -220,7 +220,7 @@ class Event:
     line: int
     """Number of the line, from 1."""
     record: Mapping[str, Any]
-    """The line as an object: ``type`` is "step", "order", ... as in ``docs/files.md``."""
+    """The line as an object: ``type`` is "step", "order", ... as in ``journal.jsonl``."""
 
 
 @dataclass(frozen=True, slots=True)
