@@ -19,6 +19,7 @@ from driftsurf.explanation.lineage import Lineage, lineages
 from driftsurf.kernels.random import derive
 from driftsurf.keyed.summary import next_state
 from driftsurf.learners import LogisticRegression, NaiveBayes, SoftmaxRegression
+from driftsurf.report.overlay import _of_trusted_experts
 from driftsurf.report.run_page import render
 from driftsurf.report.terminal import Progress
 from driftsurf.strategies import DriftSurf, Portfolio
@@ -285,3 +286,18 @@ def test_a_journal_of_an_earlier_version_gets_the_names_of_experts() -> None:
     text = "".join(json_lines([replace(decided(3, [0.5, 0.5], [0.6, 0.6]), transitions=(change,))]))
     assert '"expert":"' not in text.replace('"role":"expert"', "")
     assert read_lines(text)[0].transitions[0].expert == "expert b"
+
+
+def test_figures_show_what_experts_with_large_shares_did() -> None:
+    shares = [[0.9, 0.1], [0.9, 0.1], [0.3, 0.7], [0.1, 0.9]]
+    decisions = [decided(step, each, [0.5, 0.5]) for step, each in enumerate(shares)]
+    did: dict[str, Any] = {
+        "state": "reactive",
+        "reacting": ("expert b",),
+        "transitions": (Transition("greedy", 0, expert="expert b"),),
+    }
+    shown = list(_of_trusted_experts([replace(one, **did) for one in decisions]))
+    assert [one.state for one in shown] == ["stable", "stable", "reactive", "reactive"]
+    assert [len(one.transitions) for one in shown] == [0, 0, 1, 1]
+    alone = [Decision(0, 0, 10, "reactive", 0, 0, 0, ())]
+    assert list(_of_trusted_experts(alone)) == alone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,12 +19,15 @@ __all__ = ["overlay_of"]
 
 MOST_MARKED_STEPS = 2_000
 """In longer runs only changes of the model are marked, because more marks would hide the curve."""
+TRUSTED = 0.2
+"""Share of the weights, before or after a step, from which on figures show what an expert of a portfolio did. Others
+hardly count in the prediction, and their marks would hide those that do."""
 MODEL_CHANGES = "switched", "reset", "replaced", "recalled"
 
 
 def overlay_of(run: RunView) -> Overlay:
     """Return the marks of a run."""
-    trace, decisions = run.trace, run.decisions
+    trace, decisions = run.trace, list(_of_trusted_experts(run.decisions))
     columns, places = trace.of(run.model), run.steps
     reactive = []
     for first, last in _reactive_spans(decisions):
@@ -52,6 +56,27 @@ def overlay_of(run: RunView) -> Overlay:
         _orders(run.orders, places, last_step=steps - 1),
         [] if times is None else times.astype(np.int64).tolist(),
     )
+
+
+def _of_trusted_experts(decisions: Sequence[Decision]) -> Iterator[Decision]:
+    """Yield decisions, those of a portfolio without what its experts with small shares did."""
+    before = dict[str, float]()
+    for decision in decisions:
+        if not decision.experts:
+            yield decision
+            continue
+        shares = {record.name: record.weight or 0.0 for record in decision.models}
+        trusted = {name for name, share in shares.items() if max(share, before.get(name, 0.0)) >= TRUSTED}
+        before = shares
+        reacting = tuple(one for one in decision.reacting if _outermost(one) in trusted)
+        shown = tuple(one for one in decision.transitions if not one.expert or _outermost(one.expert) in trusted)
+        state = decision.state if reacting or not decision.reacting else "stable"
+        yield replace(decision, state=state, transitions=shown, reacting=reacting)
+
+
+def _outermost(expert: str) -> str:
+    """Return the name of an expert, or of the portfolio that it is in."""
+    return expert.partition(" > ")[0]
 
 
 def _orders(orders: Sequence[OrderRecord], places: StepMap, last_step: int) -> list[tuple[float, float, str]]:

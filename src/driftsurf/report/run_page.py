@@ -24,6 +24,7 @@ from driftsurf.evaluation.summary import (
     summarise_regression,
 )
 from driftsurf.evaluation.trace import Trace
+from driftsurf.explanation.belief import experts_of
 from driftsurf.explanation.records import BEGAN_REACTIVE, RunRecord, begins_reactive, pinned
 from driftsurf.registry import register
 from driftsurf.report import html, interactive
@@ -242,7 +243,8 @@ def _lead(run: RunView) -> str:
     began = begins_reactive(run.decisions)
     done = list(_reactions(summary))
     if done:
-        text += f"It {', '.join(done[:-1])}{' and ' * (len(done) > 1)}{done[-1]}. "
+        who = "Its experts" if experts_of(run.decisions) else "It"
+        text += f"{who} {', '.join(done[:-1])}{' and ' * (len(done) > 1)}{done[-1]}. "
         text += f"{_recovered(summary)} " if summary.drift_steps else ""
     elif run.looks_for_drift or began:
         text += f"There was no {'new ' * began}sign of drift. "
@@ -277,15 +279,17 @@ def _recovered(summary: Summary) -> str:
     )
 
 
-def reaction_rows(summary: Summary, way: str) -> dict[str, int]:
+def reaction_rows(summary: Summary, way: str, *, experts: bool) -> dict[str, int]:
     """Return how often a model reacted, by name: what its way to look for drift can lead to, and what happened.
 
-    ``way`` is that of :func:`~driftsurf.explanation.records.looks_for_drift`.
+    ``way`` is that of :func:`~driftsurf.explanation.records.looks_for_drift`. With ``experts`` it is a portfolio, and
+    the names say that its experts did it.
     """
+    by = " by experts" if experts else ""
     both, fresh = way == "thresholds" or summary.reactions > 0, way == "detector" or summary.fresh_starts > 0
-    rows = {"reactions": summary.reactions} if both else {}
-    rows |= {"switches to a new model": summary.switches} if both or summary.switches else {}
-    return rows | ({"fresh starts": summary.fresh_starts} if fresh else {})
+    rows = {f"reactions{by}": summary.reactions} if both else {}
+    rows |= {f"switches to a new model{by}": summary.switches} if both or summary.switches else {}
+    return rows | ({f"fresh starts{by}": summary.fresh_starts} if fresh else {})
 
 
 def _cards(run: RunView) -> Iterator[tuple[str, str]]:
@@ -311,9 +315,9 @@ def _cards(run: RunView) -> Iterator[tuple[str, str]]:
             yield "R²", f"{r2:.3f}"
         yield "skill over the mean", f"{summary.skill_over_mean:.3f}"
         yield "skill over persistence", f"{summary.skill:.3f}"
-    for name, count in reaction_rows(summary, run.looks_for_drift).items():
+    for name, count in reaction_rows(summary, run.looks_for_drift, experts=bool(experts_of(run.decisions))).items():
         yield name, str(count)
-        if name == "reactions" and summary.false_reactions is not None:
+        if name.startswith("reactions") and summary.false_reactions is not None:
             yield "false reactions", str(summary.false_reactions)
     if run.looks_for_drift == "thresholds":
         yield "reactive steps", f"{summary.share_reactive:.0%}"

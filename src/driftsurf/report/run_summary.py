@@ -15,6 +15,7 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
+from driftsurf.explanation.belief import experts_of
 from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report.run_page import orphan_warning, reaction_rows
 from driftsurf.report.terminal import console
@@ -76,8 +77,10 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
     screen.print(f"report: {result.folder / 'report.html'}")
 
 
-def _way(result: RunResult) -> str:
-    return looks_for_drift(result.about, result.decisions)
+def _reactions(result: RunResult, summary: Summary) -> dict[str, int]:
+    """Return how often the model reacted, by name."""
+    way = looks_for_drift(result.about, result.decisions)
+    return reaction_rows(summary, way, experts=bool(experts_of(result.decisions)))
 
 
 def _print_beside_baselines(screen: Console, result: RunResult) -> None:
@@ -92,7 +95,7 @@ def _print_beside_baselines(screen: Console, result: RunResult) -> None:
         "steps": f"{len(columns['step']):,}",
         **_other_errors(summary),
         **_scores(result, summary),
-        **{name: str(count) for name, count in reaction_rows(summary, _way(result)).items()},
+        **{name: str(count) for name, count in _reactions(result, summary).items()},
         **_costs(result, summary),
     }
     for label, value in rows.items():
@@ -108,7 +111,7 @@ def _print_beside_oracle(screen: Console, result: RunResult, oracle: str) -> Non
     costs = [_costs(result, summary) for summary in (mine, other)]
     rows = {
         **{label: [one[label] for one in both] for label in both[0]},
-        **{name: [str(count), "-"] for name, count in reaction_rows(mine, _way(result)).items()},
+        **{name: [str(count), "-"] for name, count in _reactions(result, mine).items()},
         "false reactions": [str(mine.false_reactions), "-"],
         "reactive steps": [f"{mine.share_reactive:.0%}", "-"],
         **{label: [one[label] for one in costs] for label in costs[0]},
