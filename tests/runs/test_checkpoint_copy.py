@@ -285,6 +285,34 @@ def test_a_copy_of_another_run_is_not_replaced_unasked(tmp_path: Path, unique: s
     assert result(tmp_path / "one") == result(tmp_path / "two")
 
 
+@pytest.mark.parametrize("others", [{}, {"resume": True}, {"overwrite": True}])
+def test_files_of_others_are_left_alone(tmp_path: Path, unique: str, others: dict[str, bool]) -> None:
+    source, address = rows(tmp_path / "rows.jsonl", 500), f"memory://{unique}"
+    storage, root = fsspec.core.url_to_fs(address)
+    storage.pipe_file(f"{root}/table.parquet", b"rows")
+    with pytest.raises(RunFolderError, match=r"table\.parquet"):
+        driftsurf.run(source, **options(tmp_path / "run", address, **others))
+    storage.rm_file(f"{root}/table.parquet")
+    storage.pipe_file(f"{root}/other/head-000000001.state", b"of another run")
+    driftsurf.run(source, **options(tmp_path / "run", address, **others))
+    assert storage.cat_file(f"{root}/other/head-000000001.state") == b"of another run"
+    driftsurf.run(source, **options(tmp_path / "second", address, resume=True))
+    assert not (tmp_path / "second" / "other").exists()
+
+
+def test_a_run_that_failed_after_it_fetched_the_copy_can_be_resumed(tmp_path: Path, unique: str) -> None:
+    source, address = rows(tmp_path / "rows.jsonl"), f"memory://{unique}/run"
+    with pytest.raises(Killed):
+        driftsurf.run(source, **options(tmp_path / "a", address), on_step=killed_after(7))
+    with pytest.raises(StateError):  # before the run owns the address
+        driftsurf.run(rows(tmp_path / "wrong.jsonl"), **options(tmp_path / "b", address, resume=True))
+    done: list[int] = []
+    driftsurf.run(source, **options(tmp_path / "b", address, resume=True), on_step=lambda *_: done.append(1))
+    assert 0 < len(done) < 12
+    with pytest.raises(RunFolderError, match=unique):
+        driftsurf.run(source, **options(tmp_path / "a", address, resume=True))
+
+
 def test_wrong_addresses_and_names(tmp_path: Path, unique: str) -> None:
     with pytest.raises(OptionError, match="nowhere"):
         driftsurf.run(rows(tmp_path / "rows.jsonl", 100), **options(tmp_path / "run", "nowhere://bucket/run"))

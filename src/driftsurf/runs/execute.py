@@ -153,6 +153,7 @@ class Execution:
         if output.checkpoint_copy is None:
             return None
         copy = CheckpointCopy(checkpoints, output.checkpoint_copy, new=not output.resume)
+        copy.check_not_foreign()
         if output.resume and checkpoints.generations():
             copy.check_own()
         elif output.resume:
