@@ -59,6 +59,15 @@ def test_a_challenger_is_replaced_only_if_the_order_says_so(tmp_path: Path) -> N
         assert "replaced" not in model.order(Order("challenge", "aue", options=AUE)).result(60).text
 
 
+def test_the_steps_of_a_model_are_not_those_of_its_challenger(tmp_path: Path) -> None:
+    with closing(open_model(tmp_path / "m", SETTINGS, KEEPING)) as model:
+        assert model.wait_ready(60)
+        learn(model, 3)
+        model.order(Order("challenge", "aue", options=AUE)).result(60)
+        learn(model, 2)
+        assert model.status().steps == 5
+
+
 def test_a_dismissed_challenger_of_the_configuration_stays_away(tmp_path: Path) -> None:
     def opened() -> ServedModel:
         return open_model(tmp_path / "m", SETTINGS, KEEPING, challengers={"aue": AUE})
