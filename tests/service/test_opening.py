@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -149,6 +150,18 @@ def test_a_service_ends_at_once_while_code_is_compiled(tmp_path: Path, monkeypat
 def test_a_wrong_option_ends_the_service(tmp_path: Path) -> None:
     with Service(config(tmp_path, "sales", learner="nothing")) as service, pytest.raises(OptionError, match="nothing"):
         service.run()
+
+
+def test_a_model_that_is_gone_from_the_configuration_is_opened_as_it_was_asked_for(tmp_path: Path) -> None:
+    asked, ready = config(tmp_path, "sales", columns={"price": "number", "size": "number"}), threading.Event()
+    with Service(asked, lambda: replace(asked, models={})) as service:
+        service._reload()  # before the model is open
+        thread = threading.Thread(target=service.run, args=(ready.set,))
+        thread.start()
+        assert ready.wait(60)
+        assert service.models["sales"].status().phase == "ready"
+        service.stop()
+        thread.join()
 
 
 def test_a_model_with_damaged_checkpoints_is_rebuilt_from_its_log(tmp_path: Path) -> None:
