@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import pickle
 import re
 import socket
 import subprocess
@@ -230,6 +231,12 @@ def test_refusals_have_their_problem() -> None:
         with pytest.raises(ServiceRefusal) as caught:
             client.model("other").status()
         assert caught.value.kind == "not-found"
+
+
+def test_a_refusal_can_be_pickled() -> None:
+    refusal = ServiceRefusal(422, {"type": "urn:driftsurf:problem:bad-row", "detail": "price must be a number"})
+    again = pickle.loads(pickle.dumps(refusal))
+    assert (str(again), again.status, again.kind) == ("price must be a number", 422, "bad-row")
 
 
 def test_a_service_that_is_busy_is_asked_again_after_the_time_it_names() -> None:
