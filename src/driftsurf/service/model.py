@@ -232,6 +232,7 @@ class ServedModel:
             point = run.hold(order.to)
             positions: list[int] = []
             try:
+                run.check_point(point)
                 yield lambda admitted: positions.append(admitted.position)
             finally:
                 run.release(point, positions[0] if positions else None)
