@@ -285,6 +285,21 @@ def test_a_copy_of_another_run_is_not_replaced_unasked(tmp_path: Path, unique: s
     assert result(tmp_path / "one") == result(tmp_path / "two")
 
 
+@pytest.mark.parametrize("folder", ["one", "two"])
+def test_a_run_that_replaces_a_copy_and_is_killed_before_it_has_one_can_be_resumed(
+    tmp_path: Path, unique: str, folder: str
+) -> None:
+    source, address = rows(tmp_path / "rows.jsonl", 500), f"memory://{unique}/run"
+    driftsurf.run(source, **options(tmp_path / "one", address))
+    with pytest.raises(Killed):
+        driftsurf.run(source, **options(tmp_path / folder, address, overwrite=True), on_step=killed_after(1))
+    done: list[int] = []
+    driftsurf.run(source, **options(tmp_path / folder, address, resume=True), on_step=lambda *_: done.append(1))
+    assert len(done) == 5
+    driftsurf.run(source, **options(tmp_path / "three", address, resume=True))
+    assert result(tmp_path / "three") == result(tmp_path / folder)
+
+
 @pytest.mark.parametrize("others", [{}, {"resume": True}, {"overwrite": True}])
 def test_files_of_others_are_left_alone(tmp_path: Path, unique: str, others: dict[str, bool]) -> None:
     source, address = rows(tmp_path / "rows.jsonl", 500), f"memory://{unique}"

@@ -146,6 +146,8 @@ class CheckpointCopy:
             files.write_text(place, json.dumps(mark | {"folder": secrets.token_hex(8)}))
         with self._explained("written"):
             self._claim()
+            if self._replaces:  # now, and not with the first copy: a resumed run must not find them
+                self._remove(self._heads())
         if "fetched_from" in mark:
             files.write_text(place, json.dumps({"folder": self._folder()}))
         self._thread.start()
@@ -197,10 +199,7 @@ class CheckpointCopy:
         self._there.intersection_update(there)
         self._check_owner()
         heads = [name for name in there if name.startswith(f"{HEAD}-")]
-        if self._replaces:
-            self._remove(heads)
-            self._replaces = False
-        elif max(heads, default="") > head:
+        if max(heads, default="") > head:
             raise self._taken_over()
         for name, size in needed.items():
             if name == head or name in self._there:
