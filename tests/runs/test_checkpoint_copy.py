@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 import driftsurf
 from driftsurf.errors import OptionError, RunFolderError, RunWarning, StateError
+from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.checkpoint_copy import CheckpointCopy
 
@@ -326,6 +328,33 @@ def test_a_run_that_failed_after_it_fetched_the_copy_can_be_resumed(tmp_path: Pa
     assert 0 < len(done) < 12
     with pytest.raises(RunFolderError, match=unique):
         driftsurf.run(source, **options(tmp_path / "a", address, resume=True))
+
+
+def test_orders_on_another_machine_follow_those_of_the_first(tmp_path: Path, unique: str) -> None:
+    source, address = rows(tmp_path / "rows.jsonl"), f"memory://{unique}/run"
+
+    def ordering(folder: Path, at: int, last: int) -> Any:
+        steps = itertools.count(1)
+
+        def step(*_: object) -> None:
+            number = next(steps)
+            if number == at:
+                orders.give(folder, "reset")
+            if number == last:
+                raise Killed
+
+        return step
+
+    with pytest.raises(Killed):
+        driftsurf.run(source, **options(tmp_path / "a", address), on_step=ordering(tmp_path / "a", 3, 9))
+    done: list[int] = []
+    driftsurf.run(
+        source,
+        **options(tmp_path / "b", address, resume=True),
+        on_step=ordering(tmp_path / "b", 1, 0),
+        on_order=lambda order: done.append(order.number),
+    )
+    assert done == [2]
 
 
 def test_wrong_addresses_and_names(tmp_path: Path, unique: str) -> None:

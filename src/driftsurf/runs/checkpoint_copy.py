@@ -25,7 +25,7 @@ LONGEST_END = 60.0
 """Seconds for which the end of a run waits for its last copy."""
 TRIMMED = "plans", "joins", "messages"
 """Beginnings of the names of files from which a run removes what its own checkpoints need no more."""
-_PLACE = re.compile(r"(messages[^/]*/)?[^/]+")
+_PLACE = re.compile(r"((messages[^/]*|orders)/)?[^/]+")
 
 
 class CheckpointCopy:
