@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import pickle
+import signal
 from urllib.error import URLError
 
 import pytest
@@ -69,3 +71,9 @@ def test_the_reason_of_an_error_of_the_system_has_no_number() -> None:
     assert reason(FileExistsError(17, "File exists", "runs")) == "'runs': File exists"
     assert reason(URLError(ConnectionRefusedError(111, "Connection refused"))) == "Connection refused"
     assert reason(ValueError("of another kind")) == "of another kind"
+
+
+def test_an_error_with_arguments_of_its_own_can_be_pickled() -> None:
+    stopped = errors.RunStopped(3, signal.SIGTERM)
+    again = pickle.loads(pickle.dumps(stopped))
+    assert (str(again), again.step, again.exit_code) == (str(stopped), 3, stopped.exit_code)

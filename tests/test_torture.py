@@ -234,6 +234,24 @@ def test_repeated_rows_have_to_begin_where_a_process_resumed(tmp_path: Path) -> 
     assert not wrong([*range(8), *range(6, 10)], broker_kills=1)
 
 
+def test_without_brokers_nothing_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Missing:
+        """A server that is not installed."""
+
+        def __init__(self, folder: Path, options: str = "") -> None:
+            pytest.skip("no broker is installed")
+
+    usage = connectors.SYSTEMS["redis"][0]
+    monkeypatch.setattr(connectors, "SYSTEMS", {"redis": (usage, Missing)})
+    monkeypatch.setattr(connectors, "_warm", lambda place: None)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        outcome = connectors.killed(0, seed=1, kills=5)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "skipped" in outcome.line()
+
+
 def test_a_failed_case_is_saved(tmp_path: Path) -> None:
     outcome = Outcome("a proof", seed=3)
     assert not outcome.check(False, {"bit": 7})

@@ -200,6 +200,24 @@ def test_mqtt_without_a_connection_waits_no_longer_than_asked() -> None:
         inbox.settled()
 
 
+def test_mqtt_with_a_broker_that_does_not_answer_is_not_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("paho.mqtt.client")
+    from driftsurf.data.connectors import mqtt
+
+    class Silent:
+        """A client whose broker is busy."""
+
+        def unsubscribe(self, topic: str) -> None:
+            """Send nothing."""
+
+    inbox = mqtt.MqttInbox("mqtt://localhost/orders")
+    inbox._own.client = Silent()
+    monkeypatch.setattr(mqtt, "LOST", 0.01)
+    monkeypatch.setattr(mqtt, "SETTLING", 0.01)
+    with pytest.raises(SourceUnreachableError, match="localhost"):
+        inbox.settled()
+
+
 def test_the_lag_of_a_stream_that_cannot_be_reached_is_given_up_soon() -> None:
     pytest.importorskip("pika")
     from driftsurf.data.connectors.rabbitmq import RabbitStream

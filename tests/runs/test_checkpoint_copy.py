@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 import driftsurf
 from driftsurf.errors import OptionError, RunFolderError, RunWarning, StateError
+from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.checkpoint_copy import CheckpointCopy
 
@@ -283,6 +285,76 @@ def test_a_copy_of_another_run_is_not_replaced_unasked(tmp_path: Path, unique: s
         driftsurf.run(source, **options(tmp_path / "two", address))
     driftsurf.run(source, **options(tmp_path / "two", address, overwrite=True))
     assert result(tmp_path / "one") == result(tmp_path / "two")
+
+
+@pytest.mark.parametrize("folder", ["one", "two"])
+def test_a_run_that_replaces_a_copy_and_is_killed_before_it_has_one_can_be_resumed(
+    tmp_path: Path, unique: str, folder: str
+) -> None:
+    source, address = rows(tmp_path / "rows.jsonl", 500), f"memory://{unique}/run"
+    driftsurf.run(source, **options(tmp_path / "one", address))
+    with pytest.raises(Killed):
+        driftsurf.run(source, **options(tmp_path / folder, address, overwrite=True), on_step=killed_after(1))
+    done: list[int] = []
+    driftsurf.run(source, **options(tmp_path / folder, address, resume=True), on_step=lambda *_: done.append(1))
+    assert len(done) == 5
+    driftsurf.run(source, **options(tmp_path / "three", address, resume=True))
+    assert result(tmp_path / "three") == result(tmp_path / folder)
+
+
+@pytest.mark.parametrize("others", [{}, {"resume": True}, {"overwrite": True}])
+def test_files_of_others_are_left_alone(tmp_path: Path, unique: str, others: dict[str, bool]) -> None:
+    source, address = rows(tmp_path / "rows.jsonl", 500), f"memory://{unique}"
+    storage, root = fsspec.core.url_to_fs(address)
+    storage.pipe_file(f"{root}/table.parquet", b"rows")
+    with pytest.raises(RunFolderError, match=r"table\.parquet"):
+        driftsurf.run(source, **options(tmp_path / "run", address, **others))
+    storage.rm_file(f"{root}/table.parquet")
+    storage.pipe_file(f"{root}/other/head-000000001.state", b"of another run")
+    driftsurf.run(source, **options(tmp_path / "run", address, **others))
+    assert storage.cat_file(f"{root}/other/head-000000001.state") == b"of another run"
+    driftsurf.run(source, **options(tmp_path / "second", address, resume=True))
+    assert not (tmp_path / "second" / "other").exists()
+
+
+def test_a_run_that_failed_after_it_fetched_the_copy_can_be_resumed(tmp_path: Path, unique: str) -> None:
+    source, address = rows(tmp_path / "rows.jsonl"), f"memory://{unique}/run"
+    with pytest.raises(Killed):
+        driftsurf.run(source, **options(tmp_path / "a", address), on_step=killed_after(7))
+    with pytest.raises(StateError):  # before the run owns the address
+        driftsurf.run(rows(tmp_path / "wrong.jsonl"), **options(tmp_path / "b", address, resume=True))
+    done: list[int] = []
+    driftsurf.run(source, **options(tmp_path / "b", address, resume=True), on_step=lambda *_: done.append(1))
+    assert 0 < len(done) < 12
+    with pytest.raises(RunFolderError, match=unique):
+        driftsurf.run(source, **options(tmp_path / "a", address, resume=True))
+
+
+def test_orders_on_another_machine_follow_those_of_the_first(tmp_path: Path, unique: str) -> None:
+    source, address = rows(tmp_path / "rows.jsonl"), f"memory://{unique}/run"
+
+    def ordering(folder: Path, at: int, last: int) -> Any:
+        steps = itertools.count(1)
+
+        def step(*_: object) -> None:
+            number = next(steps)
+            if number == at:
+                orders.give(folder, "reset")
+            if number == last:
+                raise Killed
+
+        return step
+
+    with pytest.raises(Killed):
+        driftsurf.run(source, **options(tmp_path / "a", address), on_step=ordering(tmp_path / "a", 3, 9))
+    done: list[int] = []
+    driftsurf.run(
+        source,
+        **options(tmp_path / "b", address, resume=True),
+        on_step=ordering(tmp_path / "b", 1, 0),
+        on_order=lambda order: done.append(order.number),
+    )
+    assert done == [2]
 
 
 def test_wrong_addresses_and_names(tmp_path: Path, unique: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from checkpoint_cases import STRATEGIES, WORK, Unflushed, batches
 from live_runs import run_to_end
 
+import driftsurf
 from driftsurf.core import disk
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import OptionError, StateError
@@ -136,3 +137,15 @@ def test_an_order_that_cannot_be_read_is_named(text: str, tmp_path: Path) -> Non
     (tmp_path / "orders" / "000001.json").write_text(text)
     with pytest.raises(StateError, match="order 1"):
         orders.waiting(tmp_path, 0)
+
+
+def test_a_run_that_replaces_another_carries_out_none_of_its_orders(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"rows": 400, "batch_size": 100, "every": 1, "checkpoint": tmp_path / "run"}
+
+    def order(*_: object) -> None:
+        if not (tmp_path / "run" / orders.FOLDER).exists():
+            orders.give(tmp_path / "run", "pin")
+
+    on_step: Any = order
+    assert len(driftsurf.run("sea0", **given, progress=False, on_step=on_step).orders) == 1
+    assert not driftsurf.run("sea0", **given, progress=False, overwrite=True).orders

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import pickle
 import re
 import socket
 import subprocess
@@ -87,6 +88,13 @@ def test_tables_go_as_arrow() -> None:
         assert len(client.model("sales").predict(table.drop_columns(["sold"]))) == 3
 
 
+def test_the_numbers_of_the_rows_of_a_frame_are_not_sent() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([ROW] * 5).assign(day=pandas.Timestamp("2026-05-01"))
+    with client_of(MemoryModel()) as client:
+        assert len(client.model("sales").predict(frame.iloc[[0, 1, 4]])) == 3
+
+
 @pytest.mark.parametrize("what", ["request", "answer"])
 def test_a_request_that_is_lost_is_repeated_and_carried_out_once(what: str) -> None:
     model = MemoryModel()
@@ -165,6 +173,20 @@ def test_a_key_from_a_file_may_end_with_a_line_break_and_is_never_shown() -> Non
         assert "ds_" not in str(caught.value)
 
 
+def test_a_password_in_the_address_is_sent_and_never_shown() -> None:
+    asked: list[Any] = []
+
+    def lose(request: Any) -> Any:
+        asked.append(request)
+        raise httpx.ConnectError("lost")
+
+    with Client("http://me:hunter2@localhost:1", patience=0, transport=httpx.MockTransport(lose)) as client:
+        with pytest.raises(UnreachableError, match="http://localhost:1") as caught:
+            client.models()
+        assert "hunter2" not in f"{caught.value} {client.address}"
+    assert asked[0].headers["authorization"].startswith("Basic ")
+
+
 def test_values_of_numpy_and_dates_are_sent_and_others_are_refused() -> None:
     model = MemoryModel()
     with client_of(model) as client:
@@ -209,6 +231,12 @@ def test_refusals_have_their_problem() -> None:
         with pytest.raises(ServiceRefusal) as caught:
             client.model("other").status()
         assert caught.value.kind == "not-found"
+
+
+def test_a_refusal_can_be_pickled() -> None:
+    refusal = ServiceRefusal(422, {"type": "urn:driftsurf:problem:bad-row", "detail": "price must be a number"})
+    again = pickle.loads(pickle.dumps(refusal))
+    assert (str(again), again.status, again.kind) == ("price must be a number", 422, "bad-row")
 
 
 def test_a_service_that_is_busy_is_asked_again_after_the_time_it_names() -> None:

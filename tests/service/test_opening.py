@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,13 +20,15 @@ pytest.importorskip("httpx")
 import httpx
 
 from driftsurf.data.tables import Column, Table
-from driftsurf.errors import OptionError, StateError
+from driftsurf.errors import OptionError, StateError, StateWarning
 from driftsurf.report import doctor
+from driftsurf.service import opening
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.contract import Order
 from driftsurf.service.following import Follower
 from driftsurf.service.model import ServedModel, open_model
 from driftsurf.service.options import ServedOptions, ServiceOptions
+from driftsurf.service.progress import Progress
 from driftsurf.service.serve import Service
 from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
 
@@ -147,6 +152,18 @@ def test_a_wrong_option_ends_the_service(tmp_path: Path) -> None:
         service.run()
 
 
+def test_a_model_that_is_gone_from_the_configuration_is_opened_as_it_was_asked_for(tmp_path: Path) -> None:
+    asked, ready = config(tmp_path, "sales", columns={"price": "number", "size": "number"}), threading.Event()
+    with Service(asked, lambda: replace(asked, models={})) as service:
+        service._reload()  # before the model is open
+        thread = threading.Thread(target=service.run, args=(ready.set,))
+        thread.start()
+        assert ready.wait(60)
+        assert service.models["sales"].status().phase == "ready"
+        service.stop()
+        thread.join()
+
+
 def test_a_model_with_damaged_checkpoints_is_rebuilt_from_its_log(tmp_path: Path) -> None:
     keeping = Keeping(checkpoint_seconds=1e9, checkpoint_rows=2 * ROWS, restore_points=3)
     folder = tmp_path / "sales"
@@ -171,6 +188,72 @@ def test_a_model_with_damaged_checkpoints_is_rebuilt_from_its_log(tmp_path: Path
             (one.name, one.steps) for one in before.challengers
         ]
         assert model.state() == state
+
+
+def test_a_restore_point_stays_until_no_recovery_needs_it(tmp_path: Path) -> None:
+    keeping = Keeping(checkpoint_seconds=1e9, restore_points=2)
+    folder, crashed = tmp_path / "sales", tmp_path / "crashed" / "sales"
+    with contextlib.closing(open_model(folder, SETTINGS, keeping)) as model:
+        model.wait_ready()
+        learn(model, 3)
+    for seed in (1, 2):
+        with contextlib.closing(open_model(folder, None, keeping)) as model:
+            model.wait_ready()
+            point = model.status().restore_points[0].position
+            learn(model, 2, seed)
+            if seed == 2:
+                assert model.order(Order("rollback", to=point)).result(60).done
+                learn(model, 1, 3)
+                model.flush()
+                shutil.copytree(folder, crashed)  # as after a power loss: no checkpoint has the order behind it
+    with contextlib.closing(open_model(crashed, None, keeping)) as model:
+        assert model.wait_ready()
+        learn(model, 1, 4)
+    with contextlib.closing(open_model(crashed, None, keeping)) as model:
+        assert model.wait_ready()
+        state = model.state()
+    heads = sorted((crashed / CHECKPOINTS).glob("head-*.state"))
+    heads[-1].write_bytes(b"damaged")
+    with pytest.warns(StateWarning):
+        model = open_model(crashed, None, keeping)
+    with contextlib.closing(model):
+        assert model.wait_ready()
+        assert model.state() == state
+
+
+def test_a_model_without_checkpoints_does_not_begin_in_the_middle_of_its_log(tmp_path: Path) -> None:
+    keeping = Keeping(checkpoint_seconds=1e9, checkpoint_rows=ROWS, restore_points=2, segment_bytes=1, retain_bytes=0)
+    with contextlib.closing(open_model(tmp_path / "sales", SETTINGS, keeping)) as model:
+        model.wait_ready()
+        for seed in range(20):
+            learn(model, 1, seed)
+        assert model.log.first > 0
+    shutil.rmtree(tmp_path / "sales" / CHECKPOINTS)
+    with pytest.raises(StateError, match="cannot be rebuilt"):
+        open_model(tmp_path / "sales", None, keeping)
+
+
+def test_every_model_gets_its_challengers_whenever_it_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    added: list[str] = []
+
+    class Slow:
+        """A model that becomes ready just after somebody has waited for it."""
+
+        def __init__(self, name: str) -> None:
+            self.name, self.phase = name, "recovering"
+
+        def wait_ready(self, seconds: float) -> bool:
+            ready, self.phase = self.phase == "ready", "ready"
+            return ready
+
+        def status(self) -> Any:
+            return SimpleNamespace(phase=self.phase, applied=1, logged=1)
+
+    monkeypatch.setattr(opening, "add_challengers", lambda served, challengers: added.append(served.name))
+    opener = opening.Opener(config(tmp_path, "a", "b"), [], lambda *_: None, lambda: None, lambda text: None)
+    models: Any = [Slow("a"), Slow("b")]
+    opener._wait_ready(models, Progress(lambda text: None))
+    assert added == ["a", "b"]
 
 
 def test_a_model_that_cannot_be_rebuilt_fails_alone(tmp_path: Path) -> None:

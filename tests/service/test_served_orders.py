@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from driftsurf.service.contract import Order, Request
 from driftsurf.service.model import ServedModel, open_model
 from driftsurf.service.model_folder import folder_blueprint
 from driftsurf.service.restore_points import DAY, spaced
-from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
 
 ROWS = 20
 SETTINGS = ModelSettings(
@@ -57,6 +58,15 @@ def test_a_challenger_is_replaced_only_if_the_order_says_so(tmp_path: Path) -> N
         assert model.status().challengers[0].steps == 0
         assert model.order(Order("dismiss", "aue")).result(60).done
         assert "replaced" not in model.order(Order("challenge", "aue", options=AUE)).result(60).text
+
+
+def test_the_steps_of_a_model_are_not_those_of_its_challenger(tmp_path: Path) -> None:
+    with closing(open_model(tmp_path / "m", SETTINGS, KEEPING)) as model:
+        assert model.wait_ready(60)
+        learn(model, 3)
+        model.order(Order("challenge", "aue", options=AUE)).result(60)
+        learn(model, 2)
+        assert model.status().steps == 5
 
 
 def test_a_dismissed_challenger_of_the_configuration_stays_away(tmp_path: Path) -> None:
@@ -162,3 +172,17 @@ def test_the_folder_of_a_served_model_is_inspected(tmp_path: Path, capsys: pytes
         learn(model, 3)
     print_saved_state(tmp_path / "m")
     assert "60 rows in 3 steps" in capsys.readouterr().out
+
+
+def test_a_rollback_to_a_damaged_restore_point_is_refused_and_the_model_goes_on(tmp_path: Path) -> None:
+    with closing(open_model(tmp_path / "m", SETTINGS, replace(KEEPING, checkpoint_rows=ROWS))) as model:
+        assert model.wait_ready(60)
+        for _ in range(3):
+            learn(model)
+        heads = sorted((tmp_path / "m" / CHECKPOINTS).glob("head-*.state"))
+        heads[0].write_bytes(b"damaged")
+        with pytest.raises(OptionError, match="cannot be used"):
+            model.order(Order("rollback", to=model.status().restore_points[0].position))
+        learn(model)
+        assert model.order(Order("rollback", to=model.status().restore_points[-1].position)).result(60).done
+        assert model.status().phase == "ready"

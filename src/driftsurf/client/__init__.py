@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,8 @@ __all__ = ["Client", "ModelClient", "Predictions", "ServedEvent", "ServiceRefusa
 
 ARROW = "application/vnd.apache.arrow.stream"
 LONGEST_PAUSE = 10.0
+_NUMBERS = re.compile(r"__index_level_\d+__")
+"""Names that pyarrow gives to an index of pandas without a name."""
 
 
 class Client:
@@ -76,10 +79,12 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         headers = {} if key is None else {"authorization": f"Bearer {_in_header('key', key.strip())}"}
-        self.address: str = _checked_address(address)
+        url = _checked_address(address)
+        self.address: str = str(url.copy_with(userinfo=b"")) if url.userinfo else address
+        """The address without a password, for messages."""
         self.patience = patience
         self._sleep = sleep
-        self._http = httpx.Client(base_url=self.address, headers=headers, timeout=timeout, transport=transport)
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -304,6 +309,8 @@ def _body(rows: Any) -> tuple[bytes, str]:
             f"rows of type {type(rows).__name__} cannot be sent ({error}); pass a list of dictionaries, or a table of "
             "pyarrow, pandas or polars"
         ) from error
+    # Numbers of rows, which a frame of pandas has if some of its rows were left out, are no column of the model.
+    table = table.drop_columns([name for name in table.column_names if _NUMBERS.fullmatch(name)])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table, max_chunksize=50_000)
@@ -330,7 +337,7 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is no value of a row")
 
 
-def _checked_address(address: str) -> str:
+def _checked_address(address: str) -> httpx.URL:
     """Return the address of a service; OptionError if it is none."""
     try:
         url = httpx.URL(address)
@@ -338,7 +345,7 @@ def _checked_address(address: str) -> str:
         raise OptionError(Option("address"), f" is {address!r}, which is no address: {error}") from error
     if url.scheme not in ("http", "https") or not url.host:
         raise OptionError(Option("address"), f" is {address!r}; pass one such as 'http://localhost:8470'")
-    return address
+    return url
 
 
 def _in_header(name: str, value: str) -> str:

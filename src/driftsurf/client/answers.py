@@ -40,6 +40,9 @@ class ServiceRefusal(DriftsurfError):
         self.status = status
         self.problem: dict[str, Any] = dict(problem)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.status, self.problem)
+
     @property
     def kind(self) -> str:
         """Kind of the problem, such as "bad-row"."""

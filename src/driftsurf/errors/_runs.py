@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 from driftsurf.errors._message import DriftsurfError, Message
 
@@ -123,6 +124,9 @@ class RunStopped(DriftsurfError):
         self.signal_number = signal_number
         self.exit_code: int = 0 if signal_number is None else 128 + signal_number
         """The exit code of a process that this signal ended, by convention."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.step, self.signal_number)
 
 
 class RunInterrupted(KeyboardInterrupt):

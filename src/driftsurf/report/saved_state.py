@@ -21,11 +21,9 @@ from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.records import newest_head, pinned, read_run
 from driftsurf.report.terminal import console
 from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.folder import SERVED_CHECKPOINTS
 
 __all__ = ["print_saved_state"]
-
-SERVED = "checkpoints"
-"""Folder of the checkpoints in that of a served model."""
 
 
 def print_saved_state(path: Path) -> None:
@@ -55,8 +53,8 @@ def _print_file(path: Path) -> None:
 def _print_folder(path: Path) -> None:
     folder = CheckpointFolder(path)
     numbers = folder.generations()
-    if not numbers and CheckpointFolder(path / SERVED).generations():
-        _print_folder(path / SERVED)
+    if not numbers and CheckpointFolder(path / SERVED_CHECKPOINTS).generations():
+        _print_folder(path / SERVED_CHECKPOINTS)
         return
     if not numbers:
         remedy = "pass a saved model, the folder that a run has as --checkpoint, or that of a served model"

@@ -28,6 +28,7 @@ from driftsurf.core.options import whole
 from driftsurf.core.state import digest, from_bytes, nest, pick, to_bytes
 from driftsurf.errors import StateError, StateVersionError, StateWarning
 from driftsurf.runs.checkpoint_entries import HEAD_FIELDS, SEGMENT_FIELDS, assembled
+from driftsurf.runs.orders import FOLDER as ORDERS
 
 __all__ = ["Checkpoint", "CheckpointFolder"]
 
@@ -198,9 +199,11 @@ class CheckpointFolder:
     def needed(self, number: int) -> dict[str, int | None]:
         """Return the files that a checkpoint needs, and of each how many bytes; None for the whole file.
 
-        Files of others in the folder, such as logs of plans and of messages, are needed as they are.
+        Files of others in the folder, such as logs of plans and of messages, are needed as they are. So is the last
+        order that was carried out: the next one gets the number after it.
         """
-        head = HEAD_FIELDS.read(self._read_file(HEAD, number)[0])
+        entries = self._read_file(HEAD, number)[0]
+        head, done = HEAD_FIELDS.read(entries), f"{entries.get('state.orders_done', 0):06d}.json"
         first, last = max(head["oldest"], 0), head["segment"]
         found: dict[str, int | None] = {self.file(HEAD, number).name: None}
         for name in files.names(self.path):
@@ -209,6 +212,8 @@ class CheckpointFolder:
                 found[name] = None
             elif name.startswith("messages") and files.is_folder(self.path / name):
                 found |= {f"{name}/{one}": None for one in files.names(self.path / name) if one != files.LOCK}
+            elif name == ORDERS and done in files.names(self.path / name):
+                found[f"{name}/{done}"] = None
             elif match is None and not name.startswith(".") and name not in (files.LOCK, files.FENCE, OWNER):
                 found |= {} if files.is_folder(self.path / name) else {name: None}
         return found | {name: size for name, (size, _) in head["outputs"].items()}

@@ -25,6 +25,7 @@ LONGEST_END = 60.0
 """Seconds for which the end of a run waits for its last copy."""
 TRIMMED = "plans", "joins", "messages"
 """Beginnings of the names of files from which a run removes what its own checkpoints need no more."""
+_PLACE = re.compile(r"((messages[^/]*|orders)/)?[^/]+")
 
 
 class CheckpointCopy:
@@ -68,6 +69,18 @@ class CheckpointCopy:
 
     # -------------------------------------------------------------------- before a run
 
+    def check_not_foreign(self) -> None:
+        """Raise RunFolderError if the address has files that are no copy, which the first copy would remove."""
+        with self._explained("read"):
+            names = self._names()
+            foreign = bool(names) and not self._owner().get("folder")
+        if foreign and not any(name.startswith(f"{HEAD}-") for name in names):
+            raise RunFolderError(
+                f"{self.address!r} has files that do not belong to a checkpoint, such as {names[0]!r}; name an empty "
+                "folder as ",
+                Option("checkpoint_copy"),
+            )
+
     def check_unused(self) -> None:
         """Raise RunFolderError if the address has a checkpoint, which a new run would replace."""
         if self._heads():
@@ -86,7 +99,8 @@ class CheckpointCopy:
         with self._explained("read"):
             owner = self._owner()
         newest = self.checkpoints.file(HEAD, local[-1]).name if local else ""
-        if owner.get("folder") != self._folder() or heads[-1] > newest:
+        mark = self._mark()
+        if owner.get("folder") not in (mark.get("folder"), mark.get("fetched_from", "")) or heads[-1] > newest:
             raise RunFolderError(
                 f"{self.address!r} has a checkpoint that is not from {str(self.checkpoints.path)!r} but from "
                 f"{files.process_text(owner) or 'another run'}; continue from it with an empty folder as ",
@@ -102,7 +116,11 @@ class CheckpointCopy:
             return False
         for name in [name for name in self._names() if name not in (*heads, OWNER)]:
             self._fetch_file(name)
-        for name in heads:
+        # If the process ends before it owns the address, the next one knows by this that it may continue from here.
+        with self._explained("read"):
+            fetched_from = self._owner().get("folder", "")
+        files.write_text(self.checkpoints.path / OWNER, json.dumps({"fetched_from": fetched_from}))
+        for name in reversed(heads):
             self._fetch_file(name)
         files.sync_folder(self.checkpoints.path)
         return True
@@ -123,10 +141,15 @@ class CheckpointCopy:
 
     def start(self) -> None:
         """Begin to copy; from now on the address belongs to the local folder, and to no other."""
+        mark, place = self._mark(), self.checkpoints.path / OWNER
         if not self._folder():
-            files.write_text(self.checkpoints.path / OWNER, json.dumps({"folder": secrets.token_hex(8)}))
+            files.write_text(place, json.dumps(mark | {"folder": secrets.token_hex(8)}))
         with self._explained("written"):
             self._claim()
+            if self._replaces:  # now, and not with the first copy: a resumed run must not find them
+                self._remove(self._heads())
+        if "fetched_from" in mark:
+            files.write_text(place, json.dumps({"folder": self._folder()}))
         self._thread.start()
 
     def saved(self, number: int) -> None:
@@ -176,10 +199,7 @@ class CheckpointCopy:
         self._there.intersection_update(there)
         self._check_owner()
         heads = [name for name in there if name.startswith(f"{HEAD}-")]
-        if self._replaces:
-            self._remove(heads)
-            self._replaces = False
-        elif max(heads, default="") > head:
+        if max(heads, default="") > head:
             raise self._taken_over()
         for name, size in needed.items():
             if name == head or name in self._there:
@@ -222,9 +242,13 @@ class CheckpointCopy:
 
     # -------------------------------------------------------------------- whose it is
 
+    def _mark(self) -> dict[str, Any]:
+        """Return what the local folder holds about its copy: its mark, and before that from whom it was fetched."""
+        return files.read_object(self.checkpoints.path / OWNER)
+
     def _folder(self) -> str:
         """Return the mark of the local folder; "" if it has none yet."""
-        return str(files.read_object(self.checkpoints.path / OWNER).get("folder", ""))
+        return str(self._mark().get("folder", ""))
 
     def _owner(self) -> dict[str, Any]:
         """Return what the storage holds about the run that copies to the address."""
@@ -253,11 +277,12 @@ class CheckpointCopy:
     # -------------------------------------------------------------------- what is there
 
     def _names(self) -> list[str]:
-        """Return the names of all files below the address."""
+        """Return the names of the files at the address where a copy has files: not those of other folders below it."""
         self._storage.invalidate_cache()
+        found: list[str] = []
         with contextlib.suppress(FileNotFoundError):  # a folder that nobody has made yet
-            return sorted(str(one).removeprefix(self._root).lstrip("/") for one in self._storage.find(self._root))
-        return []
+            found = [str(one).removeprefix(self._root).lstrip("/") for one in self._storage.find(self._root)]
+        return sorted(name for name in found if _PLACE.fullmatch(name))
 
     def _heads(self) -> list[str]:
         with self._explained("read"):

@@ -22,6 +22,7 @@ from driftsurf.errors import (
     StateWarning,
 )
 from driftsurf.evaluation.prequential import StepReport
+from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import HEAD, Checkpoint, CheckpointFolder
 from driftsurf.runs.checkpoint_copy import CheckpointCopy
 from driftsurf.runs.folder import (
@@ -135,6 +136,8 @@ class Execution:
             last = checkpoints.load()
             if not self.output.resume:
                 self._check_unused(checkpoint, out, last)
+                if last is not None:
+                    orders.clear(checkpoint)
                 last = None
             with self._begun(checkpoints, None) if last is None else self._resumed(checkpoints, last) as live:
                 plan = live.plan
@@ -153,6 +156,7 @@ class Execution:
         if output.checkpoint_copy is None:
             return None
         copy = CheckpointCopy(checkpoints, output.checkpoint_copy, new=not output.resume)
+        copy.check_not_foreign()
         if output.resume and checkpoints.generations():
             copy.check_own()
         elif output.resume:

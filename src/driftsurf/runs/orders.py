@@ -13,7 +13,18 @@ from driftsurf.core.json_text import parse_json
 from driftsurf.core.options import choice
 from driftsurf.errors import StateError
 
-__all__ = ["KINDS", "Order", "OrderRecord", "OrderReport", "Outcome", "Refusal", "give", "read_records", "waiting"]
+__all__ = [
+    "KINDS",
+    "Order",
+    "OrderRecord",
+    "OrderReport",
+    "Outcome",
+    "Refusal",
+    "clear",
+    "give",
+    "read_records",
+    "waiting",
+]
 
 KINDS = "pin", "unpin", "reset", "rollback"
 FOLDER = "orders"
@@ -98,6 +109,13 @@ def give(folder: str | Path, kind: str, to: int | None = None) -> Order:
             continue
         files.sync_folder(place)
         return order
+
+
+def clear(folder: Path) -> None:
+    """Remove all orders: they were given to a run that is replaced by another."""
+    place = folder / FOLDER
+    for number in _numbers(place) if files.is_folder(place) else ():
+        files.remove(place / f"{number:06d}.json")
 
 
 def waiting(folder: Path, done: int) -> list[Order]:

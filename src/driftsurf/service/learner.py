@@ -190,7 +190,8 @@ class Learner:
         run = self.follower.run
         self._recovered = self.follower.position >= end
         if run is not None and self._recovered:
-            run.held.clear()
+            # Until two checkpoints have these orders behind them, they may have to be carried out once more.
+            run.held = dict.fromkeys(run.held, end - 1)
         self._ready()
         with self._lock:
             if self.phase == "recovering":

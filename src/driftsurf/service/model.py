@@ -232,6 +232,7 @@ class ServedModel:
             point = run.hold(order.to)
             positions: list[int] = []
             try:
+                run.check_point(point)
                 yield lambda admitted: positions.append(admitted.position)
             finally:
                 run.release(point, positions[0] if positions else None)
@@ -309,8 +310,8 @@ class ServedModel:
             for name, one in list(fold.challengers.items()):
                 model = run.models.get(name)
                 if name != leading:
-                    steps = 0 if model is None else model.steps
-                    challengers.append(fold.contest.compare(leading, name, version=steps, failed=one.failed))
+                    own = 0 if model is None else model.steps
+                    challengers.append(fold.contest.compare(leading, name, version=own, failed=one.failed))
         return ModelStatus(
             name=self.name, phase=learner.phase, failure=learner.failure, model=leading, task=version.task,
             label=settings.label, version=version.version, steps=steps, pinned=pinned,

@@ -190,10 +190,13 @@ class Opener(Background):
         said: list[str] = []
         while waiting:
             self._check_going()
+            recovering: list[ServedModel] = []
             for served in waiting:
                 if served.wait_ready(POLL_SECONDS):
                     add_challengers(served, self.config.models[served.name].challengers)
-            waiting = [served for served in waiting if served.status().phase == "recovering"]
+                elif served.status().phase in ("recovering", "ready"):  # ready since: it gets challengers next time
+                    recovering.append(served)
+            waiting = recovering
             names = [served.name for served in waiting]
             if names and names != said:
                 said = names

@@ -37,6 +37,8 @@ def open_log(folder: Path, checkpoints: CheckpointFolder, segment_bytes: int) ->
         records = undo.enter_context(Log(folder, segment_bytes=segment_bytes, known=position))
         if saved is not None and position < records.first:
             problem = f"the newest checkpoint that can be used has the records below {position}"
+        if saved is None and not problem and records.first > 0:
+            problem = f"there is no checkpoint in {checkpoints.path}"
         if problem and records.first > 0:
             raise StateError(
                 f"{problem}; the model cannot be rebuilt from its log in {folder}, which begins with record "

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -181,7 +182,8 @@ class Service:
             check_address(self.config.service.host, has_keys=bool(config.keys))
         self.app.change(config.keys, config.limits)
         self.alerts.change(config.alerts)
-        self.config = config
+        # Some models may still have to be opened: as they were asked for when the service began.
+        self.config = replace(config, models=self.config.models)
 
 
 def announced(folder: Path, name: str, model: ModelConfig) -> str:

@@ -308,6 +308,17 @@ class ServedRun(LiveRun):
             self._asked[point.number] = self._asked.get(point.number, 0) + 1
             return point
 
+    def check_point(self, point: SavedPoint) -> None:
+        """Raise OptionError if a restore point is damaged: once it is logged, an order to return to it has to succeed.
+
+        It must be held.
+        """
+        assert self.checkpoints is not None
+        try:
+            self.checkpoints.load(point.number)
+        except StateError as error:
+            raise OptionError(f"the restore point {point.position} cannot be used: {error}") from error
+
     def release(self, point: SavedPoint, order: int | None) -> None:
         """Keep a restore point no longer than until a checkpoint has the order at this position behind it.
 

@@ -153,14 +153,15 @@ class _Connection:
                 f"{self.name} cannot be reached for {LOST:g} s. Start it, or check host and port"
             )
 
-    def settle(self) -> None:
+    def settle(self, seconds: float) -> bool:
         """Wait until the broker has read everything that was sent to it, and what it sent before has come.
 
         Acknowledgements have no answer, and a broker drops those that it has not read when the session connects again:
-        so it is asked to end a subscription that does not exist, and answers after what came before.
+        so it is asked to end a subscription that does not exist, and answers after what came before. Return whether it
+        has answered in time.
         """
         if self.client is None or not self.connected:
-            return
+            return False
         answered = list[int]()
 
         def heard(client: Any, data: Any, id: int, reasons: Any, properties: Any) -> None:
@@ -170,7 +171,8 @@ class _Connection:
 
         self.client.on_unsubscribe = heard
         self.client.unsubscribe(NOTHING)
-        self.wait(lambda: bool(answered) or not self.connected, SETTLING)
+        self.wait(lambda: bool(answered) or not self.connected, seconds)
+        return bool(answered)
 
     def close(self) -> None:
         """Disconnect."""
@@ -245,8 +247,14 @@ class MqttInbox:
         if lost:
             return False
         before = own.connections
-        own.settle()  # the network may be silent: the broker hands out what there is before it answers
-        return own.connected and own.connections == before and not self._came
+        # The network may be silent: the broker hands out what there is before it answers.
+        answered = own.settle(LOST)
+        own.check()
+        if own.connections != before or not own.connected:
+            return False
+        if not answered:
+            raise SourceUnreachableError(f"{self.name} did not answer for {LOST:g} s; try again")
+        return not self._came
 
     def waiting(self) -> int | None:
         """Return None: a broker of MQTT does not tell how many messages it keeps for a session."""
@@ -261,7 +269,7 @@ class MqttInbox:
 
     def close(self) -> None:
         """Disconnect; the broker keeps the session."""
-        self._own.settle()
+        self._own.settle(SETTLING)
         self._own.close()
 
 
