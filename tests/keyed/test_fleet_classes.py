@@ -97,6 +97,20 @@ def test_a_key_with_classes_of_its_own_equals_a_separate_estimator(
 
 
 @pytest.mark.python_kernels
+@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("again", [saved, pickled, copy.deepcopy])
+@pytest.mark.parametrize("labels", [["b", "a"], ["a", "b"], [7, -2], [True, False]], ids=str)
+def test_a_fleet_that_was_saved_before_a_first_step_predicts_as_before(name: str, again: Any, labels: Any) -> None:
+    fleet, alone = Fleet(MODELS[name], batch_size=9), separate(MODELS[name], 0, 0, 9)
+    X = np.array([[0.5, -1.0, 2.0], [-0.5, 1.0, -2.0], [0.0, 0.0, 0.0]])
+    fleet.observe([0, 0], X[:2], labels)
+    alone.test_then_train(X[:2], np.array(labels))
+    expected = alone.predict(X)
+    np.testing.assert_array_equal(fleet.predict([0, 0, 0], X), expected)
+    np.testing.assert_array_equal(again(fleet).predict([0, 0, 0], X), expected)
+
+
+@pytest.mark.python_kernels
 @pytest.mark.parametrize("name", ["default", "without a guard", "softmax"])
 @pytest.mark.parametrize("kind", ["text", "truth"])
 def test_compiled_loops_and_sessions_give_the_same_tables(

@@ -23,6 +23,7 @@ from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Table
 from driftsurf.errors import (
     AnswerGoneError,
+    CapabilityError,
     IdempotencyError,
     InputError,
     LabelError,
@@ -348,6 +349,8 @@ def test_lines_of_the_journal_keep_their_numbers_while_others_are_written(tmp_pa
 def test_state_report_and_explanation(model: ServedModel, tmp_path: Path) -> None:
     with pytest.raises(UnavailableError):
         model.report()
+    with pytest.raises(CapabilityError, match="'sales'"):
+        model.state()
     table, labels = rows(200)
     model.learn(table, labels).result(60)
     settled(model)

@@ -90,7 +90,7 @@ def test_a_session_learns_the_same_in_one_call(
         if data.draw(st.integers(0, 9)) == 0:
             one.restore(one.state())
     assert one.journal.to_jsonl() == other.journal.to_jsonl()
-    assert list(one.journal) == list(other.journal)
+    assert list(map(repr, one.journal)) == list(map(repr, other.journal))  # NaN: rows without weight
 
 
 def usual_batches(count: int, rows: int = 40) -> list[tuple[Any, Any]]:

@@ -17,7 +17,7 @@ from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
-from driftsurf.errors import IdempotencyError, LabelError, OptionError
+from driftsurf.errors import CapabilityError, IdempotencyError, LabelError, OptionError
 from driftsurf.report.run_page import PageParts
 from driftsurf.service.contract import (
     Answer,
@@ -203,6 +203,8 @@ class MemoryModel:
         return None
 
     def state(self) -> bytes:
+        if not self.snapshot.version:
+            raise CapabilityError(f"the model {self.name!r} has learned nothing yet")
         return bytes(self.model.to_bytes())
 
     def close(self) -> None:

@@ -159,12 +159,21 @@ def _check_environment() -> None:
 
 def _failure(error: OSError) -> click.ClickException:
     """Return the error of a command for one of the operating system, which may not say what it is about."""
-    if error.filename is None and isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError) and _folder_is_gone():
         return click.ClickException("the current folder has been removed; change to another one")
     if error.filename is None and error.errno == errno.ENOSPC:  # of a library that does not say where it wrote
         places = f"the temporary folder {tempfile.gettempdir()!r}, or of the folder that the command writes"
         return click.ClickException(f"there is no space left on the disk of {places}; free some of it")
     return click.ClickException(Message(reason(error)))
+
+
+def _folder_is_gone() -> bool:
+    """Return whether the current folder has been removed, in which no relative path leads anywhere."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _download_progress(name: str) -> AbstractContextManager[Report]:

@@ -24,6 +24,7 @@ __all__ = [
     "SparseMatrix",
     "check_levels",
     "frame_columns",
+    "is_panic",
     "is_scipy_csr",
     "lazy_frame",
     "unmasked",
@@ -166,10 +167,15 @@ def _readable(values: Any, name: str) -> npt.NDArray[Any]:
     """Return a column of polars as an array; an error of ours if numpy has no type for its values."""
     try:
         return np.asarray(values)
-    except Exception as error:
-        if not type(error).__module__.startswith("polars"):
+    except BaseException as error:
+        if not (type(error).__module__.startswith("polars") or is_panic(error)):
             raise
         raise ValueTypeError(f"{name} cannot be read ({error}); convert it to a type that numpy has.") from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether an error is a panic of Rust, which is no ``Exception``; older versions of polars raise some."""
+    return type(error).__module__ == "pyo3_runtime"
 
 
 def lazy_frame(name: str) -> ValueTypeError:

@@ -24,6 +24,7 @@ from driftsurf.core.frames import (
     SparseMatrix,
     check_levels,
     frame_columns,
+    is_panic,
 )
 from driftsurf.core.input import listed, read_rows, read_schema
 from driftsurf.core.options import shown
@@ -113,7 +114,9 @@ def _read_column(name: str, values: Any) -> Column:
         array = _as_array(values)
     except MemoryError:
         raise
-    except Exception as error:  # each library of frames has its own
+    except BaseException as error:  # each library of frames has its own
+        if not (isinstance(error, Exception) or is_panic(error)):
+            raise
         raise ValueTypeError(f"the column {name!r} cannot be read ({error}); convert it, or drop it") from error
     if array.ndim != 1:
         raise ShapeError(f"the column {name!r} must have one value for each row; got the shape {array.shape}")

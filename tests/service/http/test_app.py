@@ -376,6 +376,11 @@ def test_a_model_that_has_learned_nothing_has_no_report_yet() -> None:
     assert ask(app_of(model), "GET", "/v1/models/sales/report").status_code == 503
 
 
+def test_a_model_that_has_learned_nothing_cannot_be_downloaded_yet() -> None:
+    answer = ask(app_of(), "GET", "/v1/models/sales/state")
+    assert (answer.status_code, answer.json()["type"]) == (409, "urn:driftsurf:problem:not-yet")
+
+
 def test_an_order_that_is_not_carried_out_soon_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("driftsurf.service.http.writing.ORDER_SECONDS", 0.01)
     hold = threading.Event()

@@ -406,6 +406,7 @@ class GrowingBackend(CompiledBackend):
         numbers = np.array([self._sets.number_of(ClassTargets(labels, limit=empty.limit)) for labels in sets] or [0])
         self._set_of, self._classes = numbers[of], np.zeros((len(seeds), 4), np.uint8)
         self._classes[:, KNOWN_CLASSES], self._classes[:, LEARNED_CLASSES] = sizes[of], known["classes.learned"]
+        self._classes[:, ALL_CLASSES], self._classes[:, AGAINST_NAMES] = sizes[of], self._sets.against[self._set_of]
         self._place = np.full(len(seeds), _IN_LOOPS)
         super().restore({name: value for name, value in rest.items() if not name.startswith("others.")}, seeds)
         fleet: State = {"fleet": ""}
