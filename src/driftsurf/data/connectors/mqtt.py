@@ -153,14 +153,16 @@ class _Connection:
                 f"{self.name} cannot be reached for {LOST:g} s. Start it, or check host and port"
             )
 
-    def settle(self) -> None:
+    def settle(self) -> bool:
         """Wait until the broker has read everything that was sent to it, and what it sent before has come.
+
+        Return False if it did not answer in time, or the connection was lost.
 
         Acknowledgements have no answer, and a broker drops those that it has not read when the session connects again:
         so it is asked to end a subscription that does not exist, and answers after what came before.
         """
         if self.client is None or not self.connected:
-            return
+            return False
         answered = list[int]()
 
         def heard(client: Any, data: Any, id: int, reasons: Any, properties: Any) -> None:
@@ -171,6 +173,7 @@ class _Connection:
         self.client.on_unsubscribe = heard
         self.client.unsubscribe(NOTHING)
         self.wait(lambda: bool(answered) or not self.connected, SETTLING)
+        return bool(answered)
 
     def close(self) -> None:
         """Disconnect."""
@@ -245,8 +248,9 @@ class MqttInbox:
         if lost:
             return False
         before = own.connections
-        own.settle()  # the network may be silent: the broker hands out what there is before it answers
-        return own.connected and own.connections == before and not self._came
+        answered = own.settle()  # the network may be silent: the broker hands out what there is before it answers
+        own.check()
+        return answered and own.connected and own.connections == before and not self._came
 
     def waiting(self) -> int | None:
         """Return None: a broker of MQTT does not tell how many messages it keeps for a session."""
@@ -307,8 +311,12 @@ class MqttWriter:
 
     def write(self, first_row: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Publish rows; wait for the broker when many of them are under way."""
+        library = self._own.library
         for row in rows:
-            self._sent.append(self._own.client.publish(self._own.topic, json.dumps(row), qos=1))
+            sent = self._own.client.publish(self._own.topic, json.dumps(row), qos=1)
+            if sent.rc == library.MQTT_ERR_NO_CONN:  # the client keeps the row, and sends it when it is connected again
+                sent.rc = library.MQTT_ERR_SUCCESS
+            self._sent.append(sent)
             self._settle(IN_FLIGHT)
 
     def flush(self) -> None:
