@@ -265,8 +265,10 @@ def test_a_reader_and_a_writer_go_on_after_a_restart(tmp_path: Path) -> None:
             found += [one.value for one in reader.read(plan.ranges)]
             writer.write(part * 100, [{"row": part * 100 + n} for n in range(100)])
             made.kill()
-            threading.Timer(0.3, made.start).start()
+            starting = threading.Timer(0.3, made.start)
+            starting.start()
             writer.flush()
+            starting.join()  # it may be still looking whether the server takes connections
         assert found == rows(500)
         assert reader.plan(100, 0.0) is None
         reader.close()
@@ -285,8 +287,10 @@ def test_a_server_that_answers_late_is_waited_for(tmp_path: Path) -> None:
         found = list[bytes]()
         for _ in range(3):
             made.signal(signal.SIGSTOP)
-            threading.Timer(0.5, made.signal, [signal.SIGCONT]).start()
+            going_on = threading.Timer(0.5, made.signal, [signal.SIGCONT])
+            going_on.start()
             plan = reader.plan(100, 0.0)
+            going_on.join()  # messages that were asked for before may have come without it
             assert plan is not None
             found += [one.value for one in reader.read(plan.ranges)]
         assert found == rows(300)
