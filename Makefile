@@ -132,17 +132,17 @@ coverage: $(VENV)/dev ## Run all tests and require that they execute 98 % of the
 	$(BIN)/python -m coverage report --fail-under=98
 
 .PHONY: test-engines
-test-engines: ## Run the tests on Spark, Kafka and Dask (needs Java 17; fifteen minutes at most)
+test-engines: ## Run the tests on Spark, Kafka and Dask (needs Java 17; five minutes, and an hour at most)
 	@if command -v java >/dev/null; then $(MAKE) --no-print-directory run-engine-tests; else \
 		echo "Skipped: Spark needs Java 17. Install it (Debian: apt-get install openjdk-17-jre-headless) and run make test-engines again."; fi
 
 .PHONY: test-services
 test-services: $(VENV)/dev ## Run the tests with brokers and databases that run on this machine (others are skipped)
-	timeout 1200 $(BIN)/python -m pytest -q -rs -p no:cacheprovider tests_services
+	timeout 3600 $(BIN)/python -m pytest -q -rs -p no:cacheprovider tests_services
 
 .PHONY: run-engine-tests
 run-engine-tests: $(ENGINES_VENV)/ready
-	timeout 900 $(ENGINES_VENV)/$(PROGRAMS)/python -m pytest -q -p no:cacheprovider tests_engines
+	timeout 3600 $(ENGINES_VENV)/$(PROGRAMS)/python -m pytest -q -p no:cacheprovider tests_engines
 
 .PHONY: test-oldest
 test-oldest: $(OLDEST_VENV)/ready ## Run all tests with the oldest supported version of every dependency

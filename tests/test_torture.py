@@ -116,7 +116,7 @@ print(json.dumps([memory.failing(name, way, share) for way in ways]))
 def failing(name: str, ways: Sequence[tuple[str, int]], share: int, what: str = "") -> list[list[tuple[int, str, str]]]:
     """Return what came of allocations that fail in each way, in one process, in which no other code lacks memory."""
     command = [sys.executable, "-W", "ignore", "-c", FAILING, json.dumps([name, ways, share, what])]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=250)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=800)
     return [[(place, came, wrong) for place, came, wrong in one] for one in json.loads(done.stdout)]
 
 

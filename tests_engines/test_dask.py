@@ -59,7 +59,7 @@ def test_the_grid_search_of_one_stream_is_distributed_over_workers(two_workers: 
     expected = results(tmp_path / "here", None, "tune", ("circles",))
     with Client(two_workers.scheduler_address) as client:
         # A killed worker takes time to return, and with a single thread in the cluster joblib runs all tasks here.
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=300)
         assert results(tmp_path / "there", two_workers.scheduler_address, "tune", ("circles",)) == expected
         done = client.run(_lines_done)
     assert sum(done.values()) == len(grid_search.L2S)

@@ -24,7 +24,7 @@ SCHEMA = "shop string, price double, age double, bought int"
 def send(broker: Broker, topic: str, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         broker.producer.produce(topic, json.dumps(row), key=row["shop"])
-    assert broker.producer.flush(30) == 0
+    assert broker.producer.flush(120) == 0
 
 
 @pytest.fixture(scope="module")

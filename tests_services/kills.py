@@ -18,6 +18,8 @@ import numpy as np
 
 NAMES = "model.state", "journal.jsonl", "trace.csv", "columns.csv", "bad_rows.jsonl"
 """Files of a run folder that depend on nothing but the rows."""
+PATIENCE = 600.0
+"""Seconds in which a run has to end, also on a machine that does much else."""
 OPTIONS = "--label", "sold", "--model", "driftsurf", "--batch-size", "100", "--every", "3"
 
 
@@ -57,7 +59,7 @@ class Command:
     def finish(self) -> None:
         """Run the command to its end."""
         process = self.start()
-        _, errors = process.communicate(timeout=300)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors.decode(errors="replace")[-2000:]
 
     def files(self) -> dict[str, bytes]:
@@ -75,12 +77,17 @@ class Command:
         return process.poll() is None
 
     def killed(self, chance: random.Random) -> bool:
-        """Run, and kill -9 within a moment after a checkpoint; return False if the run ended before."""
-        known = self.checkpoints()
+        """Run, and kill -9 at any moment between two checkpoints; return False if the run ended before.
+
+        Between two checkpoints passes as much time as between those before, so that the kill does not come after the
+        end of the run on a fast machine.
+        """
         process = self.start()
-        if self.until_checkpoint(process, known):
-            time.sleep(chance.uniform(0.0, 0.3))
-            os.kill(process.pid, signal.SIGKILL)
+        if self.until_checkpoint(process, self.checkpoints()):
+            began = time.monotonic()
+            if self.until_checkpoint(process, self.checkpoints()):
+                time.sleep(chance.random() * (time.monotonic() - began))
+                os.kill(process.pid, signal.SIGKILL)
         _, errors = process.communicate()
         assert process.returncode in (0, -signal.SIGKILL), errors.decode(errors="replace")[-2000:]
         return process.returncode != 0

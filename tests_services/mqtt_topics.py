@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+if TYPE_CHECKING:
+    from driftsurf.data.connectors.mqtt import MqttInbox
+
 PORT = 1883
+PATIENCE = 300.0
+"""Seconds for an answer of the broker, also on a machine that does much else."""
 
 
 class Publisher:
@@ -33,7 +38,8 @@ class Publisher:
             self.count += 1
             infos.append(self.client.publish(self.topic, one, qos=1, properties=about))
         for info in infos:
-            info.wait_for_publish(20)
+            info.wait_for_publish(PATIENCE)
+            assert info.is_published()
 
     def close(self) -> None:
         self.client.disconnect()
@@ -53,12 +59,19 @@ def collected(source: str) -> list[dict[str, Any]]:
     """Return the rows that the session of an address has kept, and take them from it."""
     from driftsurf.data.connectors.mqtt import MqttInbox
 
-    inbox, found = MqttInbox(source), list[dict[str, Any]]()
+    inbox = MqttInbox(source)
     inbox.open()
-    while came := inbox.take(1_000, 2.0):
+    found = drained(inbox)
+    inbox.close()
+    return found
+
+
+def drained(inbox: MqttInbox) -> list[dict[str, Any]]:
+    """Return the rows that the broker holds for an inbox, and take them from it."""
+    found = list[dict[str, Any]]()
+    while (came := inbox.take(1_000, 1.0)) or not inbox.settled():
         found += [json.loads(one.message.value) for one in came]
         inbox.done([one.token for one in came])
-    inbox.close()
     return found
 
 

@@ -5,24 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+PATIENCE = 300.0
+"""Seconds for an answer of the server, also on a machine that does much else."""
+UNDER_WAY = 1_000
+"""Messages that are sent before the first of them is acknowledged."""
+
 
 async def _connect(server: str, **options: Any) -> Any:
     import nats
 
-    return await nats.connect(server, allow_reconnect=False, **options)
+    return await nats.connect(server, allow_reconnect=False, connect_timeout=round(PATIENCE), **options)
+
+
+def _streams(client: Any) -> Any:
+    return client.jetstream(timeout=PATIENCE)
 
 
 async def create(server: str, name: str, **config: Any) -> None:
     """Make a stream whose messages have its name as their subject, unless the configuration says otherwise."""
     client = await _connect(server)
-    await client.jetstream().add_stream(name=name, **({"subjects": [name]} | config))
+    await _streams(client).add_stream(name=name, **({"subjects": [name]} | config))
     await client.close()
 
 
 async def send(server: str, name: str, messages: Sequence[bytes], subject: str | None = None) -> None:
     """Append messages to a stream, which is made if there is none."""
     client = await _connect(server)
-    streams = client.jetstream()
+    streams = _streams(client)
     if subject is None:
         await streams.add_stream(name=name, subjects=[name])
     acknowledged = list[bytes]()
@@ -32,11 +41,12 @@ async def send(server: str, name: str, messages: Sequence[bytes], subject: str |
 
     inbox = client.new_inbox()
     listening = await client.subscribe(inbox, cb=count)
-    for one in messages:
+    for place, one in enumerate(messages):
         await client.publish(subject or name, one, reply=inbox)
-    await client.flush()
+        while len(acknowledged) < place - UNDER_WAY:
+            await client.flush(round(PATIENCE))
     while len(acknowledged) < len(messages):
-        await client.flush()
+        await client.flush(round(PATIENCE))
     assert not any(b"error" in one for one in acknowledged)
     await listening.unsubscribe()
     await client.close()
@@ -47,12 +57,13 @@ async def held(server: str, name: str) -> list[tuple[bytes, str]]:
     from nats.js.api import AckPolicy, ConsumerConfig
 
     client = await _connect(server)
-    streams = client.jetstream()
+    streams = _streams(client)
     left = (await streams.stream_info(name)).state.messages
     reader = await streams.pull_subscribe("", stream=name, config=ConsumerConfig(ack_policy=AckPolicy.NONE))
     found = list[tuple[bytes, str]]()
     while len(found) < left:
-        found += [(one.data, (one.headers or {}).get("Driftsurf-Row", "")) for one in await reader.fetch(1_000)]
+        came = await reader.fetch(min(1_000, left - len(found)), timeout=PATIENCE)
+        found += [(one.data, (one.headers or {}).get("Driftsurf-Row", "")) for one in came]
     await reader.unsubscribe()
     await client.close()
     return found
@@ -61,7 +72,7 @@ async def held(server: str, name: str) -> list[tuple[bytes, str]]:
 async def purge(server: str, name: str, **options: Any) -> None:
     """Remove messages of a stream."""
     client = await _connect(server)
-    await client.jetstream().purge_stream(name, **options)
+    await _streams(client).purge_stream(name, **options)
     await client.close()
 
 
@@ -71,7 +82,7 @@ async def remove(server: str, name: str) -> None:
 
     client = await _connect(server)
     try:
-        await client.jetstream().delete_stream(name)
+        await _streams(client).delete_stream(name)
     except NotFoundError:
         pass
     finally:

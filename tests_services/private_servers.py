@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -17,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
 __all__ = ["MqttServer", "NatsServer", "PostgresServer", "PrivateServer", "RabbitServer", "RedisServer"]
 
-STARTING = 120.0
-"""Seconds in which a server has to take connections."""
+STARTING = 300.0
+"""Seconds in which a server has to take connections, or to end, also on a machine that does much else."""
 
 
 class PrivateServer:
@@ -48,7 +47,7 @@ class PrivateServer:
         self.path = found
         self.folder = folder
         self.settings = settings
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.prepare()
         self.start()
@@ -117,25 +116,11 @@ class PrivateServer:
         process, self._process = self._process, None
         assert process is not None
         process.terminate()
-        process.wait(60)
+        process.wait(STARTING)
 
     def close(self) -> None:
         """Kill the server, which is not needed any more."""
         self.kill()
-
-
-def _free_port() -> int:
-    """Return a port on which nothing listens, outside of those that the system gives to clients.
-
-    Otherwise a client that looks for a server that is down is connected with itself sooner or later, since the system
-    gives it the same port, and the server cannot start on it.
-    """
-    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    first = int(given.read_text().split()[0]) if given.exists() else 32_768
-    while True:
-        port = secrets.choice(range(10_000, max(first, 20_000)))
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 def _descendants(process: int) -> list[int]:
@@ -268,7 +253,7 @@ class PostgresServer(PrivateServer):
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGQUIT)
-            process.wait(60)
+            process.wait(STARTING)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -280,7 +265,7 @@ class RabbitServer(PrivateServer):
 
     def prepare(self) -> None:
         """Choose a port for other nodes, of which there are none."""
-        self._other_port = _free_port()
+        self._other_port = free_port()
 
     def words(self) -> list[str]:
         """Return the command that starts the server."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import pika  # type: ignore[import-untyped]
 
 PORT = 5672
+PATIENCE = 300.0
+"""Seconds for an answer of the broker, also on a machine that does much else."""
 
 
 def connect(port: int = PORT) -> Any:
     """Return a connection to a broker of this machine."""
-    return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
+    # Without heartbeats: a test that does something else for a minute answers none.
+    options = {"heartbeat": 0, "socket_timeout": PATIENCE, "stack_timeout": PATIENCE}
+    return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, **options))
 
 
 class Broker:
@@ -56,16 +62,37 @@ class Broker:
         self.connection.close()
 
 
+def first_offset(stream: str, port: int = PORT) -> int:
+    """Return the offset of the oldest message of a stream; -1 if none comes for a while."""
+    connection = connect(port)
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=1)
+    arguments = {"x-stream-offset": "first"}
+    _, about, _ = next(channel.consume(stream, inactivity_timeout=5.0, arguments=arguments))
+    with contextlib.suppress(pika.exceptions.AMQPError):  # the client gives messages back, which a stream refuses
+        connection.close()
+    return -1 if about is None else int(about.headers["x-stream-offset"])
+
+
 def held(unique: str, kind: str, port: int = PORT) -> list[dict[str, Any]]:
-    """Return the rows of a queue, without taking them from it."""
+    """Return the rows of a queue, without taking them from it.
+
+    They end when none comes for a while, and the broker has no others: a busy one may pause.
+    """
     connection = connect(port)
     channel = connection.channel()
     channel.basic_qos(prefetch_count=0 if kind == "classic" else 10_000)
-    found = []
+    found, end = list[dict[str, Any]](), time.monotonic() + PATIENCE
     arguments = {"x-stream-offset": "first"} if kind == "stream" else {}
     for method, _, body in channel.consume(unique, inactivity_timeout=2.0, arguments=arguments):
-        if method is None:
+        if method is not None:
+            found.append(json.loads(body))
+            if kind == "stream":  # keeps its messages, and hands out no more than were acknowledged
+                channel.basic_ack(method.delivery_tag)
+            continue
+        assert time.monotonic() < end, f"{len(found)} rows came, and the broker has more"
+        count = channel.queue_declare(unique, passive=True).method.message_count
+        if count <= (len(found) if kind == "stream" else 0) and not channel.get_waiting_message_count():
             break
-        found.append(json.loads(body))
     connection.close()
     return found

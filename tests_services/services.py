@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["Serving", "until"]
 
 
-def until(done: Callable[[], object], seconds: float = 120.0) -> None:
+def until(done: Callable[[], object], seconds: float = 300.0) -> None:
     """Wait for something that another process does."""
     end = time.monotonic() + seconds
     while not done():
@@ -58,12 +58,12 @@ class Serving:
         """Let it end by itself."""
         assert self.process is not None
         self.process.terminate()
-        assert self.process.wait(60) == 0
+        assert self.process.wait(300) == 0
         self.kill()
 
     def get(self, path: str) -> bytes:
         """Return an answer."""
-        with urllib.request.urlopen(self.address + path, timeout=60) as answer:
+        with urllib.request.urlopen(self.address + path, timeout=300) as answer:
             found: bytes = answer.read()
         return found
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests_services.kills import Command, compare, orders, survives_kills
+from tests_services.kills import PATIENCE, Command, compare, orders, survives_kills
 from tests_services.private_servers import NatsServer, PostgresServer, RedisServer
 from tests_services.systems import Kafka, Nats, Postgres, RabbitStream, Redis
 
@@ -78,7 +78,7 @@ def test_a_run_ends_with_the_same_bytes_although_its_server_is_killed(
             time.sleep(0.2)
             server.start()
             kills += 1
-        _, errors = process.communicate(timeout=300)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors
         assert kills, "the server was not killed before the end of the run: send more rows"
         compare(whole, other, system.held(whole_sink), system.held(other_sink))

@@ -265,8 +265,10 @@ def test_a_reader_and_a_writer_go_on_after_a_restart(tmp_path: Path) -> None:
             found += [one.value for one in reader.read(plan.ranges)]
             writer.write(part * 100, [{"row": part * 100 + n} for n in range(100)])
             made.kill()
-            threading.Timer(0.3, made.start).start()
+            starting = threading.Timer(0.3, made.start)
+            starting.start()
             writer.flush()
+            starting.join()  # it may be still looking whether the server takes connections
         assert found == rows(500)
         assert reader.plan(100, 0.0) is None
         reader.close()

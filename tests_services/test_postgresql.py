@@ -46,11 +46,8 @@ def client(unique: str) -> Iterator[Any]:
 def settle(client: Any) -> None:
     """Wait until all transactions of other tests are over that are under way now, since rows wait for them."""
     (top,) = client.execute("select pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone()
-    for _ in range(1_000):
-        (now,) = client.execute("select pg_snapshot_xmin(pg_current_snapshot())::text::bigint").fetchone()
-        if now >= top:
-            return
-        time.sleep(0.02)
+    now = "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+    until(lambda: client.execute(now).fetchone()[0] >= top)
 
 
 def end_connections(client: Any) -> None:
@@ -192,7 +189,7 @@ def test_a_reader_that_follows_waits_for_a_slow_transaction(client: Any, unique:
         assert reader.lag() == 1
         slow.commit()
     settle(client)
-    plan = reader.plan(10, 1.0)
+    plan = reader.plan(10, 60.0)
     assert plan is not None
     assert [json.loads(one.value)["id"] for one in reader.read(plan.ranges)] == [9, 1]  # by transaction, then by id
     reader.close()
@@ -207,9 +204,12 @@ def test_rows_of_many_writers_are_read_once_in_one_order(
     monkeypatch.setattr(_postgresql_scans, "WINDOW", 2)  # many scans, each of which is begun ahead
     client.execute(f"create table {unique} (id bigint generated always as identity primary key)")
 
+    connected = threading.Barrier(4)
+
     def write(seed: int) -> None:
         chance = random.Random(seed)
         with other() as writer:
+            connected.wait(60)
             for _ in range(25):
                 for _ in range(chance.randint(1, 9)):
                     writer.execute(f"insert into {unique} default values")
@@ -217,16 +217,16 @@ def test_rows_of_many_writers_are_read_once_in_one_order(
                 writer.commit() if chance.random() < 0.8 else writer.rollback()
 
     writers = [threading.Thread(target=write, args=(seed,)) for seed in range(4)]
-    reader, found, quiet = PostgresReader(f"{SERVER}/{unique}"), list[int](), 0
+    reader, found, settled = PostgresReader(f"{SERVER}/{unique}"), list[int](), False
     reader.open(None, bounded=False)
     for one in writers:
         one.start()
-    while quiet < 3:
-        plan = reader.plan(7, 0.3)
+    while (plan := reader.plan(7, 0.3)) is not None or not settled:
         found += [] if plan is None else [json.loads(one.value)["id"] for one in reader.read(plan.ranges)]
-        quiet = 0 if plan is not None or any(one.is_alive() for one in writers) else quiet + 1
+        if not settled and not any(one.is_alive() for one in writers):
+            settle(client)
+            settled = True
     reader.close()
-    settle(client)
     again, _ = values(PostgresReader(f"{SERVER}/{unique}"), most=1_000)
     assert found == [row["id"] for row in again]
     assert sorted(found) == [id for (id,) in client.execute(f"select id from {unique} order by id")]
@@ -247,7 +247,7 @@ def test_a_reader_is_closed_while_its_server_scans(client: Any, unique: str, mon
         reader.open(None, bounded=True)
         monkeypatch.setattr(reader._selection, "statement", _after_a_lock(reader._selection.statement, locker, unique))
         assert reader.plan(10, 0.0) is not None  # the next scan is begun ahead, and waits for the lock
-        until(lambda: client.execute(waiting, (f"%{unique}%",)).fetchone()[0], 20.0)
+        until(lambda: client.execute(waiting, (f"%{unique}%",)).fetchone()[0])
         reader.close()
         assert client.execute(waiting, (f"%{unique}%",)).fetchone() == (0,)
 

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("pika")
 
 from driftsurf.checks.connectors import COLUMNS
+from driftsurf.data.connectors import _rabbitmq
 from driftsurf.data.connectors.inbox import Spool
 from driftsurf.data.connectors.rabbitmq import RabbitInbox, RabbitStream
 from driftsurf.data.connectors.rabbitmq_writer import RabbitWriter
@@ -22,6 +23,12 @@ from tests_services.rabbit_queues import Broker, held
 
 PATIENCE = 300.0
 """Seconds in which a node has to start, also on a machine that does much else."""
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for streams longer than usual, which a node that has just started finds after a while."""
+    monkeypatch.setattr(_rabbitmq, "ABSENT", PATIENCE)
 
 
 @pytest.fixture(scope="module")

@@ -138,9 +138,8 @@ def test_rows_and_labels_of_two_systems_are_neither_lost_nor_taken_twice(
                 time.sleep(chance.random() / 5)
             if part == 3:
                 until(lambda: service.status("sales")["labels"]["labelled"] == count)
-                until(lambda: connection(service, "s")["rows"] == count)
+                until(lambda: [one["rows"] for one in service.status("sales")["connections"]] == [count] * 3)
                 status = service.status("sales")
-                assert [one["rows"] for one in status["connections"]] == [count] * 3
                 assert (status["labels"]["predicted"], status["labels"]["waiting"], status["early"]) == (count, 0, 0)
                 assert status["rows"] == count
                 service.end()
@@ -159,9 +158,19 @@ def test_the_tutorial(broker: Any, database: Any, unique: str, tmp_path: Path) -
         blocks.setdefault(language, []).append(text)
     make, ask = blocks["sql"]
     database.execute(make)
+    script, sent = blocks["py"][0].replace("time.sleep(0.3)", "wait()"), 0
+
+    def wait() -> None:
+        """Wait as the script does, as long as this machine takes to predict 100 orders and to learn those before."""
+        nonlocal sent
+        sent += 100
+        until(lambda: service.status("payments")["labels"]["predicted"] == sent)
+        until(lambda: service.status("payments")["labels"]["labelled"] == sent - 100)
+
     with Serving(tmp_path / "served", blocks["toml"][0].replace("port = 8470\n", "")) as service:
         assert b"Sources and sinks" in service.get("/")
-        exec(blocks["py"][0], {})
+        exec(script, {"wait": wait})
+        assert sent == 4_000
         until(lambda: service.status("payments")["labels"]["labelled"] == 4_000)
         until(lambda: all(one["rows"] == 4_000 for one in service.status("payments")["connections"]))
         assert {one["state"] for one in service.status("payments")["connections"]} == {"running"}
@@ -172,4 +181,5 @@ def test_the_tutorial(broker: Any, database: Any, unique: str, tmp_path: Path) -
         service.end()
     rows = database.execute(ask).fetchall()
     assert sum(count for _, count, _ in rows) == 4_000
-    assert float(rows[-1][2]) > 0.8
+    last = rows[-10:]  # a version may have predicted a few rows only
+    assert sum(count * float(accuracy) for _, count, accuracy in last) > 0.8 * sum(count for _, count, _ in last)

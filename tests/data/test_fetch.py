@@ -274,14 +274,16 @@ def test_an_existing_file_of_another_digest_is_replaced(site: Site, path: Path) 
     assert path.read_bytes() == CONTENT
 
 
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@pytest.fixture
+def unused_port() -> Iterator[int]:
+    """A port that is taken, and on which nobody listens: connections are refused."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield int(taken.getsockname()[1])
 
 
-def test_a_failed_download_names_every_address(site: Site, path: Path) -> None:
-    nowhere = f"http://127.0.0.1:{unused_port()}/file"
+def test_a_failed_download_names_every_address(site: Site, path: Path, unused_port: int) -> None:
+    nowhere = f"http://127.0.0.1:{unused_port}/file"
     with pytest.raises(FetchError) as caught:
         fetch([f"{site.url}s", nowhere], path)
     for named in (f"{site.url}s", "404 Not Found", nowhere, str(path.parent)):

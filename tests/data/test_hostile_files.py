@@ -157,9 +157,11 @@ def test_a_pipe_with_a_slow_writer_is_read_to_its_end(
 
     def slowly() -> None:
         with path.open("wb", buffering=0) as file:
-            for part in (b"n\n1\n", b"2\n3"):
-                file.write(part)
-                time.sleep(0.1)
+            file.write(b"n\n1\n")
+            end = time.monotonic() + 60
+            while not caplog.records and time.monotonic() < end:  # until the reader says that it waits
+                time.sleep(0.01)
+            file.write(b"2\n3")
 
     writer = threading.Thread(target=slowly)
     writer.start()

@@ -202,12 +202,12 @@ def test_waiting_pipe_can_be_terminated_or_killed_and_resumed(tmp_path: Path) ->
             assert process.stdin is not None
             process.stdin.write(text[:cut])
             process.stdin.flush()
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while len(list((folder / "predictions").glob("p-*"))) < 4 and time.monotonic() < deadline:
                 time.sleep(0.05)
             process.send_signal(number)
             assert len(list((folder / "predictions").iterdir())) == 4
-            assert process.wait(60) == (143 if number == signal.SIGTERM else -9)
+            assert process.wait(300) == (143 if number == signal.SIGTERM else -9)
             process.stdin.close()
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)

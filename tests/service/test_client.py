@@ -6,7 +6,6 @@ import asyncio
 import datetime
 import pickle
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ports import free_port
 from served_models import MemoryModel
 
 from driftsurf.errors import InputError, OptionError
@@ -123,9 +123,7 @@ def test_a_network_that_stays_away_is_an_error_that_names_the_address() -> None:
 
 def test_a_service_that_restarts_is_waited_for(tmp_path: Path) -> None:
     """A real process is killed, and started again at the same port while the client waits for it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "driftsurf", "serve", "--model", "sales", "--label", "sold", "--task", "binary"]
     command += ["--column", "price=number", "--port", str(port)]
     running: list[subprocess.Popen[bytes]] = []

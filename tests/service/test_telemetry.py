@@ -197,12 +197,12 @@ def test_metrics_are_those_of_the_page_for_prometheus(collector: Collector) -> N
 
 
 def test_a_collector_that_is_gone_changes_nothing(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}"
     caplog.set_level(logging.DEBUG)
-    options = TelemetryOptions(endpoint=address, headers={"x-token": Secret("collector-secret")})
-    (answer,) = told(App([(MemoryModel(), ModelFormats())]), options, ("GET", "/v1/models", {}))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # without listening, so that connections are refused
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        options = TelemetryOptions(endpoint=address, headers={"x-token": Secret("collector-secret")})
+        (answer,) = told(App([(MemoryModel(), ModelFormats())]), options, ("GET", "/v1/models", {}))
     assert answer.status_code == 200
     assert caplog.records
     assert "collector-secret" not in caplog.text
@@ -220,7 +220,7 @@ def test_a_service_sends_as_its_configuration_says(
     with Service(read_config(tmp_path / "serve.toml")) as service:
 
         def ask() -> None:
-            answers.append(httpx.get(f"{service.address}/v1/models"))
+            answers.append(httpx.get(f"{service.address}/v1/models", timeout=60))
             service.stop()
 
         asking = threading.Thread(target=ask)

@@ -11,6 +11,8 @@ PARTITIONS = 4
 """Partitions of every topic."""
 KEPT = 5 * 2**20
 """Bytes that the broker keeps of a partition at most."""
+PATIENCE = 120.0
+"""Seconds for an answer of the broker, also on a machine that does much else."""
 
 
 class Broker:
@@ -19,7 +21,7 @@ class Broker:
     def __init__(self, **settings: Any) -> None:
         own = {"test.mock.num.brokers": 1, "bootstrap.servers": "none", "log_level": 0, "message.max.bytes": 10**8}
         self.producer = Producer(own | settings)
-        brokers = self.producer.list_topics(timeout=30).brokers.values()
+        brokers = self.producer.list_topics(timeout=PATIENCE).brokers.values()
         self.servers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
 
     def send(self, topic: str, messages: Sequence[bytes | None], partition: int | None = None) -> None:
@@ -28,17 +30,17 @@ class Broker:
             at = place % PARTITIONS if partition is None else partition
             self.producer.produce(topic, one, partition=at)
             if place % 1000 == 999:
-                self.producer.flush(30)
-        assert self.producer.flush(30) == 0
+                self.producer.flush(PATIENCE)
+        assert self.producer.flush(PATIENCE) == 0
 
     def held(self, topic: str, partition: int = 0) -> list[Any]:
         """Return the messages of a partition."""
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "held", "enable.partition.eof": True})
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE)
         consumer.assign([TopicPartition(topic, partition, low)])
         found = list[Any]()
         while len(found) < high - low:
-            message = consumer.poll(30)
+            message = consumer.poll(PATIENCE)
             assert message is not None
             if message.error() is None:
                 found.append(message)

@@ -567,7 +567,7 @@ def first_frames(
         given = [(b"host", b"localhost"), *((k.replace("_", "-").encode(), v.encode()) for k, v in headers.items())]
         scope = {"type": "http", "method": "GET", "path": path_only, "query_string": query.encode(), "headers": given}
         answer: Awaitable[None] = app(scope, receive, send)
-        await asyncio.wait_for(asyncio.ensure_future(answer), 20)
+        await asyncio.wait_for(asyncio.ensure_future(answer), 120)
 
     asyncio.run(run())
     return frames
@@ -678,6 +678,6 @@ def test_a_reader_whose_connection_is_full_holds_nobody_up_and_loses_nothing() -
         ended.set()
         await asyncio.gather(*readers)
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), 120))
     assert got == {"slow": [1, 2, 3, 4], "fast": [1, 2, 3, 4]}
     assert app.events.readers == 0

@@ -30,7 +30,7 @@ from driftsurf.service.http.server import HttpServer
 
 ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01"}
 QUICK = Limits(head_seconds=0.3, request_seconds=0.6, head_bytes=2048, body_bytes=2**20)
-WAIT = 20.0
+WAIT = 120.0
 
 
 @pytest.fixture(params=["uvloop", "asyncio"], autouse=True)
@@ -86,7 +86,7 @@ def post(server: HttpServer, path: str, value: object) -> tuple[int, dict[str, o
 
 
 def test_a_request_and_many_on_one_connection() -> None:
-    with serving() as server:
+    with serving(Limits()) as server:
         assert post(server, "/v1/models/sales/predict", {"rows": [ROW]})[0] == 200
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT)
         for _ in range(5):
@@ -338,7 +338,7 @@ def until(met: Callable[[], Any]) -> Any:
 def test_a_connection_whose_body_was_refused_is_used_again_and_closed() -> None:
     body = b"x" * 3000
     head = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with serving(replace(QUICK, idle_seconds=1)) as server:
+    with serving(replace(QUICK, head_seconds=3.0, request_seconds=3.0, idle_seconds=1)) as server:
         connection = connected(server, head)
         assert b" 405 " in connection.recv(4096)
         connection.sendall(body)

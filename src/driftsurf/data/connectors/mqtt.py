@@ -315,8 +315,12 @@ class MqttWriter:
 
     def write(self, first_row: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Publish rows; wait for the broker when many of them are under way."""
+        library = self._own.library
         for row in rows:
-            self._sent.append(self._own.client.publish(self._own.topic, json.dumps(row), qos=1))
+            sent = self._own.client.publish(self._own.topic, json.dumps(row), qos=1)
+            if sent.rc == library.MQTT_ERR_NO_CONN:  # the client keeps the row, and sends it when it is connected again
+                sent.rc = library.MQTT_ERR_SUCCESS
+            self._sent.append(sent)
             self._settle(IN_FLIGHT)
 
     def flush(self) -> None:

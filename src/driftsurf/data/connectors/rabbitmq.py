@@ -25,8 +25,8 @@ LAG_PATIENCE = 1.0
 QUIET = 1.0
 """Seconds without a message after which a stream is empty, if the broker counts none."""
 SETTLING = 5.0
-"""Seconds for which messages that were read before are looked for: a busy broker that is just removing old messages
-may hand out none, and count none."""
+"""Seconds for which messages are looked for before a stream counts as empty: a busy broker, or one that is just
+removing old messages, may hand out none for a while, and counts those of a stream every 5 s."""
 
 
 class RabbitStream:
@@ -50,20 +50,24 @@ class RabbitStream:
         self._restart()
         self._next = None if position is None else int(str(position))
         self._stop = None
-        last = self.last_offset() if bounded or self._next is not None else -1
+        last = self._settled_offset() if bounded or self._next is not None else -1
         if self._next is not None:
-            end = time.monotonic() + SETTLING
-            while last + 1 < self._next and time.monotonic() < end:
-                time.sleep(0.1)
-                last = self.last_offset()
             if last + 1 < self._next:
                 raise SourceError(
                     f"{self.name} has no message {self._next - 1:,} any more, which was read from it: its last one is "
                     f"{last:,}. The stream was made anew; start a new run"
                 )
-            self._check_kept(self._next)
+            if last >= 0:
+                self._check_kept(self._next)
         if bounded:
             self._stop = last + 1
+
+    def _settled_offset(self) -> int:
+        """Return the offset of the last message; look again for a while if those that were read are not there."""
+        end, least = time.monotonic() + SETTLING, max(1, self._next or 0) - 1
+        while (last := self.last_offset()) < least and time.monotonic() < end:
+            time.sleep(0.1)
+        return last
 
     def _edge(self, edge: str, quiet: float = QUIET) -> Delivery | None:
         """Return the first or the last message of the stream; None if none comes for a while, and none is counted.
@@ -101,8 +105,10 @@ class RabbitStream:
         return -1 if last is None else last.offset
 
     def _check_kept(self, offset: int) -> None:
-        """Raise SourceError if the message at an offset was removed by the retention of the stream."""
-        found = self._edge("first")
+        """Raise SourceError if the message at an offset was removed by the retention of a stream that has messages."""
+        end = time.monotonic() + SETTLING
+        while (found := self._edge("first")) is None and time.monotonic() < end:
+            time.sleep(0.1)
         if found is not None and found.offset > offset:
             raise SourceError(
                 f"{self.name}: the messages {offset:,} to {found.offset - 1:,} were removed before they were read. "
@@ -184,12 +190,16 @@ class RabbitStream:
         """Do nothing: the broker keeps no positions of readers."""
 
     def lag(self) -> int | None:
-        """Return how many offsets follow, by a second connection that reads the last message; None before the first."""
+        """Return how many offsets follow, by a second connection that reads the last message.
+
+        None before the first message, and if the broker hands out none in time.
+        """
         if self._next is None:
             return None
         second = RabbitStream(self._own.address.text)
         second._own.patience.seconds = LAG_PATIENCE  # reading waits meanwhile
-        return max(0, second.last_offset(0.1) + 1 - self._next)
+        last = second.last_offset(0.1)
+        return None if last + 1 < self._next else last + 1 - self._next
 
     def close(self) -> None:
         """Disconnect."""
@@ -208,6 +218,8 @@ class RabbitInbox:
 
     def __init__(self, location: str) -> None:
         self._own = Queue(location)
+        self._quiet_since: float | None = None
+        """When messages of the queue were first missed, which the broker did not hand out."""
 
     @property
     def name(self) -> str:
@@ -216,6 +228,7 @@ class RabbitInbox:
 
     def open(self) -> None:
         """Connect, and begin to receive."""
+        self._quiet_since = None
         self._own.ask(lambda: self._own.consume({}))
 
     def take(self, most: int, seconds: float) -> list[Received]:
@@ -235,7 +248,16 @@ class RabbitInbox:
         while own.came and len(found) < most:
             one = own.came.popleft()
             found.append(Received((own.generation, one.tag), Message("", one.body), one.id))
+            self._quiet_since = None
         return found
+
+    def settled(self) -> bool:
+        """Return whether the queue is empty; after a minute, what is in it belongs to another consumer."""
+        if not self.waiting():
+            return True
+        now = time.monotonic()
+        self._quiet_since = self._quiet_since or now
+        return now - self._quiet_since > LOST
 
     def waiting(self) -> int | None:
         """Return how many messages the queue holds, and how many this connection has received and not handed on."""
