@@ -59,19 +59,20 @@ def main() -> None:
         K, base = len(rows.labels), template(rows)
         warm = PairedLearners(base, window=4 * rows.batch_size)
         further = [DWMIL(base), DTEL(base, experts=10), DiversityPool(base), LearnNSE(base), warm]
-        experts, scores, targets, seconds = learned(rows, options.seed, further)
+        experts, scored, seconds = learned(rows, options.seed, further)
+        targets = [one.batch.y for one in scored]
         default = list(range(len(experts) - len(further)))
         cost = sum(seconds[place] for place in default)
         print(f"\n### {name}: {len(rows.y):,} rows in batches of {rows.batch_size}\n")
         print("| experts | error | balanced error | alone: error | balanced | CPU s |\n|---|---:|---:|---:|---:|---:|")
-        error, balanced = rates(mixture(scores, targets, default, K), targets)
+        error, balanced = rates(mixture(scored, default, K), targets)
         print(f"| default | {error:.4f} | {balanced:.4f} | | | {cost:.1f} |")
         for place, expert in enumerate(further, start=len(default)):
-            error, balanced = rates(mixture(scores, targets, [*default, place], K), targets)
-            alone = rates(mixture(scores, targets, [place], K), targets)
+            error, balanced = rates(mixture(scored, [*default, place], K), targets)
+            alone = rates(mixture(scored, [place], K), targets)
             shown = " | ".join(f"{value:.4f}" for value in (error, balanced, *alone))
             print(f"| + {type(expert).__name__} | {shown} | {seconds[place]:.1f} |", flush=True)
-        error, balanced = rates(mixture(scores, targets, range(len(experts)), K), targets)
+        error, balanced = rates(mixture(scored, range(len(experts)), K), targets)
         print(f"| + all five | {error:.4f} | {balanced:.4f} | | | {sum(seconds) - cost:.1f} |")
 
 

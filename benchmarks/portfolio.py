@@ -17,15 +17,17 @@ import argparse
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.hard_streams import HARD, as_rows
 from driftsurf.comparison.inputs import REAL, Input, Rows, load
 from driftsurf.core.contracts import CSR, Batch, FloatArray
+from driftsurf.core.decisions import Decision
 from driftsurf.learners import LinearRegression, SoftmaxRegression
 from driftsurf.strategies import DriftSurf, Portfolio
+from driftsurf.strategies._expert_records import fresh_places, is_worse_than_guessing
 from driftsurf.strategies._experts import default_experts, names_of
 from driftsurf.strategies._mixer import Mixer, stacked_shares
 
@@ -45,31 +47,36 @@ def template(rows: Rows) -> Any:
     return SoftmaxRegression(steps_per_row=8.0) if rows.labels else LinearRegression(steps_per_row=8.0)
 
 
-def learned(
-    rows: Rows, seed: int, further: Sequence[Any] = ()
-) -> tuple[list[Any], list[list[FloatArray]], list[FloatArray], list[float]]:
+class Scored(NamedTuple):
+    """A batch, with what the experts predicted and which of them began a new model with it."""
+
+    scores: list[FloatArray]
+    batch: Batch
+    fresh: list[int]
+
+
+def learned(rows: Rows, seed: int, further: Sequence[Any] = ()) -> tuple[list[Any], list[Scored], list[float]]:
     """Let the default experts, and ``further`` ones, learn a stream.
 
-    Return the experts, their scores by batch, the targets and the CPU seconds of each.
+    Return the experts, the batches with their scores, and the CPU seconds of each expert.
     """
     learner = template(rows)
     portfolio = Portfolio(learner, experts=[*default_experts(learner), *further], seed=seed, max_rows=None)
     portfolio.tell_categories(rows.categories)
     portfolio.begin(rows.X.shape[1], sparse=rows.sparse, n_classes=len(rows.labels))
     experts = list(portfolio._experts)
-    scores, targets, seconds = list[list[FloatArray]](), list[FloatArray](), [0.0] * len(experts)
+    scored, seconds = list[Scored](), [0.0] * len(experts)
     for X, y in rows.batches(rows.batch_size):
         target = np.asarray(y, float)
         batch = Batch(_stored(X), target, np.ones(len(y)))
-        found = []
+        found, decisions = list[FloatArray](), list[Decision]()
         for place, expert in enumerate(experts):
             start = time.process_time()
             found.append(expert.test_scores(batch))
-            expert.step(batch, found[-1])
+            decisions.append(expert.step(batch, found[-1]))
             seconds[place] += time.process_time() - start
-        scores.append(found)
-        targets.append(target)
-    return experts, scores, targets, seconds
+        scored.append(Scored(found, batch, fresh_places(decisions)))
+    return experts, scored, seconds
 
 
 def _stored(X: Any) -> Any:
@@ -79,20 +86,18 @@ def _stored(X: Any) -> Any:
 
 
 def mixed_error(
-    scores: list[list[FloatArray]],
-    targets: list[FloatArray],
+    scored: Sequence[Scored],
     chosen: Sequence[int],
     K: int,
     half_life: float = HALF_LIFE,
     ridge: float = RIDGE,
 ) -> float:
     """Return the mean error of the mixture of some experts, without the first batch."""
-    return mixed(scores, targets, chosen, K, half_life, ridge)[0]
+    return mixed(scored, chosen, K, half_life, ridge)[0]
 
 
 def mixture(
-    scores: list[list[FloatArray]],
-    targets: list[FloatArray],
+    scored: Sequence[Scored],
     chosen: Sequence[int],
     K: int,
     half_life: float = HALF_LIFE,
@@ -100,12 +105,15 @@ def mixture(
 ) -> list[FloatArray]:
     """Return the log-probabilities of the mixture of some experts, or its values, for each batch but the first."""
     mixer, found, keep = Mixer.of(len(chosen), ridge, votes=K > 0), list[FloatArray](), 0.5 ** (1.0 / half_life)
-    for every, y in zip(scores[1:], targets[1:], strict=True):
-        own, weight = [every[place] for place in chosen], np.ones(len(y))
+    for every, batch, begun in scored[1:]:
+        own, y, weight = [every[place] for place in chosen], batch.y, batch.weight
         if K:
             G = stacked_shares(own, K)
             found.append(mixer.mixed_classes(G))
             mixer = mixer.after_classes(G, y, weight, keep, ridge)
+            fresh = [k for k, place in enumerate(chosen) if place in begun]
+            if fresh and is_worse_than_guessing(found[-1], batch, K):
+                mixer = mixer.turned_to(fresh, ridge)
         else:
             m = np.stack(own, axis=1)
             found.append(mixer.mixed_values(m))
@@ -114,8 +122,7 @@ def mixture(
 
 
 def mixed(
-    scores: list[list[FloatArray]],
-    targets: list[FloatArray],
+    scored: Sequence[Scored],
     chosen: Sequence[int],
     K: int,
     half_life: float = HALF_LIFE,
@@ -123,7 +130,8 @@ def mixed(
 ) -> tuple[float, float, float]:
     """Return the mean error of the mixture of some experts; for classes also log loss and calibration error."""
     errors, sure, right, losses = list[float](), list[FloatArray](), list[FloatArray](), list[FloatArray]()
-    for found, y in zip(mixture(scores, targets, chosen, K, half_life, ridge), targets[1:], strict=True):
+    for found, (_, batch, _) in zip(mixture(scored, chosen, K, half_life, ridge), scored[1:], strict=True):
+        y = batch.y
         if K:
             hits = found.argmax(axis=1) == y
             errors.append(1.0 - float(hits.mean()))
@@ -149,21 +157,21 @@ def ablation(name: str, seed: int) -> None:
     """Print what each expert achieves alone, and what the portfolio achieves without it."""
     rows = read(name, seed)
     K = len(rows.labels)
-    experts, scores, targets, seconds = learned(rows, seed)
+    experts, scored, seconds = learned(rows, seed)
     every = range(len(experts))
     start = time.process_time()
-    whole = mixed(scores, targets, every, K)
+    whole = mixed(scored, every, K)
     total = sum(seconds) + time.process_time() - start
     print(f"\n### {name}: {rows.n_rows:,} rows in batches of {rows.batch_size}\n")
     print("| expert | error | log loss | calibration error | CPU s | portfolio without it |")
     print("|---|---:|---:|---:|---:|---:|")
     print(f"| portfolio | {_shown(whole)} | {total:.1f} | |")
     for place, expert in enumerate(names_of(experts)):
-        alone = mixed(scores, targets, [place], K)
-        others = mixed_error(scores, targets, [one for one in every if one != place], K)
+        alone = mixed(scored, [place], K)
+        others = mixed_error(scored, [one for one in every if one != place], K)
         print(f"| {expert} | {_shown(alone)} | {seconds[place]:.1f} | {others:.4f} |", flush=True)
     places = [place for place, expert in enumerate(experts) if isinstance(expert, DriftSurf)]
-    linear = mixed_error(scores, targets, [one for one in every if one not in places], K)
+    linear = mixed_error(scored, [one for one in every if one not in places], K)
     print(f"| both DriftSurf experts | | | | {sum(seconds[place] for place in places):.1f} | {linear:.4f} |")
 
 
@@ -172,9 +180,9 @@ def sensitivity(streams: Sequence[str], seed: int) -> None:
     found = []
     for name in streams:
         rows = read(name, seed)
-        experts, scores, targets, _ = learned(rows, seed)
+        experts, scored, _ = learned(rows, seed)
         every, K = range(len(experts)), len(rows.labels)
-        found.append([mixed_error(scores, targets, every, K, *pair) for pair in TRIED])
+        found.append([mixed_error(scored, every, K, *pair) for pair in TRIED])
     print(f"| half-life, ridge | {' | '.join(streams)} | mean |\n|---|{'---:|' * (len(streams) + 1)}")
     for pair, errors in zip(TRIED, zip(*found, strict=True), strict=True):
         print(f"| {pair[0]}, {pair[1]} | {_shown([*errors, float(np.mean(errors))])} |")
