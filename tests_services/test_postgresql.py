@@ -309,7 +309,7 @@ def test_a_table_that_was_made_anew_is_noticed(client: Any, unique: str) -> None
     _, position = values(PostgresReader(f"{SERVER}/{unique}"))
     client.execute(f"drop table {unique}; {make}")
     settle(client)
-    with pytest.raises(SourceError, match="made anew"):
+    with pytest.raises(SourceError, match="recreated"):
         values(PostgresReader(f"{SERVER}/{unique}"), position)
 
 

@@ -136,7 +136,7 @@ def test_messages_that_the_stream_no_longer_keeps_are_named(broker: Broker, uniq
     reader.close()
     broker.delete(unique)
     broker.declare(unique, "stream")
-    with pytest.raises(SourceError, match="made anew"):
+    with pytest.raises(SourceError, match="recreated"):
         reader.open(plan.end, bounded=True)
     reader.close()
 

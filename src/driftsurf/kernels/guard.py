@@ -162,7 +162,7 @@ def _measure(X: Any, columns: Any, most: Any, out: Any) -> Any:
 
 @inline
 def _resize(before: Any, fade: Any, sizes: Any, after: Any) -> Any:
-    """Start the sums of columns anew that had no mass before, or whose values have a new scale, and clear their excess.
+    """Restart the sums of columns that had no mass before, or whose values have a new scale, and clear their excess.
 
     Without ``sizes`` nothing is changed. Returns whether there are such columns with values in these rows.
     """

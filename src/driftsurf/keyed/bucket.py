@@ -1,6 +1,6 @@
 """The states of many keys as one value: an index, then the bytes of each key.
 
-An engine that pays for every value in its store keeps a bucket of keys in each. When a bucket is written anew, the
+An engine that pays for every value in its store keeps a bucket of keys in each. When a bucket is rewritten, the
 bytes of keys that have not changed are copied as they are, without being read.
 
 Layout, little-endian: the magic number, the number of buckets of the run, the number of keys, the kind of keys, the

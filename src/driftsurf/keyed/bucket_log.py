@@ -2,7 +2,7 @@
 
 Writing all keys of a bucket costs much more than writing the few rows that they have had in an epoch. So an epoch adds
 its *changes*: the rows of keys that were served together, and the bytes of keys that were visited on their own. Once
-the changes take more bytes than the keys, all keys are written anew. Learning rows again is exact, and for a few rows
+the changes take more bytes than the keys, all keys are rewritten. Learning rows again is exact, and for a few rows
 it takes less time than reading the key they belong to.
 
 A small *head* says which changes belong to a bucket. Its digest names the history of the bucket: two processes that

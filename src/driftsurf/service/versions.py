@@ -33,7 +33,7 @@ class Version:
     categorical: Collection[str] = ()
     encoder: TableEncoder | None = None
     session: Session | None = None
-    """The session whose version this is; it has gone on since."""
+    """The session whose version this is; it may have learned more since."""
     now: Snapshot | None = None
     """The session as it was after the step."""
 

@@ -143,7 +143,7 @@ class BaseSession(Changeable):
     def _mark(self) -> Any:
         strategy: Any = self.strategy
         pending = self._pending
-        # Before the first batch there is nothing to go back to: ``begin`` makes everything anew.
+        # Before the first batch there is nothing to go back to: ``begin`` creates everything again.
         able = Reversible in self._abilities and self._now.schema is not None
         return (
             self._now,

@@ -58,7 +58,7 @@ class RangeGuard:
     Rows with extreme values may be too frequent for that: in a heavy-tailed column, one value in five may be a thousand
     times the others. With ``clips``, values are limited to six times the usual size of their column, for learning and
     for predicting. A column in which more than a third of the values are three times as large as usual, for about a
-    hundred rows, has a new scale; it is then measured anew.
+    hundred rows, has a new scale; it is then measured again.
 
     A guard is a value: ``admit`` returns the next one.
 

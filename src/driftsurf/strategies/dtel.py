@@ -62,7 +62,7 @@ class DTEL(VotingStrategy):
     counts the rows of D_t on which both, none or one of f_i and f_j are right (Yule's Q).
 
     The publication uses decision trees, whose copies grow on. Here the copy of a linear model or a network starts from
-    the old weights. A learner that is fitted anew on each update, such as boosted trees, carries nothing over.
+    the old weights. A learner that is refitted on each update, such as boosted trees, carries nothing over.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class KafkaTopic:
             if at > high:
                 raise SourceError(
                     f"{self.name}, partition {number}, ends at offset {max(high, 0):,}, but was read up to {at:,}: the "
-                    "topic was made anew, or lost messages. Start a new run, or restore the topic"
+                    "topic was recreated, or lost messages. Start a new run, or restore the topic"
                 )
         self._new = {number: low for number, (low, _) in found.items() if number not in self._at}
         self._high = {number: high for number, (_, high) in found.items()}

@@ -146,7 +146,7 @@ class NatsStream:
         self._last = max(0, first - 1) if position is None else position
         if self._last > last:
             raise SourceError(
-                f"{self.name} ends at sequence {last:,}, but was read up to {self._last:,}: it was made anew, or lost "
+                f"{self.name} ends at sequence {last:,}, but was read up to {self._last:,}: it was recreated, or lost "
                 "messages. Start a new run, or restore the stream"
             )
         self._check_kept(self._last, first)
@@ -215,7 +215,7 @@ class NatsStream:
         return self._link.start(self._link.connected(pull))
 
     def _forget(self) -> None:
-        """Begin anew after the last message that was read: what was asked for may be lost."""
+        """Start again after the last message that was read, because requested messages may be lost."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             with contextlib.suppress(Interrupted, SourceError):

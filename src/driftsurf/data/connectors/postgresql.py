@@ -78,7 +78,7 @@ class PostgresReader:
             )
         if position["table"] != chosen.table or int(position["after"][0]) >= int(top):
             raise SourceError(
-                f"{self.name} is another table than the one that was read before: it was made anew, or restored from "
+                f"{self.name} is another table than the one that was read before: it was recreated, or restored from "
                 "a dump. Start a new run"
             )
         self._after = [str(one) for one in position["after"]]

@@ -55,7 +55,7 @@ class RabbitStream:
             if last + 1 < self._next:
                 raise SourceError(
                     f"{self.name} has no message {self._next - 1:,} any more, which was read from it: its last one is "
-                    f"{last:,}. The stream was made anew; start a new run"
+                    f"{last:,}. The stream was recreated; start a new run"
                 )
             if last >= 0:
                 self._check_kept(self._next)

@@ -127,7 +127,7 @@ class RedisStream:
         deleted = _text(about.get("max-deleted-entry-id", OLDEST))
         if added < self._count:
             raise SourceError(
-                f"{self.name} has had {added:,} entries, but {self._count:,} were read from it: it was made anew, or "
+                f"{self.name} has had {added:,} entries, but {self._count:,} were read from it: it was recreated, or "
                 "lost by a restart. Start a new run, or restore the stream"
             )
         if gone > 0 or _order(deleted) > _order(self._last):

@@ -20,7 +20,7 @@ from driftsurf.errors import Message, MissingExtraError, SourceError
 HEAD_BYTES = 2**24
 """Number of bytes at the start of a text file that tell its columns at most."""
 PASSED_BYTES = 2**31
-"""Largest number of bytes of a row that is passed over because it is too long; what goes on is no table."""
+"""Largest number of bytes of a row that is passed over because it is too long; whatever is longer is not a table."""
 RAW_LIMIT = 10_000
 """Largest number of characters that are kept of a bad row."""
 PYARROW: dict[str, Any] = {"requires": ("pyarrow",), "install": "pip install 'driftsurf[sources]'"}

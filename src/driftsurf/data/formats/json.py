@@ -105,7 +105,7 @@ class JsonReader(JsonLinesReader):
             raise SourceError(f"{self.file.name} is truncated: its array is not closed with ]")
 
     def _head_split(self, data: bytes, start: Mark) -> Records:
-        self._closed = False  # the head is split anew each time it has grown
+        self._closed = False  # the head is split again each time it has grown
         return super()._head_split(data, start)
 
     def _resume(self, start: Mark) -> tuple[bytes, Iterator[bytes]]:

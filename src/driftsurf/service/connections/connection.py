@@ -1,4 +1,4 @@
-"""A thread that is connected to a broker or database, goes on when it is reached again, and tells how it is."""
+"""A thread that is connected to a broker or database, reconnects after outages, and reports its status."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Connection:
         self.going()
 
     def going(self, error: str = "") -> None:
-        """Note that the work goes on; ``error`` is what people should still know."""
+        """Note that the connection works; ``error`` is a problem to show all the same."""
         self._state, self._error = "running", error
 
     def wait(self, error: str, seconds: float) -> None:
@@ -142,10 +142,10 @@ class Connection:
         except Stopped:
             pass
         except DriftsurfError as error:
-            log.error("%s of %s has stopped; the model goes on without it: %s", self.title, model.name, error)
+            log.error("%s of %s has stopped; the model continues without it: %s", self.title, model.name, error)
             self._error = str(error)
         except Exception as error:
-            log.exception("%s of %s has stopped; the model goes on without it", self.title, model.name)
+            log.exception("%s of %s has stopped; the model continues without it", self.title, model.name)
             self._error = f"{type(error).__name__}: {visible(str(error))}"
         finally:
             self._state = "stopped"

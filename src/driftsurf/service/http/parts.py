@@ -61,7 +61,7 @@ class PartReader:
         return HttpProblem("too-large", f"the body has more than {self.request.limits.stream_bytes:,} bytes")
 
     async def _fill(self, wanted: int) -> bool:
-        """Read until there are that many bytes; return whether the body goes on."""
+        """Read until there are that many bytes; return whether more of the body follows."""
         request = self.request
         while len(self._data) < wanted:
             message = await request.receive()
