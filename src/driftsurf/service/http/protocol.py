@@ -79,9 +79,14 @@ class _Body:
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
 
-@types.coroutine
-def _continued(running: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
+async def _continued(running: Coroutine[Any, Any, None], awaited: Any) -> None:
     """Go on with a coroutine that has been run until it waits for something."""
+    await _rest(running, awaited)
+
+
+@types.coroutine
+def _rest(running: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
+    """Pass on what a coroutine waits for; no task takes a generator from Python 3.12 on."""
     while True:
         raised: BaseException | None = None
         value = None
