@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ports import free_port
+
+from tests_services.ports import free_port
 
 __all__ = ["MqttServer", "NatsServer", "PostgresServer", "PrivateServer", "RabbitServer", "RedisServer"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ports import free_port
 from served_models import MemoryModel
+from tests_services.ports import free_port
 
 from driftsurf.errors import InputError, OptionError
 

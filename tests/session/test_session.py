@@ -6,6 +6,7 @@ import math
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ def test_predicting_in_one_thread_while_another_learns() -> None:
         twin.learn(rows, labels)
         snapshots.add(twin.scores(X[:50]).tobytes())
     one.learn(*parts[0])
-    seen = set()
+    seen = set[bytes]()
     done = threading.Event()
 
     def predict() -> None:
@@ -143,8 +144,12 @@ def test_predicting_in_one_thread_while_another_learns() -> None:
     sys.setswitchinterval(1e-5)  # all steps together can take less time than the usual turn of a thread
     try:
         reader.start()
+        while reader.is_alive() and not seen:  # on a busy machine it may have to wait for its first turn
+            time.sleep(0.001)
         for rows, labels in parts[1:]:
             one.learn(rows, labels)
+        while reader.is_alive() and len(seen) < 2:
+            time.sleep(0.001)
     finally:
         done.set()
         reader.join()

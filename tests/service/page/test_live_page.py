@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
-from ports import free_port
+from tests_services.ports import free_port
 
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.http.security import new_key
