@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,12 @@ def test_a_sink_gets_every_decision() -> None:
     assert [decision.step for decision in one.journal] == list(range(95, 100))
 
 
+def wait_for(met: Callable[[], bool], thread: threading.Thread) -> None:
+    """Wait until a condition is met, or until the thread that has to meet it has ended."""
+    while thread.is_alive() and not met():
+        time.sleep(0.001)
+
+
 def test_predicting_in_one_thread_while_another_learns() -> None:
     """Each prediction equals that of the model after some complete step."""
     one, twin = session(), session()
@@ -133,7 +140,7 @@ def test_predicting_in_one_thread_while_another_learns() -> None:
         twin.learn(rows, labels)
         snapshots.add(twin.scores(X[:50]).tobytes())
     one.learn(*parts[0])
-    seen = set[bytes]()
+    seen = set()
     done = threading.Event()
 
     def predict() -> None:
@@ -144,12 +151,11 @@ def test_predicting_in_one_thread_while_another_learns() -> None:
     sys.setswitchinterval(1e-5)  # all steps together can take less time than the usual turn of a thread
     try:
         reader.start()
-        while reader.is_alive() and not seen:  # on a busy machine it may have to wait for its first turn
-            time.sleep(0.001)
+        wait_for(lambda: bool(seen), reader)  # on a busy machine, all steps could be taken before its first turn
         for rows, labels in parts[1:]:
             one.learn(rows, labels)
-        while reader.is_alive() and len(seen) < 2:
-            time.sleep(0.001)
+        last = one.scores(X[:50]).tobytes()
+        wait_for(lambda: last in seen, reader)
     finally:
         done.set()
         reader.join()
