@@ -55,7 +55,8 @@ class RabbitStream:
             if last + 1 < self._next:
                 raise SourceError(
                     f"{self.name} has no message {self._next - 1:,} any more, which was read from it: its last one is "
-                    f"{last:,}. The stream was recreated; start a new run"
+                    f"{last:,}. If the stream was recreated, start a new run. If it only keeps very few messages, try "
+                    "again after the next one has come"
                 )
             if last >= 0:
                 self._check_kept(self._next)
