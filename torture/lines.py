@@ -107,8 +107,8 @@ def never_raising(code: CodeType) -> frozenset[int]:
     """Return where the end of a ``with`` statement, or an exception in its body, calls ``__exit__``; and each ``try``.
 
     Tracing reports a line there, but Python raises no exception of a signal handler or thread between the last
-    instruction of the body and that call, nor at a ``try``, which the handlers around it do not cover. Nor
-    where a comprehension of Python 3.12 goes on: handlers do not see what is raised there, but a signal at the jump.
+    instruction of the body and that call, nor at a ``try``, which the handlers around it do not cover. From Python
+    3.12 on, no handler sees what a trace function raises where a comprehension continues, but each sees a signal there.
     """
     steps = list(dis.get_instructions(code))
     ends = set()
@@ -117,8 +117,9 @@ def never_raising(code: CodeType) -> frozenset[int]:
             ends |= {before.offset, three[0].offset} if before.opname == "SWAP" else {three[0].offset}
         if before.opname == "NOP":
             ends.add(before.offset)
-        if sys.version_info[:2] == (3, 12) and (before.opname, three[0].opname) == ("SWAP", "FOR_ITER"):
-            ends.add(three[0].offset)
+        if sys.version_info >= (3, 12) and (before.opname, three[0].opname) == ("SWAP", "FOR_ITER"):
+            head = three[0].offset  # where tracing reports the line; from 3.13 on it does so at the jump to it
+            ends |= {head, *(one.offset for one in steps if one.opname == "JUMP_BACKWARD" and one.argval == head)}
         if three[0].opname == "WITH_EXCEPT_START":
             ends |= {before.offset, three[0].offset}
     return frozenset(ends)
