@@ -238,6 +238,27 @@ def test_a_folder_that_was_set_back_does_not_replace_its_newer_copy(tmp_path: Pa
         driftsurf.run(source, **options(tmp_path / "backup", address, resume=True))
 
 
+def test_a_checkpoint_that_is_replaced_while_it_is_fetched_is_fetched_again(
+    tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look sees a head that another run has removed by the time it is read."""
+    source, address = rows(tmp_path / "rows.jsonl"), f"memory://{unique}/run"
+    driftsurf.run(source, **options(tmp_path / "a", address))
+    heads, looks = CheckpointCopy._heads, itertools.count()
+
+    def seen(copy: CheckpointCopy) -> list[str]:
+        return heads(copy) if next(looks) else ["head-000000000.state"]
+
+    with CheckpointFolder(tmp_path / "b") as folder:
+        copy = CheckpointCopy(folder, address)
+        monkeypatch.setattr(CheckpointCopy, "_heads", seen)
+        assert copy.fetch()
+        assert folder.load() is not None
+        monkeypatch.setattr(CheckpointCopy, "_heads", lambda copy: ["head-000000000.state"])
+        with pytest.raises(StateError, match="head-000000000"):
+            copy.fetch()
+
+
 def test_a_run_that_was_taken_over_copies_nothing_more(tmp_path: Path, unique: str) -> None:
     source, address = rows(tmp_path / "rows.jsonl"), f"memory://{unique}/run"
     storage, root = fsspec.core.url_to_fs(address)

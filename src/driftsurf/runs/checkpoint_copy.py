@@ -10,7 +10,7 @@ import re
 import secrets
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from driftsurf.core import files
@@ -21,6 +21,8 @@ from driftsurf.runs.checkpoint import HEAD, OWNER, SEGMENT, CheckpointFolder
 __all__ = ["CheckpointCopy"]
 
 log: logging.Logger = logging.getLogger("driftsurf.runs")
+FETCHES = 10
+"""How often a checkpoint is fetched that another run replaces meanwhile."""
 LONGEST_END = 60.0
 """Seconds for which the end of a run waits for its last copy."""
 TRIMMED = "plans", "joins", "messages"
@@ -110,10 +112,25 @@ class CheckpointCopy:
             )
 
     def fetch(self) -> bool:
-        """Copy the checkpoint of the address to the local folder, which has none; return whether there is one."""
-        heads = self._heads()
-        if not heads:
-            return False
+        """Copy the checkpoint of the address to the local folder, which has none; return whether there is one.
+
+        Another run may still copy to the address. If it replaces the checkpoint meanwhile, the new one is fetched.
+        """
+        for attempt in range(1, FETCHES + 1):
+            heads = self._heads()
+            if not heads:
+                return False
+            try:
+                self._fetch(heads)
+            except StateError:
+                if attempt == FETCHES or self._heads() == heads:
+                    raise
+            else:
+                break
+        return True
+
+    def _fetch(self, heads: Sequence[str]) -> None:
+        """Copy the checkpoint with these heads to the local folder."""
         for name in [name for name in self._names() if name not in (*heads, OWNER)]:
             self._fetch_file(name)
         # If the process ends before it owns the address, the next one knows by this that it may continue from here.
@@ -123,7 +140,6 @@ class CheckpointCopy:
         for name in reversed(heads):
             self._fetch_file(name)
         files.sync_folder(self.checkpoints.path)
-        return True
 
     def _fetch_file(self, name: str) -> None:
         if ".." in name.split("/"):
