@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from driftsurf.core.drifts import Drift
 from driftsurf.visible import visible
 
 __all__ = ["Decision", "ModelRecord", "Role", "StateName", "Transition", "TransitionKind"]
@@ -285,6 +286,8 @@ class Decision:
     turned: bool = False
     """Whether a portfolio was worse than guessing on this batch, and its weights went to the experts that predict next
     with a model which began with this batch."""
+    drifts: tuple[Drift, ...] = ()
+    """Drifts of the whole model that were detected, changed or ended with this step, each as it is after it."""
 
     def named(self, labels: Sequence[Any]) -> Decision:
         """Return the decision with the names of classes instead of their codes, where transitions name them."""
@@ -340,7 +343,7 @@ class Decision:
             for model in record[each]:
                 if not model["name"]:
                     del model["name"]
-        del record["transitions"]
+        del record["transitions"], record["drifts"]
         for optional in ("others", "reacting", "turned"):
             if not record[optional]:
                 del record[optional]
@@ -358,6 +361,11 @@ class Decision:
             if not transition.expert:
                 del record["expert"]
             yield record
+
+    def drift_dicts(self) -> Iterator[dict[str, Any]]:
+        """Yield the drifts as plain values for JSON."""
+        for drift in self.drifts:
+            yield {"type": "drift", "at_step": self.step, **drift.to_dict(), "text": drift.describe()}
 
 
 def _fields_of(record: Decision | ModelRecord | Transition) -> dict[str, Any]:

@@ -6,13 +6,16 @@ Rows may be anything that ``numpy.asarray`` understands, a frame of pandas or po
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.errors import NonFiniteError, RowIndex, SchemaError, ValueTypeError
+from driftsurf.errors import MissingExtraError, NonFiniteError, RowIndex, SchemaError, ValueTypeError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "ArrowTable",
@@ -27,6 +30,7 @@ __all__ = [
     "is_panic",
     "is_scipy_csr",
     "lazy_frame",
+    "new_frame",
     "unmasked",
 ]
 
@@ -187,3 +191,12 @@ def lazy_frame(name: str) -> ValueTypeError:
 def is_scipy_csr(kind: type) -> bool:
     """Return whether a type is one of the CSR matrices of scipy, which need not be imported for that."""
     return kind.__module__.startswith("scipy.sparse") and kind.__name__ in ("csr_array", "csr_matrix")
+
+
+def new_frame(columns: Mapping[str, Any], what: str) -> pd.DataFrame:
+    """Return columns as a pandas DataFrame; MissingExtraError, which says ``what`` needs it, if pandas is missing."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtraError(f"{what} needs pandas: pip install 'driftsurf[pandas]'") from error
+    return pd.DataFrame(columns)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from driftsurf.core.decisions import TOLD, Decision, ModelRecord, Transition
+from driftsurf.core.drifts import Drift, Drifts
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.predictions import RecentPredictions
 from driftsurf.visible import escape
@@ -92,6 +93,11 @@ class Journal:
         """Transitions in memory, oldest first."""
         return list(self._transitions)
 
+    @property
+    def drifts(self) -> Drifts:
+        """Drifts of the decisions in memory, oldest first."""
+        return drifts_of(self)
+
     def __len__(self) -> int:
         return len(self._decisions)
 
@@ -137,11 +143,16 @@ def _made(one: Decision | Outcome) -> Decision:
 
 
 def json_lines(decisions: Iterable[Decision]) -> Iterator[str]:
-    """Yield a line of JSON for each step and each transition, in order."""
+    """Yield a line of JSON for each step, each transition and each drift, in order."""
     for decision in decisions:
         yield _line(decision.to_dict())
-        for transition in decision.transition_dicts():
-            yield _line(transition)
+        for record in (*decision.transition_dicts(), *decision.drift_dicts()):
+            yield _line(record)
+
+
+def drifts_of(decisions: Iterable[Decision]) -> Drifts:
+    """Return the drifts that decisions recorded, each as the last of them has it."""
+    return Drifts.merged(drift for decision in decisions for drift in decision.drifts)
 
 
 def read_lines(text: str) -> list[Decision]:
@@ -164,6 +175,9 @@ def read_lines(text: str) -> list[Decision]:
             if last.experts and record["kind"] not in TOLD:  # journals of earlier versions do not name the expert
                 record.setdefault("expert", last.experts[record["new"] % len(last.experts)])
             decisions[-1] = replace(last, transitions=(*last.transitions, Transition(**record)))
+        elif kind == "drift":
+            last = decisions[-1]
+            decisions[-1] = replace(last, drifts=(*last.drifts, Drift.from_dict(record)))
     return decisions
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from driftsurf import registry
 from driftsurf.core.abilities import SinglePredictor, work_of
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.journal import Journal
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import Classes, LearnerLike, RandomState, TableLike, TargetLike
@@ -133,6 +134,16 @@ class AdaptiveEstimator(SavedEstimator):
         """
         fitted = self._model
         return fitted.session.predict(fitted.rows(X))
+
+    @property
+    def drifts_(self) -> Drifts:
+        """Drifts of the model so far, oldest first: when its error rose beyond chance, why, and until when."""
+        return self._session.drifts
+
+    @property
+    def changes_(self) -> InputChanges:
+        """Moves of the inputs that did no harm, oldest first."""
+        return self._session.changes
 
     @property
     def journal_(self) -> Journal:

@@ -42,6 +42,17 @@ class Baselines:
         return f"{error:.4f}" if self.measure == "mean error" else significant(error)
 
     @property
+    def sentence(self) -> str:
+        """How good the model is, in one sentence; the warning if it is no better than a trivial prediction."""
+        if self.warning or not (self.learned and self.others):
+            return self.warning
+        name = min(self.others, key=self.others.__getitem__)
+        shares = self.measure == "mean error"
+        own = f"{100 * self.own:.2g} %" if shares else significant(self.own)
+        gain = f"{1.0 - self.own / self.others[name]:.0%}".replace("%", " %")
+        return f"The {'error' if shares else self.measure} is {own}, {gain} better than {BASELINE_WORDS[name]}."
+
+    @property
     def warning(self) -> str:
         """Warning in words if the model is no better, or hardly better, than a trivial prediction; else empty.
 

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from driftsurf import registry
 from driftsurf.core import files
+from driftsurf.core.drifts import Drifts
+from driftsurf.core.frames import new_frame
 from driftsurf.core.input import listed
 from driftsurf.core.json_text import parse_json
 from driftsurf.errors import InputError, OptionError
@@ -189,13 +191,18 @@ class Trace:
         found = written.astype("datetime64[s]")
         return None if np.any(np.diff(found) < np.timedelta64(0, "s")) else found
 
+    def timed(self, drifts: Drifts, model: str) -> Drifts:
+        """Return drifts with the time of the step that each began in, if steps have times."""
+        columns = self.of(model)
+        if TIME not in columns or not len(columns["step"]):
+            return drifts
+        ends = columns["first_row"] + columns["rows"]
+        places = [min(int(np.searchsorted(ends, one.row, side="right")), len(ends) - 1) for one in drifts]
+        return drifts.with_times(str(columns[TIME][place]) or None for place in places)
+
     def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas DataFrame; needs the extra ``pandas``."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("Trace.to_frame needs pandas: pip install 'driftsurf[pandas]'") from error
-        return pd.DataFrame(self.columns)
+        return new_frame(self.columns, "Trace.to_frame")
 
     def to_csv(self) -> str:
         """Return the trace as text: a comment line with JSON (stream, batch size, drifts, labels), then a CSV table."""

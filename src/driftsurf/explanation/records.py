@@ -11,7 +11,8 @@ from typing import Any, Literal
 from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision
-from driftsurf.core.journal import read_lines
+from driftsurf.core.drifts import Drifts
+from driftsurf.core.journal import drifts_of, read_lines
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.state import peek, pick
 from driftsurf.errors import InputError, StateError
@@ -90,6 +91,12 @@ class RunRecord:
     """Number of rows without a label, which were predicted and not learned."""
     orphans: int = 0
     """Number of labels without a row, if labels came late."""
+
+    @property
+    def drifts(self) -> Drifts:
+        """Drifts of the leading model, oldest first; empty if there was none."""
+        found, trace = drifts_of(self.decisions), self.trace
+        return found if trace is None else trace.timed(found, trace.models[0])
 
     @property
     def late(self) -> bool:

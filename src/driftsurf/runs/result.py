@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from driftsurf import registry
 from driftsurf.core.decisions import Decision, Transition
-from driftsurf.core.journal import read_lines
+from driftsurf.core.drifts import Drifts
+from driftsurf.core.journal import drifts_of, read_lines
 from driftsurf.evaluation.columns import ColumnMove, read_moves
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
@@ -139,6 +140,12 @@ class RunResult:
     def transitions(self) -> list[Transition]:
         """Changes of state or of the predicting model, in order."""
         return [transition for decision in self.decisions for transition in decision.transitions]
+
+    @property
+    def drifts(self) -> Drifts:
+        """Drifts of the leading model, oldest first; empty if there was none."""
+        found = drifts_of(self.decisions)
+        return found if self.trace.is_empty else self.trace.timed(found, self.model)
 
     @property
     def summary(self) -> ClassificationSummary | RegressionSummary | None:

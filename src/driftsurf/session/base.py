@@ -20,6 +20,7 @@ from driftsurf.core.abilities import (
 )
 from driftsurf.core.changes import Changeable
 from driftsurf.core.contracts import Categories, FloatArray, IncrementalState, Rows, State, Strategy
+from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.fields import misfit
 from driftsurf.core.input import Schema
 from driftsurf.core.journal import Journal
@@ -107,6 +108,16 @@ class BaseSession(Changeable):
     def n_classes_learned(self) -> int:
         """Number of classes known at the last time step; only these can be predicted."""
         return self._now.n_classes_learned
+
+    @property
+    def drifts(self) -> Drifts:
+        """Drifts of the model so far, oldest first."""
+        return Drifts()
+
+    @property
+    def changes(self) -> InputChanges:
+        """Moves of the inputs alone, which did no harm, oldest first."""
+        return InputChanges()
 
     @property
     def guard_factor(self) -> float | None:

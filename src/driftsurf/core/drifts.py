@@ -1,0 +1,280 @@
+"""Drifts of a whole model: when its error rose, by how much, why, until when, and how strong the evidence is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
+
+from driftsurf.core.frames import new_frame
+from driftsurf.visible import escape, visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Drift", "DriftCause", "DriftKind", "DriftMark", "Drifts", "InputChange", "InputChanges"]
+
+DriftKind: TypeAlias = Literal["new rule", "harm"]
+DriftCause: TypeAlias = Literal["columns", "classes", "inputs", "unknown"]
+DriftMark: TypeAlias = Literal["", "expected", "false"]
+
+SHARES: Final = frozenset({"error", "balanced error"})
+"""Metrics that are shares of rows, which are shown in percent; others are in the unit of the label."""
+MOST_EVIDENCE = 1e12
+"""Largest evidence that is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """An event of the whole model: from ``row`` on it predicted worse than before, beyond chance.
+
+    Examples
+    --------
+    >>> drift = Drift(0, row=6000, step=30, detected_at_row=6090, kind="new rule", metric="error", error_before=0.07,
+    ...     error_peak=0.57, error_after=0.09, recovered_after_rows=800, columns=("price", "distance"), evidence=3e5)
+    >>> print(drift.describe())
+    From row 6,000 on, the error rose from 7 % to 57 % and was back at 9 % after 800 rows. 'price' and 'distance' no
+    longer predict the label as before.
+    """
+
+    number: int
+    """Number of the drift in the life of the model, from 0."""
+    row: int
+    """The first row after the change, as estimated when the drift was detected."""
+    step: int
+    """The step that this row belongs to."""
+    detected_at_row: int
+    """The row with which the evidence sufficed."""
+    kind: DriftKind
+    """"new rule": a model that knows only the new rows predicts better than one that knows only the old ones. "harm":
+    the error rose, but newer rows predict no better."""
+    metric: str
+    """What the errors are: "error", "balanced error" (of imbalanced classes), or "root mean squared error"."""
+    error_before: float
+    """The usual error before the drift."""
+    error_peak: float
+    """The highest error of the drift over some hundreds of rows."""
+    error_after: float | None = None
+    """The error after the model recovered, or at its new level; None while the drift goes on."""
+    recovered_after_rows: int | None = None
+    """Rows from the beginning until the error was back near its old level; None if it is not, or not yet."""
+    ended_at_row: int | None = None
+    """The row with which the drift was over; None while it goes on."""
+    columns: tuple[str, ...] = ()
+    """Columns whose relation to the label changed beyond chance, the most changed one first."""
+    classes: tuple[str, ...] = ()
+    """Classes that came or went, such as "new: fraud" and "gone: spam"."""
+    evidence: float = 1.0
+    """The factor by which the data speak against chance. By chance, a run of any length reaches 100 with a probability
+    of at most 1 %."""
+    cause: DriftCause = "unknown"
+    """What changed: how columns relate to the label, the classes, only the inputs, or nothing that columns show."""
+    time: str | None = None
+    """Time of ``row``, if the rows have times."""
+    mark: DriftMark = ""
+    """What a person said about the drift."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the drift is over: the model recovered, or the error stays at a new level."""
+        return self.ended_at_row is not None
+
+    @property
+    def recovered(self) -> bool:
+        """Whether the error came back near its old level."""
+        return self.recovered_after_rows is not None
+
+    def error_text(self, value: float) -> str:
+        """Return an error in its unit, such as "7 %" or "12.3".
+
+        >>> one = Drift(0, 1, 0, 2, "harm", "error", 0.07, 0.2)
+        >>> one.error_text(0.07), one.error_text(0.0712), one.error_text(0.004)
+        ('7 %', '7.1 %', '0.4 %')
+        """
+        if self.metric not in SHARES:
+            return f"{value:.4g}"
+        text = f"{100 * value:.0f}" if round(100 * value, 1) == round(100 * value) else f"{100 * value:.1f}"
+        return f"{text} %"
+
+    def describe(self) -> str:
+        """Describe the drift in one or a few sentences that need no knowledge of the model."""
+        where = f"From row {self.row:,}" + (f" ({self.time})" if self.time else "") + " on"
+        rose = f"the {self.metric} rose from {self.error_text(self.error_before)} to {self.error_text(self.error_peak)}"
+        text = f"{where}, {rose}{self._end()}."
+        return visible(f"{text} {self.cause_sentence()}".rstrip())
+
+    def _end(self) -> str:
+        after = "" if self.error_after is None else self.error_text(self.error_after)
+        if self.recovered_after_rows is not None:
+            return f" and was back at {after} after {self.recovered_after_rows:,} rows"
+        if self.ended:
+            return f" and has stayed at {after} since"
+        return " and is not back yet"
+
+    def cause_sentence(self) -> str:
+        """Return the cause in one sentence."""
+        if self.kind == "harm" and self.cause == "inputs":
+            return "The inputs moved to rows that are harder to predict; the rule did not change."
+        if self.kind == "harm" and not self.classes:
+            return "Newer rows predict no better: there is more noise, or something that the columns do not show."
+        if self.classes:
+            came = _joined([one.removeprefix("new: ") for one in self.classes if one.startswith("new: ")])
+            gone = _joined([one.removeprefix("gone: ") for one in self.classes if one.startswith("gone: ")])
+            parts = [f"{came} appeared" if came else "", f"{gone} disappeared" if gone else ""]
+            return f"Among the labels, {' and '.join(part for part in parts if part)}."
+        if self.columns:
+            verb = "no longer predicts" if len(self.columns) == 1 else "no longer predict"
+            return f"{_joined(self.columns)} {verb} the label as before."
+        return "The rule changed, and no single column explains it."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values for JSON; numbers that are not finite are None."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Drift:
+        """Return what ``to_dict`` was called on."""
+        known = {one.name: record[one.name] for one in fields(cls) if one.name in record}
+        known |= {name: tuple(known.get(name, ())) for name in ("columns", "classes")}
+        numbers = {
+            name: math.nan if known.get(name) is None else known[name] for name in ("error_before", "error_peak")
+        }
+        return cls(**known | numbers)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _joined(names: Sequence[str], most: int = 3) -> str:
+    """Return names in quotes, as part of a sentence.
+
+    >>> _joined(["a", "b", "c", "d", "e"])
+    "'a', 'b', 'c' and 2 more"
+    """
+    shown = [repr(name) for name in names[:most]]
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else ""
+
+
+class Drifts(Sequence[Drift]):
+    """The drifts of a model, oldest first; empty means that there was none.
+
+    Examples
+    --------
+    >>> drifts = Drifts([Drift(0, 6000, 30, 6090, "new rule", "error", 0.07, 0.57)])
+    >>> len(drifts), drifts[0].row, drifts.open is not None
+    (1, 6000, True)
+    >>> Drifts()
+    <Drifts: none>
+    """
+
+    def __init__(self, drifts: Iterable[Drift] = ()) -> None:
+        self._drifts = tuple(drifts)
+
+    @classmethod
+    def merged(cls, updates: Iterable[Drift]) -> Drifts:
+        """Return the drifts after a sequence of updates: the last one of each number counts."""
+        newest: dict[int, Drift] = {}
+        for one in updates:
+            newest[one.number] = one
+        return cls(newest.values())
+
+    @property
+    def open(self) -> Drift | None:
+        """The drift that goes on; None if there is none."""
+        return next((one for one in reversed(self._drifts) if not one.ended), None)
+
+    @overload
+    def __getitem__(self, index: int) -> Drift: ...
+    @overload
+    def __getitem__(self, index: slice) -> Drifts: ...
+    def __getitem__(self, index: int | slice) -> Drift | Drifts:
+        return Drifts(self._drifts[index]) if isinstance(index, slice) else self._drifts[index]
+
+    def __len__(self) -> int:
+        return len(self._drifts)
+
+    def __iter__(self) -> Iterator[Drift]:
+        return iter(self._drifts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Drifts) and self._drifts == other._drifts
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"row {one.row:,} ({one.kind})" for one in self._drifts)
+        return f"<Drifts: {rows or 'none'}>"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with a row for each drift and a column for each field (extra ``pandas``)."""
+        return _frame(self._drifts, Drift)
+
+    def with_times(self, times: Iterable[str | None]) -> Drifts:
+        """Return the drifts with the time of the row of each."""
+        return Drifts(replace(one, time=time) for one, time in zip(self._drifts, times, strict=True))
+
+    def _repr_html_(self) -> str:
+        """Return a table, for notebooks."""
+        if not self._drifts:
+            return "<p>No drift.</p>"
+        head = "row", "time", "kind", "error", "rows to recover", "columns and classes", "evidence"
+        lines = [
+            (
+                f"{one.row:,}",
+                one.time or "",
+                one.kind,
+                f"{one.error_text(one.error_before)} to {one.error_text(one.error_peak)}",
+                "" if one.recovered_after_rows is None else f"{one.recovered_after_rows:,}",
+                ", ".join((*one.columns, *one.classes)),
+                f"{one.evidence:.0g}",
+            )
+            for one in self._drifts
+        ]
+        left = ' style="text-align:left"'
+        top = "".join(f"<th{left}>{escape(name)}</th>" for name in head)
+        body = "".join("<tr>" + "".join(f"<td{left}>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+        return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@dataclass(frozen=True, slots=True)
+class InputChange:
+    """A move of the inputs alone: columns have another distribution than before, and the error did not rise.
+
+    Examples
+    --------
+    >>> InputChange(4000, 20, ("price",)).describe()
+    "From row 4,000 on, 'price' had other values than before; the error did not rise."
+    """
+
+    row: int
+    step: int
+    columns: tuple[str, ...]
+    """Columns that moved beyond chance, the one that moved most first."""
+    time: str | None = None
+
+    def describe(self) -> str:
+        """Describe the change in one sentence."""
+        where = f"From row {self.row:,}" + (f" ({self.time})" if self.time else "") + " on"
+        return visible(f"{where}, {_joined(self.columns)} had other values than before; the error did not rise.")
+
+
+class InputChanges(tuple[InputChange, ...]):
+    """Moves of the inputs without harm, oldest first."""
+
+    __slots__ = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with a row for each change (extra ``pandas``)."""
+        return _frame(self, InputChange)
+
+
+def _frame(records: Sequence[Any], kind: type) -> pd.DataFrame:
+    """Return records as a pandas DataFrame, with all columns even if there are none."""
+    columns = {one.name: [getattr(record, one.name) for record in records] for one in fields(kind)}
+    return new_frame(columns, "to_frame()")
