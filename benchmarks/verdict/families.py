@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -19,6 +18,8 @@ __all__ = ["FAMILIES", "Classes", "Family", "Imbalanced", "Linear", "Regression"
 Random = np.random.Generator
 RARE = 0.02
 """Share of the rare class."""
+FAULTS = "late", "broken", "missing", "wrong", "empty", "damaged"
+THINGS = "parcel", "box", "cable", "screen", "manual", "key", "shoe", "lamp", "cup", "bag"
 
 
 class Rule(ABC):
@@ -202,11 +203,6 @@ class Family:
         other = (target + random.integers(1, self.n_classes, size=len(target))) % self.n_classes
         return np.where(wrong, other, target)
 
-    def errors(self, target: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> tuple[float, float]:
-        """Return the mean error in ``metric``, and what a test compares: the share of errors, or their mean square."""
-        error = float((target != predicted).mean())
-        return error, error
-
 
 class Linear(Family):
     """Six columns, two classes, a linear rule, 5 % wrong labels."""
@@ -245,12 +241,6 @@ class Imbalanced(Family):
         wrong = random.random(len(target)) < np.where(target == 1, noise, RARE * np.asarray(noise))
         return np.where(wrong, 1 - target, target)
 
-    def errors(self, target: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> tuple[float, float]:
-        """Return the mean error in ``metric``, and what a test compares."""
-        wrong = target != predicted
-        each = [float(wrong[target == one].mean()) if (target == one).any() else 0.0 for one in (0, 1)]
-        return float(np.mean(each)), each[1]
-
 
 class Regression(Family):
     """Six columns, a linear rule with a wave of one column, normal noise; errors are divided by those of the median."""
@@ -263,60 +253,44 @@ class Regression(Family):
         """Return the labels with noise."""
         return np.asarray(target + noise * random.normal(size=len(target)))
 
-    def errors(self, target: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> tuple[float, float]:
-        """Return the mean error in ``metric``, and what a test compares."""
-        usual = float(np.abs(target - np.median(target)).mean())
-        return float(np.abs(target - predicted).mean()) / usual, float(np.square(target - predicted).mean())
-
 
 class Text(Family):
-    """A category, a note of three to six words and an amount; three classes, 5 % wrong labels; a table of columns."""
+    """A category, a short text of sixty, and an amount; three classes, 5 % wrong labels; a table of columns."""
 
     n_classes = 3
-    CATEGORIES, WORDS, MOST = 8, 40, 6
-    n_columns = 1 + CATEGORIES + WORDS
+    CATEGORIES, TEXTS = 8, len(FAULTS) * len(THINGS)
+    n_columns = 1 + CATEGORIES + TEXTS
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
         split = 1 + self.CATEGORIES
         self.columns = "amount", "category", "note"
         self.places = [np.arange(1), np.arange(1, split), np.arange(split, self.n_columns)]
+        self.notes = np.array([f"{fault} {thing}" for fault in FAULTS for thing in THINGS])
 
     def rule(self, sample: FloatArray) -> Rule:
         """Return a random rule."""
         weights = self.random.normal(size=(self.n_classes, self.n_columns))
         weights[:, 1:] *= 1.5
-        weights[:, 1:] -= weights[:, 1:].mean(axis=1, keepdims=True)
         return LinearRule(weights, self, 0.5, sample)
 
     def draw(self, count: int, move: Move | None = None) -> FloatArray:
-        """Return hidden rows."""
+        """Return hidden rows: the amount, and one of the columns of each category and of each text."""
         random = self.random
-        category, word = np.ones(self.CATEGORIES), 1.0 / np.sqrt(1.0 + np.arange(self.WORDS))
-        longest, amount = self.MOST, random.normal(size=count)
-        if move is not None and move.kind == "scaled":
-            longest, amount = self.MOST + 3, 1.5 * amount
-        elif move is not None:
-            category, word = (random.permutation(np.arange(1.0, len(one) + 1.0)) for one in (category, word))
-        Z = np.zeros((count, self.n_columns))
-        Z[:, 0] = amount
-        every = np.arange(count)
-        Z[every, 1 + random.choice(len(category), count, p=category / category.sum())] = 1.0
-        length = random.integers(3, longest + 1, size=count)
-        for place in range(longest):
-            chosen = 1 + len(category) + random.choice(len(word), count, p=word / word.sum())
-            Z[every, chosen] += place < length
+        category, text = np.ones(self.CATEGORIES), 1.0 / np.sqrt(1.0 + np.arange(self.TEXTS))
+        Z, every = np.zeros((count, self.n_columns)), np.arange(count)
+        Z[:, 0] = random.normal(size=count) * (1.5 if move is not None and move.kind == "scaled" else 1.0)
+        if move is not None:
+            category, text = (random.permutation(np.arange(1.0, len(one) + 1.0)) for one in (category, text))
+        for shares, start in ((category, 1), (text, 1 + len(category))):
+            Z[every, start + random.choice(len(shares), count, p=shares / shares.sum())] = 1.0
         return Z
 
     def table(self, Z: FloatArray) -> Mapping[str, npt.NDArray[Any]]:
         """Return rows as a model sees them."""
-        start = 1 + self.CATEGORIES
-        rows, words = np.nonzero(Z[:, start:])
-        bounds = np.searchsorted(rows, np.arange(len(Z) + 1)).tolist()
-        named = np.char.add("word", words.astype("U2")).tolist()
-        notes = [" ".join(named[first:stop]) for first, stop in itertools.pairwise(bounds)]
-        category = np.char.add("kind", Z[:, 1:start].argmax(axis=1).astype("U2"))
-        return {"amount": 20.0 + 5.0 * Z[:, 0], "category": category, "note": np.array(notes)}
+        split = 1 + self.CATEGORIES
+        category = np.char.add("kind", Z[:, 1:split].argmax(axis=1).astype("U2"))
+        return {"amount": 20.0 + 5.0 * Z[:, 0], "category": category, "note": self.notes[Z[:, split:].argmax(axis=1)]}
 
 
 FAMILIES: Mapping[str, type[Family]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,10 @@ import numpy.typing as npt
 from benchmarks.verdict.families import FAMILIES, Family, Move, Rule
 from driftsurf.core.contracts import FloatArray
 
-__all__ = ["FIRST_JUDGED", "KINDS", "Kind", "Made", "families_of", "kl", "make"]
+__all__ = ["FIRST_JUDGED", "KINDS", "Kind", "Made", "Scored", "compare_errors", "families_of", "kl", "make"]
+
+Scored: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+"""Labels and predictions."""
 
 FIRST_JUDGED = 1_000
 """Seeds below it are for choosing settings; the benchmark judges with seeds from it on."""
@@ -230,23 +233,33 @@ def _errors(
 
     ``noise`` is that of the rows after the change, if it is another one.
     """
-    predicted = old(sample)
-    found = []
+    predicted, seen = old(sample), []
     for rule, share in ((old, source.noise), (new, source.noise if noise is None else noise)):
-        target = source.noisy(np.random.default_rng(0), rule(sample), share)  # the same noise for both
-        found.append((source.errors(target, predicted), target))
-    ((before, seen_before), target), ((after, seen_after), new_target) = found
-    if not source.n_classes:
-        ratio = seen_after / seen_before
-        return before, after, _needed(0.5 * (ratio - 1.0 - math.log(ratio)))
-    if source.metric == "error":
-        return before, after, _needed(kl(seen_after, seen_before))
-    # Both classes are evidence, in proportion to their rows.
-    total = 0.0
-    for one in range(source.n_classes):
-        wrong = [float((labels != predicted)[labels == one].mean()) for labels in (new_target, target)]
-        total += float((new_target == one).mean()) * kl(*wrong)
-    return before, after, _needed(total)
+        seen.append(source.noisy(np.random.default_rng(0), rule(sample), share))  # the same noise for both
+    return compare_errors(source.metric, (seen[0], predicted), (seen[1], predicted))
+
+
+def compare_errors(metric: str, before: Scored, after: Scored) -> tuple[float, float, float]:
+    """Return the errors of predictions before and after a change, and the rows that a test needs to tell them apart.
+
+    An absolute error is divided by the one of the median before the change.
+    """
+    (y, p), (new_y, new_p) = before, after
+    if metric == "absolute error":
+        usual = float(np.abs(y - np.median(y)).mean())
+        ratio = float(np.square(new_y - new_p).mean() / np.square(y - p).mean())
+        evidence = 0.5 * (ratio - 1.0 - math.log(ratio)) if ratio > 1.0 else 0.0
+        return float(np.abs(y - p).mean()) / usual, float(np.abs(new_y - new_p).mean()) / usual, _needed(evidence)
+    if metric == "error":
+        found = float((y != p).mean()), float((new_y != new_p).mean())
+        return *found, _needed(kl(found[1], found[0]) if found[1] > found[0] else 0.0)
+    # Of a balanced error, both classes are evidence, in proportion to their rows.
+    parts = [
+        [float((b != a)[a == one].mean()) if (a == one).any() else 0.0 for one in (0, 1)] for a, b in (before, after)
+    ]
+    shares = [float((new_y == one).mean()) for one in (0, 1)]
+    evidence = sum(share * kl(parts[1][one], parts[0][one]) for one, share in enumerate(shares))
+    return sum(parts[0]) / 2.0, sum(parts[1]) / 2.0, _needed(evidence)
 
 
 def kl(after: float, before: float) -> float:
