@@ -96,15 +96,15 @@ def test_errors_are_relative_to_the_mean_of_the_past(prices: Path) -> None:
     assert tree.in_units.mae == pytest.approx(tree.error[1:].mean() * floor.in_units.mae)
 
 
-def test_trivial_rules_predict_the_mean_and_the_target_of_the_row_before() -> None:
+def test_trivial_rules_predict_the_mean_and_the_last_target_of_the_batch_before() -> None:
     X, y = np.zeros((4, 1)), np.array([1.0, 2.0, 3.0, 6.0])
     peer = peers.Mean()
     peer.partial_fit(X, y)
     assert not hasattr(peer, "classes_")
     assert peer.predict(X).tolist() == [3.0] * 4
     rule = peers.Persistence()
-    assert rule.observe(X, y).labels.tolist() == [0.0, 1.0, 2.0, 3.0]
-    assert rule.observe(X, y).labels.tolist() == [6.0, 1.0, 2.0, 3.0]
+    assert rule.observe(X, y).labels.tolist() == [0.0] * 4
+    assert rule.observe(X, y).labels.tolist() == [6.0] * 4
 
 
 def test_a_model_that_diverges_is_charged_a_number_that_can_be_averaged(

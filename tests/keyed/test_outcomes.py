@@ -40,7 +40,7 @@ def _by_hand(folder: KeyedFolder, batch_size: int, regression: bool) -> dict[Any
             before = [label for _, label in own[: place - place % batch_size]]
             usual = np.mean(before or 0.0) if regression else max(sorted(set(before)), key=before.count, default=None)
             if predicted is not None:
-                last = own[place - 1][1] if place else None
+                last = before[-1] if before else predicted
                 errors.append((wrong(predicted, true), wrong(usual if before else predicted, true), wrong(last, true)))
         found[key] = tuple(np.mean(errors, axis=0).tolist())
     return found

@@ -234,7 +234,7 @@ def test_mean_so_far_is_a_baseline_for_regression() -> None:
     assert found.own == pytest.approx((30 / 4) ** 0.5)
     assert found.others == {
         "mean": pytest.approx(((1 + 9 + 0 + 4) / 4) ** 0.5),
-        "persistence": pytest.approx(((0 + 4 + 1 + 4) / 4) ** 0.5),
+        "persistence": pytest.approx(((1 + 9 + 1 + 1) / 4) ** 0.5),
     }
 
 

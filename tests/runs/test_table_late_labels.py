@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from table_files import FORMS, write_csv
 from table_runs import LATE, LEARN, ROWS, SAVED, files_of, good, killed, split
@@ -183,3 +184,18 @@ def test_bad_rows_of_late_labels_are_reported_once(tmp_path: Path, monkeypatch: 
         ends[name] = files_of(tmp_path / name)
     assert ends["killed"] == ends["whole"]
     assert len((tmp_path / "killed" / "live" / "bad_rows.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3])
+def test_trivial_rules_know_the_labels_that_had_arrived(tmp_path: Path, delay: int) -> None:
+    good(write_csv(tmp_path, ROWS), *LEARN[:-1], "--delay", delay, "--out", tmp_path / "run")
+    run = Trace.load(tmp_path / "run" / "trace.csv").of("driftsurf")
+    labels = [row["sold"] for row in ROWS]
+    batches = [labels[start : start + 100] for start in range(0, len(labels), 100)]
+    scored = np.flatnonzero(run["rows"]).tolist()
+    assert run["step"][scored].tolist() == list(range(delay + 1, len(batches)))
+    for step in scored:
+        known = labels[: 100 * (step - delay)]
+        usual = max(("no", "yes"), key=known.count)
+        assert run["majority_errors"][step] == sum(label != usual for label in batches[step])
+        assert run["persistence_errors"][step] == sum(label != known[-1] for label in batches[step])

@@ -600,6 +600,17 @@ def test_error_now_is_that_of_the_last_steps_and_the_usual_one_that_of_all(model
     )
 
 
+def test_trivial_rules_know_the_labels_that_had_come_when_the_rows_were_answered(model: ServedModel) -> None:
+    table, labels = rows(300)
+    model.learn(table.rows(0, 100), labels[:100]).result(60)
+    settled(model).predict(table.rows(100, 200), ids := [f"o-{k}" for k in range(100)])
+    model.learn(table.rows(200, 300), np.full(100, "no")).result(60)
+    model.label(dict.fromkeys(ids, "yes")).result(60)
+    trace = Trace.from_csv(settled(model).trace())
+    found = trace.of(trace.models[0])["persistence_errors"][10:].tolist()
+    assert found == [20 * (labels[99] != "yes")] * 5
+
+
 def _last_400(model: ServedModel) -> float:
     """Return the mean error of the twenty steps before the last five, from the trace."""
     trace = Trace.from_csv(model.trace())

@@ -325,8 +325,9 @@ def test_a_regression_stream_has_squared_and_absolute_errors() -> None:
     assert ours["squared_error"][0] > 1e5
     assert (ours["squared_error"][1:] < 50.0).all()
     assert (np.square(ours["absolute_error"]) <= ours["squared_error"]).all()
-    _, y = rows_of_values(100)
-    assert ours["persistence_error"][0] == pytest.approx(np.square(np.diff(y)).sum() / 100)
+    (_, first), (_, second) = rows_of_values(100), rows_of_values(100, seed=1)
+    assert ours["persistence_error"][0] == pytest.approx(np.square(first).mean())  # nothing is known: it predicts 0
+    assert ours["persistence_error"][1] == pytest.approx(np.square(second - first[-1]).mean())
     again = Trace.from_csv(trace.to_csv())
     assert all(np.array_equal(again.columns[name], column) for name, column in trace.columns.items())
     summary = summarise_regression(trace, "ours")

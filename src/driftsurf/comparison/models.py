@@ -119,7 +119,7 @@ _SHORT: dict[str, tuple[str, dict[str, dict[peers.TargetKind, str]]]] = {
 }
 """Ensembles of other libraries that have a short name: the option for their size, and their classes."""
 _SEEDS = {"capymoa": "random_seed", "river": "seed"}
-_TRIVIAL: dict[str, type[peers.Peer | peers.Persistence]] = {
+_TRIVIAL: dict[str, type[peers.Peer]] = {
     "majority": peers.Majority,
     "mean": peers.Mean,
     "persistence": peers.Persistence,
@@ -144,7 +144,7 @@ def model(text: str) -> Model:
     return _adaptive(text)
 
 
-def _trivial(name: str, at: Situation) -> peers.Peer | peers.Persistence:
+def _trivial(name: str, at: Situation) -> peers.Peer:
     if at.target not in _TRIVIAL[name].predicts:
         choices = [other for other, kind in _TRIVIAL.items() if at.target in kind.predicts]
         raise CapabilityError(f"{name} does not predict {at.target}; choices: {', '.join(choices)}")

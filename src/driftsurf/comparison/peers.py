@@ -128,19 +128,17 @@ class Mean(Peer):
         return np.full(len(X), self._sum / self._count)
 
 
-class Persistence:
-    """Predicts the target of the row before, also inside a batch; for the first row the first class, or 0."""
+class Persistence(Peer):
+    """Predicts the last target of the batch before for all rows; before any, the first class, or 0."""
 
-    predicts: ClassVar[tuple[TargetKind, ...]] = ("classes", "numbers")
-
-    def __init__(self) -> None:
+    def _begin(self, n_features: int, n_classes: int) -> None:
         self._last: float = 0.0
 
-    def observe(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
-        """Predict each row when the target of the row before is known."""
-        before = np.append(self._last, y[:-1]).astype(np.float64 if classes is None else np.int64)
+    def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         self._last = y[-1].item()
-        return Observation(before, before, y, np.zeros(len(y)), (), probabilities=False)
+
+    def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.full(len(X), self._last)
 
 
 class River(Peer):

@@ -78,7 +78,7 @@ def baselines(trace: Trace, model: str) -> Baselines:
 
     *majority* predicts in each step the class that was most frequent before it; in the first step, the class that an
     untrained model predicts. *mean* predicts the mean target of all rows before the step. *persistence* repeats the
-    label or target of the row before.
+    last label or target before the step. Where labels come late, the rules know those that the model knew.
 
     Examples
     --------

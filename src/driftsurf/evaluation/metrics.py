@@ -55,7 +55,7 @@ def kappa(correct: int, true_counts: Numbers, predicted_counts: Numbers) -> floa
 
 
 def kappa_temporal(errors: int, persistence_errors: int) -> float:
-    """Kappa-T: where the accuracy lies between repeating the last label (0) and perfection (1).
+    """Kappa-T: where the accuracy lies between repeating the last label before each step (0) and perfection (1).
 
     >>> kappa_temporal(errors=10, persistence_errors=40)
     0.75

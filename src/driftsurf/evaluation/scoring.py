@@ -32,13 +32,15 @@ __all__ = ["Scorebook", "StreamInfo", "TraceRecorder"]
 
 MOST_CLASSES = 50
 """Classes that are counted one by one, if more may appear; all others are counted together."""
+MOST_PAST = 1000
+"""Steps after which it is remembered what the trivial rules predicted then, for rows whose labels come late."""
 _NOTHING: dict[str, Any] = {"state": "", "predicted_by": -1, "trained_from": -1}
 """What a row says of a model that has not decided anything."""
 _TRIVIAL = {
     True: (("majority_errors", "persistence_errors"), 0),
-    False: (("persistence_error", "constant_error"), float("nan")),
+    False: (("constant_error", "persistence_error"), float("nan")),
 }
-"""Errors of trivial predictions where no row was scored, for classes and for numbers."""
+"""Columns with the errors of trivial predictions, and their value where no row was scored, for classes and numbers."""
 
 
 class Scorebook:
@@ -57,6 +59,10 @@ class Scorebook:
     >>> row = book.row("model", y, predicted, None, ())
     >>> row["errors"], row["persistence_errors"], row["predicted:-1"]
     (1, 2, 2)
+
+    The trivial rules know the labels of the steps before this one, as the models do; of rows whose labels came late,
+    those of the steps that were learned when the row was predicted. Before the first label they predict what an
+    untrained model does: the first class, or 0.
     """
 
     def __init__(self, labels: tuple[Any, ...]) -> None:
@@ -66,6 +72,8 @@ class Scorebook:
         self._next_row = 0
         self._previous: Any = None
         """The target of the last row; None before the first one."""
+        self._past: dict[int, tuple[Any, Any]] = {}
+        """What the trivial rules predicted before each of the last steps, where labels come late."""
         self._named = [label for label in labels if label != OTHER]
         """Classes that are counted one by one: those known at the beginning, then others in order of appearance."""
         self._open = len(self._named) < len(labels)
@@ -81,30 +89,57 @@ class Scorebook:
         """Errors of the trivial predictions on this batch."""
         self._latest: dict[str, dict[str, Any]] = {}
 
-    def step(self, y: npt.NDArray[Any], origin: Origin | None = None) -> None:
-        """Begin a batch with these true targets; ``origin`` has its number and its first row if they came late."""
+    def step(
+        self, y: npt.NDArray[Any], origin: Origin | None = None, lags: npt.NDArray[np.int64] | None = None
+    ) -> None:
+        """Begin a batch with these true targets; ``origin`` has its number and its first row if they came late.
+
+        ``lags`` counts the steps that were learned between the prediction of each row and its label.
+        """
         number, first = (self.step_number + 1, self._next_row) if origin is None else (origin.step, origin.first_row)
         self.step_number, self.first_row, self._next_row = number, first, first + len(y)
+        self._true = self._tally(y) if self.labels else {}
+        self._trivial = self._trivial_errors(y, lags)
+        self._count(y)
+        if origin is not None and len(origin.unscored):
+            self._count(origin.unscored)
+
+    def _trivial_errors(self, y: npt.NDArray[Any], lags: npt.NDArray[np.int64] | None) -> dict[str, float]:
+        """Return the errors of the trivial rules, which know what had been learned when each row was predicted."""
+        now = self._rules()
+        groups = [(y, now)]
+        if lags is not None:
+            self._past[self.step_number] = now
+            self._past = dict(list(self._past.items())[-MOST_PAST:])
+            known = np.maximum(self.step_number - lags, next(iter(self._past)))
+            groups = [(y[known == one], self._past.get(one, now)) for one in np.unique(known).tolist()]
+        names, nothing = _TRIVIAL[bool(self.labels)]
         if not len(y):
-            self._true, self._trivial = self._tally(y), dict.fromkeys(*_TRIVIAL[bool(self.labels)])
+            return dict.fromkeys(names, nothing)
+        if self.labels:
+            return {
+                name: sum(int(np.count_nonzero(rows != made[k])) for rows, made in groups)
+                for k, name in enumerate(names)
+            }
+        return {
+            name: sum(float(np.sum(np.square(rows - made[k]))) for rows, made in groups) / len(y)
+            for k, name in enumerate(names)
+        }
+
+    def _rules(self) -> tuple[Any, Any]:
+        """Return what the two trivial rules predict now: the most frequent class or the mean, and the last label."""
+        constant = self._majority() if self.labels else self._seen[0] / max(self._seen[1], 1)
+        return constant, constant if self._previous is None else self._previous
+
+    def _count(self, y: npt.NDArray[Any]) -> None:
+        """Let the trivial rules learn targets."""
+        if not len(y):
             return
         if self.labels:
-            wrong = self._previous is None or y[0] != self._previous
-            self._true = self._tally(y)
-            self._trivial = {
-                "majority_errors": len(y) - self._true.get(self._majority(), 0),
-                "persistence_errors": int(wrong) + int(np.count_nonzero(y[1:] != y[:-1])),
-            }
-            for label, count in self._true.items():
+            for label, count in self._tally(y).items():
                 self._before[label] = self._before.get(label, 0) + count
         else:
-            before = y[0] if self._previous is None else self._previous
-            total, count = self._seen
-            self._trivial = {
-                "persistence_error": float(np.mean(np.square(y - np.append(before, y[:-1])))),
-                "constant_error": float(np.mean(np.square(y - total / max(count, 1)))),
-            }
-            self._seen = total + float(np.sum(y)), count + len(y)
+            self._seen = self._seen[0] + float(np.sum(y)), self._seen[1] + len(y)
         self._previous = y[-1].item()
 
     @property
@@ -204,6 +239,7 @@ class Scorebook:
             "sum": self._seen[0],
             "count": self._seen[1],
             "latest": json.dumps(self._latest),
+            **({"past": json.dumps(list(self._past.items()))} if self._past else {}),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -213,6 +249,7 @@ class Scorebook:
         self._named, self._before = known["named"], known["before"]
         self._seen = known["sum"], known["count"]
         self._previous, self._latest = known["previous"], known["latest"]
+        self._past = known.get("past", {})
 
 
 def _read_named(saved: Any) -> list[Any]:
@@ -236,6 +273,14 @@ def _read_previous(value: Any) -> Any:
     return value
 
 
+def _read_past(saved: Any) -> dict[int, tuple[Any, Any]]:
+    """Return what the trivial rules predicted before the last steps; ValueError if that is not what was saved."""
+    past = {step: (_read_previous(constant), _read_previous(last)) for step, (constant, last) in saved}
+    if not all(type(step) is int for step in past):
+        raise ValueError("must be steps with two predictions each")
+    return past
+
+
 def _read_latest(saved: Any) -> dict[str, dict[str, Any]]:
     """Return what the rows say of each model; ValueError if that is not what was saved."""
     if not all(one.keys() == _NOTHING.keys() for one in saved.values()):
@@ -253,7 +298,9 @@ FIELDS = Fields(
         "sum": Real(finite=False),
         "count": Whole(),
         "latest": Json(_read_latest),
-    }
+        "past": Json(_read_past),
+    },
+    optional=["past"],
 )
 """Saved entries of a scorebook."""
 
@@ -333,7 +380,7 @@ class TraceRecorder:
         origin = next(iter(seen.values())).origin
         if not len(y) and origin is None:
             return ""
-        self._book.step(y, origin)
+        self._book.step(y, origin, next(iter(seen.values())).lags)
         begun = {} if self.time is None else {TIME: self.time()}
         rows = (
             self._book.row(name, y, one.labels, one.log_losses(), one.decisions, one.origin) | begun

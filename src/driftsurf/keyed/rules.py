@@ -33,7 +33,7 @@ class KeyScore(NamedTuple):
     """The error of *majority* (for numbers *mean*): in each time step it predicts the class that was most frequent, or
     the mean label, in the rows before it; in the first time step it predicts what the model did."""
     persistence: float
-    """The error of repeating the label of the row before. The first row counts as wrong, if it was scored."""
+    """The error of repeating, in each time step, the last label before it; in the first one as *majority*."""
 
     @property
     def trivial(self) -> float:
@@ -90,10 +90,10 @@ class RunningScores:
         """For each key: labelled rows, those before its last time step, the last epoch, rows that were scored, those
         of them that came after the first time step, and the most frequent class before the last time step."""
         self._summed: dict[str, FloatArray] = {
-            name: np.zeros(0) for name in ("model", "constant", "persistence", "last", "total", "open")
+            name: np.zeros(0) for name in ("model", "constant", "persistence", "last", "before", "total", "open")
         }
-        """For each key: the three errors, the last label, and for numbers the sums of the labels before the last time
-        step and in it."""
+        """For each key: the three errors, the last label and that before the last time step, and for numbers the sums
+        of the labels before the last time step and in it."""
         self._classes = np.zeros((0, 0), np.int64)
         """How often each key had each class."""
 
@@ -127,22 +127,18 @@ class RunningScores:
         counted, summed = self._counted, self._summed
         steps = self._steps(epoch, key)
         ends = np.flatnonzero(np.append(key[1:] != key[:-1], True))
-        own, starts = key[ends], np.append(0, ends[:-1] + 1)
+        own = key[ends]
         guess = self._means(steps, true) if self.regression else self._majorities(steps, true, classes)
         first_step = (steps.before == 0)[steps.step]
-        last = np.where(
-            counted["rows"][own] > 0, summed["last"][own], predicted[starts] if self.regression else NOTHING
-        )
-        previous = np.roll(true, 1)
-        previous[starts] = last.astype(true.dtype)
-        constant = np.where(first_step, predicted, guess[steps.step])
+        last = self._last_labels(steps, true).astype(true.dtype)
+        constant, previous = (np.where(first_step, predicted, made[steps.step]) for made in (guess, last))
         scored = np.flatnonzero(is_known(predicted))
         for name, made in (("model", predicted), ("constant", constant), ("persistence", previous)):
             errors = np.abs(made - true) if self.regression else made != true
             np.add.at(summed[name], key[scored], errors[scored])
         np.add.at(counted["scored"], key[scored], 1)
         np.add.at(counted["learned"], key[scored], ~first_step[scored])
-        counted["rows"][own] += ends - starts + 1
+        counted["rows"][own] += np.diff(np.append(-1, ends))
         counted["epoch"][own] = epoch
         counted["begun"][own] = steps.before[steps.step[ends]]
         summed["last"][own] = true[ends]
@@ -189,6 +185,14 @@ class RunningScores:
         self._counted["guess"][steps.key] = best  # the last step of a key comes last, and stays
         np.add.at(self._classes, (steps.key[steps.step], true), 1)
         return best
+
+    def _last_labels(self, steps: _Steps, true: npt.NDArray[Any]) -> FloatArray:
+        """Return the last label before each time step."""
+        summed = self._summed
+        last = np.where(steps.heads, summed["last"][steps.key], true[steps.begins - 1])
+        last = np.where(steps.opened, summed["before"][steps.key], last)
+        summed["before"][steps.key] = last  # the last step of a key comes last, and stays
+        return np.asarray(last, np.float64)
 
     def _means(self, steps: _Steps, true: FloatArray) -> FloatArray:
         """Return the mean label before each time step."""

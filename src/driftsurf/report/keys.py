@@ -168,7 +168,7 @@ def no_better_warning(record: KeyedRecord) -> str:
     names = ", ".join(str(key) for key in poor[:NAMED]) + f" and {len(poor) - NAMED:,} more" * (len(poor) > NAMED)
     return (
         f"the models of {len(poor):,} of {len(record.keys):,} keys are no better, or hardly better, than a trivial "
-        f"rule ({record.rule}, or persistence: the label of the row before): {names}"
+        f"rule ({record.rule}, or persistence: the last label before the time step): {names}"
     )
 
 

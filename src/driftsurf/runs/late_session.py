@@ -137,7 +137,7 @@ class LateSession:
         seen = self.compared([row.true for row in scored], [row.predicted for row in scored])
         decisions = tuple(decision for one in joined for decision in one.decisions)
         shown = seen.labels, seen.predicted, seen.true, seen.scores
-        return LateObservation(*shown, decisions, False, None, tuple(before), tuple(after), given)
+        return LateObservation(*shown, decisions, False, before=tuple(before), after=tuple(after), given=given)
 
     def compared(self, true: Sequence[Any], predicted: Sequence[Any]) -> Observation:
         """Return true labels beside the predictions that were made of them before."""

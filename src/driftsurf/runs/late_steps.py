@@ -53,6 +53,8 @@ class LateSteps:
         self.model = model
         self._scored: list[ScoredRow] = []
         """Rows that were scored since the last step."""
+        self._unscored: list[Any] = []
+        """Labels since the last step whose rows came before there was a model."""
         self._predictors: list[tuple[int, _Predictor | None]] = []
         """Rows, in the order in which they came, from which on a model predicted. The last one may not be known
         yet: the next decision names it."""
@@ -73,20 +75,23 @@ class LateSteps:
         self._forget()
 
     def _learned(self, joined: Joined, numbering: Numbering) -> Iterator[Step]:
-        for place, decision in enumerate(numbering.of(joined.decisions)):
+        for place, (own, decision) in enumerate(zip(joined.decisions, numbering.of(joined.decisions), strict=True)):
             self._name_predictor(_Predictor(decision.predicted_by, decision.trained_from))
-            self._scored += scored_rows(joined, place)
-            yield self._step(decision.step, decision.first_row, (decision,))
-            self._scored = []
+            self._take(joined, place)
+            yield self._step(decision.step, decision.first_row, own.step, (decision,))
             self._next = _following(decision)
-        self._scored += scored_rows(joined, len(joined.decisions))
+        self._take(joined, len(joined.decisions))
+
+    def _take(self, joined: Joined, place: int) -> None:
+        """Keep the rows that the decision at this place has learned."""
+        self._scored += scored_rows(joined, place)
+        self._unscored += joined.true[(joined.learned_by == place) & (joined.versions == 0)].tolist()
 
     def unfinished(self, numbering: Numbering) -> Iterator[Step]:
         """Yield the rows that were scored since the last step, if there are any, as the step that would learn them."""
         if self._scored:
             self._name_predictor(self._next)
-            yield self._step(numbering.next_step, numbering.next_row, ())
-            self._scored = []
+            yield self._step(numbering.next_step, numbering.next_row, self.model.steps, ())
 
     def changed(self) -> None:
         """Note that an operator has changed the model: rows that came until now were predicted by the one before."""
@@ -106,8 +111,11 @@ class LateSteps:
         while len(self._predictors) > 1 and self._predictors[1][0] <= oldest:
             del self._predictors[0]
 
-    def _step(self, step: int, first_row: int, decisions: tuple[Decision, ...]) -> Step:
-        rows, origin = self._scored, Origin(step, first_row, sum(decision.rows for decision in decisions))
+    def _step(self, step: int, first_row: int, version: int, decisions: tuple[Decision, ...]) -> Step:
+        """Return the rows since the last step as one; before it, the model had the number ``version``."""
+        rows, learned = self._scored, sum(decision.rows for decision in decisions)
+        origin = Origin(step, first_row, learned, unscored=np.array(self._unscored))
+        self._scored, self._unscored = [], []
         if rows:
             counts = Counter(self._predictor(row.row) for row in rows)
             most = max(counts, key=lambda model: (counts[model], model))
@@ -120,7 +128,9 @@ class LateSteps:
                 newest_version=max(versions),
             )
         true = [row.true for row in rows]
-        seen = replace(self.model.compared(true, [row.predicted for row in rows]), decisions=decisions, origin=origin)
+        lags = np.array([max(0, version - row.version) for row in rows], np.int64)
+        compared = self.model.compared(true, [row.predicted for row in rows])
+        seen = replace(compared, decisions=decisions, origin=origin, lags=lags)
         return Step(step, None, np.array(true), {self.name: seen})
 
     def _predictor(self, row: int) -> _Predictor:
@@ -135,12 +145,14 @@ class LateSteps:
             "scored": json.dumps(self._scored),
             "predictors": json.dumps(self._predictors),
             "next": json.dumps(self._next),
+            **({"unscored": json.dumps(self._unscored)} if self._unscored else {}),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Resume from what :meth:`state` returned."""
         known = FIELDS.read(state)
         self._scored, self._predictors, self._next = (known[name] for name in ("scored", "predictors", "next"))
+        self._unscored = known.get("unscored", [])
 
 
 def _following(decision: Decision) -> _Predictor:
@@ -157,6 +169,13 @@ def _read_scored(saved: Any) -> list[ScoredRow]:
         if not all(isinstance(label, str | int | float) for label in labels) or not _are_whole(one.version, one.row):
             raise ValueError(f"{one!r} is not a row that was scored")
     return rows
+
+
+def _read_unscored(saved: Any) -> list[Any]:
+    """Return saved labels; ValueError if they are not valid."""
+    if not all(isinstance(label, str | int | float) for label in saved):
+        raise ValueError("must be labels")
+    return list(saved)
 
 
 def _read_predictors(saved: Any) -> list[tuple[int, _Predictor | None]]:
@@ -180,5 +199,13 @@ def _are_whole(*numbers: Any) -> bool:
     return all(type(number) is int and number >= 0 for number in numbers)
 
 
-FIELDS = Fields({"scored": Json(_read_scored), "predictors": Json(_read_predictors), "next": Json(_read_predictor)})
+FIELDS = Fields(
+    {
+        "scored": Json(_read_scored),
+        "predictors": Json(_read_predictors),
+        "next": Json(_read_predictor),
+        "unscored": Json(_read_unscored),
+    },
+    optional=["unscored"],
+)
 """Saved entries of the steps of a run whose labels come late."""

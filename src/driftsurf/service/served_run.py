@@ -156,8 +156,15 @@ class ServedRun(LiveRun):
         targets = self.session.targets
         codes = targets.read(step.answers, len(step.answers))[1].astype(own.predicted.dtype)
         predicted = np.where(answered, codes, own.predicted)
+        version = self.session.steps - len(own.decisions)
+        lags = np.where(answered, np.maximum(version - step.versions, 0), 0)
         return replace(
-            own, labels=targets.decode(predicted), predicted=predicted, scores=np.zeros(0), probabilities=False
+            own,
+            labels=targets.decode(predicted),
+            predicted=predicted,
+            scores=np.zeros(0),
+            probabilities=False,
+            lags=lags,
         )
 
     def _fail(self, name: str, reason: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class Origin:
     oldest_version: int = -1
     """Number of time steps that the oldest model behind the predictions had learned."""
     newest_version: int = -1
+    unscored: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0))
+    """Labels that the step learned of rows without a prediction, which came before there was a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class Observation:
     """Whether scores are log-odds or log-probabilities."""
     origin: Origin | None = None
     """Step and models of rows whose labels came late; None for rows that were predicted just before."""
+    lags: npt.NDArray[np.int64] | None = None
+    """Time steps learned between the prediction of each row and its label; None if rows were predicted just before."""
 
     @property
     def errors(self) -> int:
