@@ -100,10 +100,27 @@ def test_the_report_has_the_tables_the_verdict_and_the_chart(tmp_path: Path) -> 
     assert found["winner"] == "a"
     assert found["overall"]["models"][0]["error"]["value"] == pytest.approx(0.3375)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 5  # the logo; errors and ranks, each for a screen and for a phone
+    assert page.count("<svg") == 11  # the logo; errors and ranks, for a screen and a phone; two curves and legends
     assert "**" not in page
     assert chart(result) == (tmp_path / "comparison.svg").read_text(encoding="utf-8")
     assert chart(result).count("<circle") == 6
+
+
+def test_the_page_shows_the_error_of_each_model_over_time_with_few_points() -> None:
+    late = {"a": scores([0.1] * 200 + [0.3] * 200), "b": scores([0.2] * 400), "majority": scores([0.9] * 400)}
+    result = stand([("long", late)], (0,), None)
+    assert result.sources[0].models[0].curve == pytest.approx((0.1,) * 25 + (0.3,) * 25)
+    page = comparison.page(result)
+    curves = re.findall(r'<path class="model-(\d)( \w+)?" d="([^"]+)"><title>(\w+)</title>', page)
+    assert [(place, css, name) for place, css, _, name in curves] == [
+        ("0", " winner", "a"),
+        ("1", "", "b"),
+        ("2", " trivial", "majority"),
+    ]
+    assert [len(path.split(" ")) // 2 for *_, path, _ in curves] == [50, 50, 50]
+    short = stand([("short", {"a": scores([0.1, 0.2])})], (0,), None)
+    assert short.sources[0].models[0].curve == pytest.approx((0.1, 0.2))
+    assert "Each point is one step" in comparison.page(short)
 
 
 def test_with_more_models_than_sources_each_model_has_a_row() -> None:

@@ -9,10 +9,11 @@ import types
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from table_files import write_inverted
 
 from driftsurf import prequential, recommended
@@ -30,6 +31,7 @@ from driftsurf.estimators import ObliviousClassifier
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.model_names import RECOMMENDED, model_names, split_names
+from driftsurf.session.observation import Observation
 from driftsurf.strategies import SingleModel
 from driftsurf.streams.base import Stream
 
@@ -53,6 +55,8 @@ def table(tmp_path: Path) -> Path:
         "oblivious:svm",
         f"sliding-window(window=200):{TREE}",
         f"oblivious:{TREE}",
+        f"retrained(every=2, window=3):{TREE}",
+        f"frozen:{TREE}",
         "aue:logistic",
         "recommended-linear",
         "majority",
@@ -69,6 +73,64 @@ def test_a_model_is_made_by_its_name_and_learns(name: str, table: Path) -> None:
     again = Match.decode(json.loads(json.dumps(score.to_dict())))
     assert again.error.tolist() == score.error.tolist()
     assert (again.n_rows, again.gradients) == (600, score.gradients)
+
+
+class FitsRecorded(peers.Majority):
+    """Records the first and last value of the rows of each fit."""
+
+    fits: ClassVar[list[tuple[float, float]]] = []
+
+    def learn(self, X: Any, y: Any, *, classes: Any = None) -> tuple[()]:
+        self.partial_fit(X, y, classes)
+        return ()
+
+    def judge(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
+        return Observation(self.predict(X), self.predict(X), y, np.zeros(len(y)), (), probabilities=False)
+
+    def _learn(self, X: Any, y: Any) -> None:
+        super()._learn(X, y)
+        self.fits.append((X[0, 0], X[-1, 0]))
+
+
+@pytest.mark.parametrize(
+    ("every", "window", "fits"),
+    [(3, 4, [(0, 0), (0, 1), (0, 2), (2, 5), (5, 8)]), (1, 2, [(0, 0), (0, 1), (1, 2)]), (None, 2, [(0, 0), (0, 1)])],
+)
+def test_a_model_on_a_schedule_is_fitted_to_its_window_and_a_frozen_one_to_the_first_batches(
+    every: int | None, window: int, fits: list[tuple[float, float]]
+) -> None:
+    FitsRecorded.fits.clear()
+    one = peers.Scheduled(cast("Any", FitsRecorded), window=window, every=every)
+    for step in range(3 if every == 1 else 10):
+        one.observe(np.full((2, 1), float(step)), np.array([0, 1]), classes=range(2))
+    assert FitsRecorded.fits == fits
+
+
+def test_a_model_on_a_schedule_takes_sparse_rows_and_regressions() -> None:
+    assert Match(Input("friedman", rows=2_000), "retrained:linear").perform().error[1:].mean() < 1.0
+    found = model("retrained(every=2, window=2):logistic").make(TWO)
+    for _ in range(4):
+        seen = found.observe(csr_array(np.eye(4)), np.array([0, 1, 0, 1]), classes=range(2))
+    assert seen.true.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("retrained(evry=3):logistic", "'evry'; did you mean 'every'"),
+        ("frozen(every=3):logistic", "'every'"),
+        ("retrained(every=0):logistic", "every"),
+        ("frozen(window=0):logistic", "window"),
+    ],
+)
+def test_wrong_options_of_a_schedule_are_refused(name: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        model(name).make(TWO)
+
+
+def test_a_budget_does_not_apply_to_a_model_on_a_schedule() -> None:
+    with pytest.raises(OptionError, match="gradients_per_row"):
+        model("retrained:logistic").make(replace(TWO, gradients_per_row=2.0))
 
 
 def test_options_reach_the_strategy_and_the_learner() -> None:

@@ -85,4 +85,10 @@ def test_a_comparison_of_tables_has_the_recommended_models(tmp_path: Path, monke
         assert said in output
     inputs = [Input("sales.csv", "sold")]
     assert compare.default_models(inputs)[:2] == ["recommended", "recommended-linear"]
-    assert compare.default_models([Input("sea10")])[0] == "driftsurf:logistic"
+    of_stream = compare.default_models([Input("sea10")])
+    assert of_stream[:2] == ["recommended", "driftsurf:logistic"]
+    assert not any("lightgbm" in name for name in of_stream)
+    monkeypatch.setattr(compare, "has_trees", lambda: True)
+    for found in (compare.default_models(inputs), compare.default_models([Input("sea10")])):
+        assert {"retrained:lightgbm", "frozen:lightgbm"} <= set(found)
+    assert not any("lightgbm" in name for name in compare.default_models(inputs, gradients_per_row=4.0))

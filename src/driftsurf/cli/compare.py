@@ -33,9 +33,10 @@ def compare(
     A model is recommended, recommended-light, recommended-trees, recommended-linear or STRATEGY:LEARNER, as for
     `driftsurf run`. Strategies (driftsurf, aue, oblivious, sliding-window, mddm-g, ...) have the settings of the
     paper's evaluation. Learners are logistic, softmax, svm, linear (for regression), lightgbm, or the import path of a
-    scikit-learn or river class, such as sklearn.tree.DecisionTreeClassifier(max_depth=6). Models of other libraries:
-    capymoa:ARF10, capymoa:SRP10, river:ARF10, river:SRP10, river:tree.HoeffdingAdaptiveTreeRegressor. Trivial rules:
-    majority or mean, persistence.
+    scikit-learn or river class, such as sklearn.tree.DecisionTreeClassifier(max_depth=6). retrained:LEARNER is fitted
+    from scratch to the last ten batches after every fifth one, frozen:LEARNER to the first ten batches and never again.
+    Models of other libraries: capymoa:ARF10, capymoa:SRP10, river:ARF10, river:SRP10,
+    river:tree.HoeffdingAdaptiveTreeRegressor. Trivial rules: majority or mean, persistence.
 
     Options behind a source are its own: a.csv,label=sold,batch-size=50 b.csv,label='delay > 0',task=binary.
 
@@ -61,7 +62,7 @@ def compare(
     folder = default_folder(inputs) if out is None else Path(out)
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)
     if asked["models"] is None:
-        chosen = asked["models"] = default_models(inputs)
+        chosen = asked["models"] = default_models(inputs, asked["gradients_per_row"])
         if not quiet:
             say(f"models    {_named(chosen)}")
     with at_work(folder, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:

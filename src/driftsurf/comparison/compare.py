@@ -27,6 +27,7 @@ from driftsurf.evaluation.class_metrics import ClassQuality
 from driftsurf.evaluation.ranks import Pair, Ranking, pairs_with, ranking, ranks
 from driftsurf.evaluation.resampling import interval, resampled_means
 from driftsurf.runs.options import StrPath
+from driftsurf.session.default_model import has_trees
 from driftsurf.session.model_names import split_names
 
 __all__ = [
@@ -42,17 +43,21 @@ __all__ = [
     "to_json",
 ]
 
-STREAM_MODELS = "driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
-"""Models of a classification when none are named and a source is a built-in stream, as in the paper."""
-STREAM_REGRESSION_MODELS = "driftsurf:linear,aue:linear,sliding-window:linear,oblivious:linear,mean,persistence"
+STREAM_MODELS = "recommended,driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
+"""Models of a classification when none are named and a source is a built-in stream."""
+STREAM_REGRESSION_MODELS = "recommended,driftsurf:linear,aue:linear,oblivious:linear,mean,persistence"
 TABLE_MODELS = "recommended,recommended-linear,aue:logistic,oblivious:logistic,majority,persistence"
 """Models of a classification of tables."""
 TABLE_REGRESSION_MODELS = "recommended,recommended-linear,aue:linear,oblivious:linear,mean,persistence"
+TREE_MODELS = "retrained:lightgbm,frozen:lightgbm"
+"""What many people run instead, beside the default models where LightGBM is installed."""
 
 METHOD = (
     "the 95 % intervals are from a circular block bootstrap with 2,000 resamples: blocks of time steps are drawn for "
     "all models together, seeds for each model separately; the streams are fixed"
 )
+MOST_POINTS = 50
+"""Points of a curve at most; those of more steps could not be told from those of other models."""
 RELATIVE = "the absolute error relative to that of predicting the mean of all targets before the batch"
 """Error of a regression."""
 
@@ -131,7 +136,7 @@ def compare(
     if not sources:
         raise OptionError("sources is empty: pass at least one stream or file")
     regression = _is_regression(sources)
-    chosen = default_models(sources) if models is None else models
+    chosen = default_models(sources, gradients_per_row) if models is None else models
     contenders = {one.name: one for one in map(_contender, chosen)}
     if not contenders:
         raise OptionError(Option("models"), " are none; name at least one")
@@ -168,16 +173,21 @@ def compare(
     return stand(found, seeds, gradients_per_row)
 
 
-def default_models(sources: Sequence[Input]) -> list[str]:
+def default_models(sources: Sequence[Input], gradients_per_row: float | None = None) -> list[str]:
     """Return the models of a comparison in which none are named.
 
-    Tables are learned by "recommended" and "recommended-linear", among others; a built-in stream by DriftSurf around a
-    linear learner, as in the paper.
+    "recommended" is always among them. Beside it, a table is learned by "recommended-linear", and a built-in stream by
+    DriftSurf around a linear learner, as in the paper. Where LightGBM is installed, it is retrained on a schedule and
+    never, unless a budget of gradients is asked for.
     """
     regression = _is_regression(sources)
     if any(one.source in CATALOGUE for one in sources):
-        return split_names(STREAM_REGRESSION_MODELS if regression else STREAM_MODELS)
-    return split_names(TABLE_REGRESSION_MODELS if regression else TABLE_MODELS)
+        ours = STREAM_REGRESSION_MODELS if regression else STREAM_MODELS
+    else:
+        ours = TABLE_REGRESSION_MODELS if regression else TABLE_MODELS
+    first, *others = split_names(ours)
+    rivals = split_names(TREE_MODELS) if has_trees() and gradients_per_row is None else []
+    return [first, *others[:1], *rivals, *others[1:]]
 
 
 def _contender(name: str) -> Model:
@@ -245,6 +255,8 @@ class _Numbers:
     """RMSE of a regression relative to that of predicting the mean of earlier targets; None for classes."""
     quality: tuple[ClassQuality, ...] = ()
     """Kappa, balanced error and log loss of each model; none for a regression."""
+    curves: tuple[tuple[float, ...], ...] = ()
+    """Error over time of each model; none over all sources."""
 
 
 def _of_source(title: str, scores: dict[str, list[Score]]) -> _Numbers:
@@ -276,7 +288,14 @@ def _of_source(title: str, scores: dict[str, list[Score]]) -> _Numbers:
         )
         if any_score.quality is not None
         else (),
+        tuple(_curve(table) for table in tables),
     )
+
+
+def _curve(errors: FloatArray) -> tuple[float, ...]:
+    """Return the mean error in equal spans of steps, given that of each seed and step."""
+    spans = np.array_split(errors.mean(axis=0), min(MOST_POINTS, errors.shape[1]))
+    return tuple(float(span.mean()) for span in spans)
 
 
 def _mean_quality(each: Sequence[ClassQuality]) -> ClassQuality:
@@ -324,6 +343,7 @@ def _standings(of: _Numbers) -> Standings:
             None if of.relative_rmse is None else float(of.relative_rmse[k]),
             of.diverged[k],
             of.quality[k] if of.quality else None,
+            of.curves[k] if of.curves else (),
         )
         for k, name in enumerate(of.models)
     )

@@ -2,8 +2,10 @@
 
 An evaluation runs a strategy in its own way (:mod:`driftsurf.comparison.algorithms`) and knows a few more of them:
 ``aware``, ``no-greedy``, ``aue-2``, ``obl`` and others. Models of other libraries run as they are: ``capymoa:ARF10``,
-``capymoa:SRP10``, ``capymoa:CLASS(...)``, ``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``. ``majority``
-(classes), ``mean`` (regression) and ``persistence`` are trivial rules to beat.
+``capymoa:SRP10``, ``capymoa:CLASS(...)``, ``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``.
+``retrained(every=5, window=10):LEARNER`` is fitted from scratch to the last ten batches after every fifth one, and
+``frozen(window=10):LEARNER`` to the first ten and never again. ``majority`` (classes), ``mean`` (regression) and
+``persistence`` are trivial rules to beat.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -125,6 +127,8 @@ _TRIVIAL: dict[str, type[peers.Peer]] = {
     "persistence": peers.Persistence,
 }
 _PEERS = *_TRIVIAL, "capymoa:ARF10", "capymoa:SRP10", "river:ARF10"
+_SCHEDULES: dict[str, dict[str, int]] = {"retrained": {"every": 5, "window": 10}, "frozen": {"window": 10}}
+"""Models that learn at times only: their options, which are numbers of batches."""
 
 
 def model(text: str) -> Model:
@@ -153,7 +157,9 @@ def _trivial(name: str, at: Situation) -> peers.Peer:
 
 def _adaptive(text: str) -> Model:
     """Return the model of a strategy around a learner."""
-    found = read_model(text, more=COMPARED, others=_PEERS)
+    found = read_model(text, more=(*COMPARED, *_SCHEDULES), others=_PEERS)
+    if found.strategy.name in _SCHEDULES:
+        return _scheduled(found)
     strategy = found.strategy.name
 
     def template(at: Situation) -> Learner:
@@ -167,6 +173,27 @@ def _adaptive(text: str) -> Model:
         return Session(made, classes=classes, categories=lambda: at.categories)
 
     return Model(found.text, make, lambda at: template(at).capabilities.sparse, found.packages, seeded=_may_draw(found))
+
+
+def _scheduled(found: ModelName) -> Model:
+    """Return the model that fits a learner from scratch, at times or for some batches only."""
+    name, usual = found.strategy.name, _SCHEDULES[found.strategy.name]
+    for key in found.strategy.options:
+        if key not in usual:
+            choices = f"{registry.nearest(key, usual)}choices: {', '.join(usual)}"
+            raise OptionError(f"{name} has no option {key!r}; {choices}")
+    chosen = usual | dict(found.strategy.options)
+    inner = _adaptive(f"oblivious:{found.learner}" if found.learner else "oblivious")
+
+    def make(at: Situation) -> peers.Scheduled:
+        if at.gradients_per_row is not None:
+            raise OptionError(
+                *(f"{name} fits models from scratch, which ", Option("gradients_per_row"), " cannot limit; "),
+                "leave the option or the model out",
+            )
+        return peers.Scheduled(lambda: inner.make(at), **chosen)
+
+    return replace(inner, name=found.text, make=make)
 
 
 def _may_draw(found: ModelName) -> bool:

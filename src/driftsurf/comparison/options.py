@@ -44,7 +44,8 @@ class CompareOptions:
     models: Sequence[str] | None = option(
         None,
         "Models, separated by commas.  [default: recommended, recommended-linear (for a "
-        "built-in stream driftsurf around a linear learner), aue, oblivious and trivial rules]",
+        "built-in stream driftsurf around a linear learner), LightGBM retrained and frozen where it is installed, aue, "
+        "oblivious and trivial rules]",
         metavar="MODEL,...",
         parse=_parse_models,
         runs_code="model",

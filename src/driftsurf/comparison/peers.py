@@ -1,22 +1,26 @@
-"""Models of other libraries and trivial rules, to compare with: each predicts a batch, then learns it."""
+"""Models of other libraries, models on a schedule, and trivial rules: each predicts a batch, then learns it."""
 
 from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import vstack
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.options import whole
 from driftsurf.core.predictions import LEAST_PROBABILITY
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError
 from driftsurf.session.observation import Observation
+from driftsurf.session.session import Session
 
-__all__ = ["CapyMOA", "Diverged", "Majority", "Mean", "Peer", "Persistence", "River", "TargetKind"]
+__all__ = ["CapyMOA", "Diverged", "Majority", "Mean", "Peer", "Persistence", "River", "Scheduled", "TargetKind"]
 
 TargetKind: TypeAlias = Literal["classes", "numbers"]
 """Predictions of a model: classes as codes from 0 to K - 1, or the numbers of a regression."""
@@ -139,6 +143,42 @@ class Persistence(Peer):
 
     def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.full(len(X), self._last)
+
+
+class Scheduled:
+    """A model that is fitted from scratch to the last batches from time to time, and learns nothing in between.
+
+    It stands for a job that retrains a model every night, or for a model that was trained once. Until the first
+    scheduled fit, it is fitted to all batches so far after each of them, because it has to predict them as well.
+    """
+
+    def __init__(self, fresh: Callable[[], Session], *, window: int, every: int | None = None) -> None:
+        """Fit models from ``fresh`` to ``window`` batches, after every ``every`` of them; None never fits again."""
+        self._fresh = fresh
+        self._window = whole("window", window, at_least=1)
+        self._every = None if every is None else whole("every", every, at_least=1)
+        self._kept = list[tuple[Any, Any]]()
+        self._seen = 0
+
+    def observe(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
+        """Predict a batch with the last model, and fit a new one if the schedule says so."""
+        self._kept = [*self._kept, (X, y)][-self._window :]
+        self._seen += 1
+        if self._seen == 1:
+            self._model = self._fresh()
+            return self._model.observe(X, y, classes=classes)
+        seen = self._model.judge(X, y, classes=classes)
+        if not self._is_due():
+            return seen
+        rows, labels = zip(*self._kept, strict=True)
+        stacked = np.concatenate(rows) if isinstance(X, np.ndarray) else vstack(rows, format="csr")
+        self._model = self._fresh()
+        return replace(seen, decisions=self._model.learn(stacked, np.concatenate(labels), classes=classes))
+
+    def _is_due(self) -> bool:
+        if self._every is None:
+            return self._seen <= self._window
+        return self._seen < self._every or self._seen % self._every == 0
 
 
 class River(Peer):

@@ -40,6 +40,8 @@ class Standing:
     """Whether training diverged on any source with any seed."""
     quality: ClassQuality | None = None
     """For classes: kappa, balanced error and log loss, averaged over seeds and sources."""
+    curve: tuple[float, ...] = ()
+    """Its error over time on one source: means over equal spans of the steps that count, averaged over seeds."""
 
 
 @dataclass(frozen=True)

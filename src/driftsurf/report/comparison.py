@@ -11,19 +11,29 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from driftsurf.comparison.compare import METHOD, RELATIVE, Comparison, Standing, Standings, timings, to_json
+from driftsurf.comparison.compare import (
+    METHOD,
+    MOST_POINTS,
+    RELATIVE,
+    Comparison,
+    Standing,
+    Standings,
+    timings,
+    to_json,
+)
+from driftsurf.comparison.matches import FIRST_STEP
 from driftsurf.core import files
 from driftsurf.core.decisions import significant
 from driftsurf.evaluation.ranks import Ranking
 from driftsurf.evaluation.resampling import Interval
 from driftsurf.report import html
-from driftsurf.report.comparison_chart import NARROW, WIDE, chart
+from driftsurf.report.comparison_chart import CURVE_STYLE, NARROW, TRIVIAL, WIDE, chart, curves
 from driftsurf.report.rank_chart import rank_chart
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import TIMINGS
 from driftsurf.visible import escape, visible
 
-__all__ = ["TRIVIAL", "markdown", "page", "print_result", "write"]
+__all__ = ["markdown", "page", "print_result", "write"]
 
 
 class Column(NamedTuple):
@@ -72,11 +82,12 @@ QUALITY = (
 RATIO = (Column("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 7),)
 TIMES = (Column("CPU s", lambda one: f"{one.seconds:.2f}", 2),)
 COSTS = (Column("gradients per row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),)
-STYLE = ".wide table { font-size: 13.5px; } td.number, th.number { white-space: nowrap; } td b { font-weight: 700; }"
+STYLE = (
+    ".wide table { font-size: 13.5px; } td.number { white-space: nowrap; } td b { font-weight: 700; }"
+    " th { vertical-align: bottom; } td:first-child { white-space: normal; min-width: 11em; }" + CURVE_STYLE
+)
 TABLE_WIDTH = 160
 """Width of the tables if the output is not a terminal."""
-TRIVIAL = "majority", "mean", "persistence"
-"""Models that are trivial rules."""
 SIGNIFICANT = 0.05
 FEW_SOURCES = 6
 """Smallest number of sources with which Wilcoxon's two-sided test can fall below 5 %, if all favour one model."""
@@ -172,6 +183,10 @@ def page(result: Comparison) -> str:
         "<h2>Errors with their 95 % intervals</h2>",
         html.either(chart(result, WIDE), chart(result, NARROW)),
     ]
+    body += ["<h2>Error over time</h2>", html.note(_curve_note(result))]
+    for source in result.sources:
+        body += [f"<h3>{escape(source.title)}</h3>"] if len(result.sources) > 1 else []
+        body.append(curves(source, _error_name(result)))
     found = result.ranking
     if found is not None:
         body += ["<h2>Mean ranks over the sources</h2>", html.note(f"{_ranks(found)}.")]
@@ -182,6 +197,16 @@ def page(result: Comparison) -> str:
         body += [f"<h2>{sheet.title}</h2>", html.wide_table(heads, cells, numbers=range(1, len(heads)))]
     measured = html.note(f"Measured CPU seconds are in {TIMINGS}, so that a repeated comparison gives the same page.")
     return html.document(title, [*body, html.note(f"{_method(result)}."), measured], style=html.look() + STYLE)
+
+
+def _curve_note(result: Comparison) -> str:
+    """Return what the curves show."""
+    spans = any(len(one.curve) < source.steps - FIRST_STEP for source in result.sources for one in source.models)
+    each = f"the mean of several steps, {MOST_POINTS} points in all" if spans else "one step"
+    rules = any(one.model in TRIVIAL for one in result.overall.models)
+    return f"Each point is {each}; the thick line has the lowest error over all steps" + (
+        "; the dotted ones are rules without a model, drawn at the edge where they are beyond it." if rules else "."
+    )
 
 
 def _size(result: Comparison) -> str:

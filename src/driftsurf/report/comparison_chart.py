@@ -1,4 +1,4 @@
-"""The chart of a comparison: the error of each model on each source, with its interval, as SVG."""
+"""Charts of a comparison as SVG: the error of each model on each source, with its interval, and over time."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ import math
 from typing import NamedTuple
 
 from driftsurf.comparison.compare import Comparison, Standings
-from driftsurf.report.svg import drawing, element
+from driftsurf.comparison.matches import FIRST_STEP
+from driftsurf.report import html
+from driftsurf.report.svg import Chart, drawing, element
 
-__all__ = ["NARROW", "WIDE", "Layout", "chart", "label", "short"]
+__all__ = ["CURVE_STYLE", "NARROW", "TRIVIAL", "WIDE", "Layout", "chart", "curves", "label", "short"]
+
+TRIVIAL = "majority", "mean", "persistence"
+"""Models that are trivial rules."""
 
 LINE, GAP, TOP = 17, 12, 34
 CUT = 2.0
 """Errors above twice that of the mean prediction are drawn at the edge: a model that diverges would hide the others."""
 COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#767676", "currentColor"
 """The colours of Okabe and Ito, which people with colour blindness can tell apart."""
+
+
+CURVE_STYLE = (
+    "".join(f".model-{k} {{ stroke: {colour}; }}" for k, colour in enumerate(COLOURS))
+    + "[class^=model-] { fill: none; stroke-width: 1.5; }"
+    + " .winner { stroke-width: 3; } .trivial { stroke-dasharray: 2 4; }"
+)
+"""Style of the curves of :func:`curves`, which have the colours of :func:`chart`."""
 
 
 class Layout(NamedTuple):
@@ -72,6 +85,22 @@ def _group(group: Standings, top_line: int, top: float, layout: Layout) -> list[
             label(f"{one.error.value:.3f}", layout.width - 6, y, weight),
         ]
     return parts
+
+
+def curves(source: Standings, y_label: str) -> str:
+    """Return the error of each model on one source over time, with a legend, as HTML."""
+    ours = [max(one.curve) for one in source.models if one.model not in TRIVIAL] or [CUT]
+    drawn = Chart(source.steps, 1.05 * max(0.1, min(max(ours), CUT)), y_label)
+    entries = []
+    for k, one in enumerate(source.models):
+        kind = " trivial" if one.model in TRIVIAL else " winner" if one.model == source.winner.model else ""
+        css = f"model-{k % len(COLOURS)}{kind}"
+        width = (source.steps - FIRST_STEP) / len(one.curve)
+        at = [FIRST_STEP + (place + 0.5) * width - 0.5 for place in range(len(one.curve))]
+        drawn.line(one.curve, css=css, title=one.model, at=at)
+        entries.append((css, "line", one.model))
+    picture = drawn.render(f"error over time of {len(source.models)} models on {source.title}")
+    return f'<div class="chart">{picture}</div>{html.legend(entries)}'
 
 
 def label(text: str, x: float, y: float, weight: int) -> str:

@@ -23,7 +23,7 @@ from driftsurf.explanation.records import newest_head, read_run
 from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
 from driftsurf.keyed.outcomes import Outcomes
 from driftsurf.keyed.rules import KeyScore
-from driftsurf.report.comparison import TRIVIAL
+from driftsurf.report.comparison_chart import TRIVIAL
 from driftsurf.report.key_map import NEW_MODEL
 from driftsurf.report.what_was_run import without_secrets
 from driftsurf.runs.checkpoint import CheckpointFolder
