@@ -93,8 +93,8 @@ def curves(source: Standings, y_label: str) -> str:
     drawn = Chart(source.steps, 1.05 * max(0.1, min(max(ours), CUT)), y_label)
     entries = []
     for k, one in enumerate(source.models):
-        kind = " trivial" if one.model in TRIVIAL else " winner" if one.model == source.winner.model else ""
-        css = f"model-{k % len(COLOURS)}{kind}"
+        css = f"model-{k % len(COLOURS)}" + " winner" * (one.model == source.winner.model)
+        css += " trivial" * (one.model in TRIVIAL)
         width = (source.steps - FIRST_STEP) / len(one.curve)
         at = [FIRST_STEP + (place + 0.5) * width - 0.5 for place in range(len(one.curve))]
         drawn.line(one.curve, css=css, title=one.model, at=at)
