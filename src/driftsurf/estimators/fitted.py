@@ -20,6 +20,7 @@ from driftsurf.errors import CapabilityError
 from driftsurf.estimators._parameters import copied, option_of, seed_of
 from driftsurf.estimators._sklearn import BaseEstimator, check_is_fitted, clone
 from driftsurf.learners.foreign import as_learner
+from driftsurf.session.drift_monitor import DriftMonitor
 from driftsurf.session.session import Session
 
 __all__ = ["Fitted", "FittedEstimator"]
@@ -149,6 +150,7 @@ class FittedEstimator(BaseEstimator):
             guard=self.guard,
             owner=type(self).__name__,
             categories=tuple if frames is None else frames.encoder.categories,
+            monitor=DriftMonitor(regression=learner.capabilities.regression),
         )
         return session, params
 

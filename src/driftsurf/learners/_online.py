@@ -252,8 +252,15 @@ class OnlineLearner(Parameterised, ABC, Generic[F]):
         """Return everything that learning changes; StateError for a template."""
         if "_fitted" not in vars(self):
             raise StateError(f"{self!r} is a template, which has no state; call fresh() first")
-        fitted = self._fitted
+        return self.frozen_state(self._fitted)
+
+    def frozen_state(self, fitted: F) -> State:
+        """Return the entries of a value that the model had at some time."""
         return {name: getattr(fitted, name) for name in COUNTS} | self._entries(fitted)
+
+    def frozen_scorer(self, state: Mapping[str, Any]) -> Callable[[Rows], FloatArray]:
+        """Return the scores of a model with this template, as ``scorer`` did at the time of the state."""
+        return type(self).from_state(self, state).scorer()
 
     @classmethod
     def from_state(cls, template: Self, state: Mapping[str, Any]) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from driftsurf.core.typing import Classes, MatrixLike
 from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.kernels.columns import all_finite
+from driftsurf.session.drift_monitor import DriftMonitor
 from driftsurf.session.guard import RangeGuard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.saved import saved_buffer
@@ -55,6 +56,8 @@ class BaseSession(Changeable):
         journal: Journal | None = None,
         owner: str = "this model",
         categories: Callable[[], Categories] = tuple,
+        names: Callable[[], Sequence[str]] = tuple,
+        monitor: DriftMonitor | None = None,
     ) -> None:
         check_contract(strategy, Strategy, "strategy", "one of driftsurf.strategies, such as DriftSurf(learner)")
         strategy.check()
@@ -65,11 +68,12 @@ class BaseSession(Changeable):
         self.journal: Journal = Journal() if journal is None else journal
         self.owner = owner
         self.categories = categories
+        self.names = names
         self._can = capabilities_of(strategy)
         self._abilities = abilities_of(strategy)
-        self._now = Snapshot(
-            targets_of(self._can, classes), None if guard is None else RangeGuard(guard, clips=self._can.linear)
-        )
+        guarded = None if guard is None else RangeGuard(guard, clips=self._can.linear)
+        self._now = Snapshot(targets_of(self._can, classes), guarded, monitor=monitor)
+        self._new_monitor = monitor
         self._pending: Samples | None = None
 
     def fresh(self, seed: int) -> Self:
@@ -112,12 +116,14 @@ class BaseSession(Changeable):
     @property
     def drifts(self) -> Drifts:
         """Drifts of the model so far, oldest first."""
-        return Drifts()
+        monitor = self._now.monitor
+        return Drifts() if monitor is None else monitor.drifts
 
     @property
     def changes(self) -> InputChanges:
         """Moves of the inputs alone, which did no harm, oldest first."""
-        return InputChanges()
+        monitor = self._now.monitor
+        return InputChanges() if monitor is None else monitor.changes
 
     @property
     def guard_factor(self) -> float | None:
@@ -294,8 +300,15 @@ class BaseSession(Changeable):
             self._tell_categories(now.schema)
             pending = saved_buffer(pick("pending", state), now.schema, classes, self.batch_size, self._dtype)
             self.strategy.restore(own, now.schema.n_features, sparse=now.schema.sparse, n_classes=classes)
-            now = self._published(now)
+            now = self._published(now, monitor=self._restored_monitor(now.schema, pick("monitor", state)))
         elif now.steps or own:
             raise misfit(state, "started", "is false, but there is a model that has learned")
         self._pending = pending
         return now, None
+
+    def _restored_monitor(self, schema: Schema, state: Mapping[str, Any]) -> DriftMonitor | None:
+        """Return the monitor of a saved state; a new one for a state without, such as those of version 0.2."""
+        blank = self._new_monitor
+        if blank is None or not state:
+            return blank
+        return blank.from_state(state, self.strategy, schema.n_features, sparse=schema.sparse, dtype=self._dtype)

@@ -17,7 +17,7 @@ __all__ = ["FIELDS", "saved_buffer"]
 
 FIELDS = Fields(
     {"steps": Whole(), "n_classes_learned": Whole(), "started": Truth()},
-    parts=["classes", "guard", "schema", "pending", "strategy"],
+    parts=["classes", "guard", "schema", "pending", "strategy", "monitor"],
 )
 """Saved entries of a session; its parts declare their own."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from driftsurf.core.abilities import DirectlyStepped, Taken
 from driftsurf.core.contracts import Batch, FloatArray, Segment, n_rows, take_rows
 from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.drifts import Drift
 from driftsurf.core.input import Schema, is_ready, read_rows, read_schema
 from driftsurf.core.journal import Outcome
 from driftsurf.core.samples import Samples
@@ -19,6 +22,7 @@ from driftsurf.core.values import replace
 from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.base import BaseSession
+from driftsurf.session.drift_monitor import Naming
 from driftsurf.session.guard import UNGUARDED, RangeGuard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
@@ -33,6 +37,27 @@ LEAST_WEIGHT = 0.01
 
 ONE = np.ones(1)
 NOTHING = np.zeros(0)
+
+
+class Drifted(NamedTuple):
+    """A step at which drifts were detected, changed or ended."""
+
+    outcome: Outcome
+    drifts: tuple[Drift, ...]
+
+    @property
+    def transitions(self) -> int:
+        """Number of events that are reported at once."""
+        return self.outcome.transitions + len(self.drifts)
+
+    @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including this step."""
+        return self.outcome.rows_seen
+
+    def decision(self) -> Decision:
+        """Return the decision."""
+        return dataclasses.replace(self.outcome.decision(), drifts=self.drifts)
 
 
 def _part(batch: Batch, start: int, stop: int) -> Batch:
@@ -169,21 +194,31 @@ class Session(BaseSession):
         strategy: Any = self.strategy
         now, guard, targets = self._now, self._now.guard, self._now.targets
         admission = UNGUARDED if guard is None else guard.admission(len(codes))
-        taken: Taken | None = None if admission is None else strategy.take(X, codes, admission, shown=shown)
+        monitor, scorer = now.monitor, now.scorer
+        seen = shown or monitor is not None
+        taken: Taken | None = None if admission is None else strategy.take(X, codes, admission, shown=seen)
         if taken is None:
             assert self._before is not None
             self._put_back(self._before[0])
             return now, None
         assert admission is not None
+        if monitor is not None and now.steps:
+            first = taken.outcome.rows_seen - len(codes)
+            names = Naming(self._column_names, targets.labels)
+            monitor = monitor.after(now.steps, first, X, codes, taken.scores, scorer, names)
+            if monitor.updates:
+                taken = taken._replace(outcome=Drifted(taken.outcome, monitor.updates))
         if shown:
-            taken = Taken(taken.outcome, taken.kept, now.restricted(taken.scores))
+            taken = taken._replace(scores=now.restricted(taken.scores))
         if guard is not None:
             guard = guard.admitted(admission.after, admission.later, taken.kept)
             if isinstance(targets, RegressionTargets):
                 targets = targets.after_step(codes, np.ones(len(codes)))
         known = len(targets.labels)
         scorer, steps = strategy.scorer(), now.steps + 1
-        now = replace(now, scorer=scorer, targets=targets, guard=guard, steps=steps, n_classes_learned=known)
+        now = replace(
+            now, scorer=scorer, targets=targets, guard=guard, steps=steps, n_classes_learned=known, monitor=monitor
+        )
         return now, taken
 
     def _code_of_single(self, X: Any, y: Any) -> float | None:
@@ -404,11 +439,30 @@ class Session(BaseSession):
                 weight = batch.weight * (np.square(factors) if self._can.quadratic_loss else factors)
                 # A risk is a weighted mean, so a batch of extreme rows alone would count in full: drop its weight.
                 batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
+        monitor, scorer = now.monitor, now.scorer
+        if monitor is not None and tested is None and now.steps:
+            tested = self.strategy.test_scores(batch)
         decision = self.strategy.step(batch) if tested is None else self.strategy.step(batch, tested)
+        if monitor is not None and tested is not None and now.steps and len(batch.y):
+            names = Naming(self._column_names, targets.labels)
+            first = decision.first_row
+            monitor = monitor.after(decision.step, first, batch.X, batch.y, tested, scorer, names)
+            if monitor.updates:
+                decision = dataclasses.replace(decision, drifts=monitor.updates)
         now = self._published(
-            now, targets=targets, guard=guard, steps=now.steps + 1, n_classes_learned=len(targets.labels)
+            now,
+            targets=targets,
+            guard=guard,
+            steps=now.steps + 1,
+            n_classes_learned=len(targets.labels),
+            monitor=monitor,
         )
         return now, decision.named(targets.labels)
+
+    def _column_names(self) -> Sequence[str]:
+        """Return the names of the columns; empty if they have none."""
+        schema = self.schema
+        return self.names() or (() if schema is None or schema.names is None else schema.names)
 
     def _report_later(self, outcome: Outcome) -> None:
         """Record a step after it is complete; its decision is made when somebody reads it, if that can wait."""

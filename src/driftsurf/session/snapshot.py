@@ -16,6 +16,7 @@ from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import MatrixLike
 from driftsurf.errors import StateError
+from driftsurf.session.drift_monitor import DriftMonitor
 from driftsurf.session.guard import RangeGuard
 from driftsurf.session.saved import FIELDS
 
@@ -41,6 +42,8 @@ class Snapshot:
     """Number of classes known at the last time step; only these can be predicted."""
     scorer: Callable[[Rows], FloatArray] | None = None
     """Scores of the models; None before the first batch, and for a strategy that cannot hand them out."""
+    monitor: DriftMonitor | None = None
+    """Detects drifts of the whole model; None if nobody asks for them."""
 
     @property
     def column_limits(self) -> tuple[FloatArray, FloatArray] | None:
@@ -84,6 +87,8 @@ class Snapshot:
             state |= nest("guard", self.guard.state())
         if self.schema is not None:
             state |= nest("schema", self.schema.state())
+        if self.monitor is not None:
+            state |= nest("monitor", self.monitor.state())
         return state
 
     def from_state(self, state: Mapping[str, Any], can: Capabilities, owner: str) -> Snapshot:
@@ -101,4 +106,5 @@ class Snapshot:
             schema=schema,
             steps=known["steps"],
             n_classes_learned=known["n_classes_learned"],
+            monitor=self.monitor,
         )

@@ -314,6 +314,10 @@ class Portfolio(Parameterised):
         old, new = (identity(place, getattr(changes[place], name), count) for name in ("old", "new"))
         return Transition("reset", live.step, old=old, new=new, why=why)
 
+    def frozen_experts(self) -> tuple[Any, ...]:
+        """Return the experts, whose frozen models :mod:`driftsurf.strategies.frozen` saves and loads."""
+        return self._experts
+
     # -------------------------------------------------------------------- state
 
     def state(self) -> State:

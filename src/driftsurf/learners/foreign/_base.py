@@ -216,6 +216,18 @@ class ForeignLearner(BaseEstimator, ABC):
         """Return ``scores`` of the model as it is now; later updates do not affect it."""
         return functools.partial(self._scored, self._fitted)
 
+    def freezes(self, fitted: Fitted) -> bool:
+        """Return whether a value that the model had can be saved by ``frozen_state`` without the rows of its fit."""
+        return False
+
+    def frozen_state(self, fitted: Fitted) -> State:
+        """Return the entries of a value that the model had, for which ``freezes`` is true."""
+        raise NotImplementedError
+
+    def frozen_scorer(self, state: Mapping[str, Any]) -> Callable[[Rows], FloatArray]:
+        """Return the scores of a model with this template, as ``scorer`` did at the time of the state."""
+        raise NotImplementedError
+
     def _scored(self, fitted: Fitted, X: Rows) -> FloatArray:
         """Return the scores of rows by one fitted model; classes that it has not seen get the smallest probability."""
         count, classes = n_rows(X), fitted.n_classes

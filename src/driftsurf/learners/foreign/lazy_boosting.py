@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -12,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-from driftsurf.core.contracts import Batch, FloatArray, SampleStore, Segment, State
-from driftsurf.core.fields import Array, Fields, Real, Rule, Truth, Values, Whole
+from driftsurf.core.contracts import Batch, FloatArray, Rows, SampleStore, Segment, State
+from driftsurf.core.fields import Array, Fields, Real, Rule, Text, Truth, Values, Whole
 from driftsurf.core.options import number, whole
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
@@ -240,6 +241,29 @@ class LazyBoostedTrees(BoostedTrees):
         variance = float(samples.view(Segment(known.lo, known.hi)).y.var())
         return mean / variance if variance > 0.0 else math.nan
 
+    # -------------------------------------------------------------------- frozen values
+
+    def freezes(self, fitted: Fitted) -> bool:
+        """Return whether a value that the model had can be saved by ``frozen_state``."""
+        return fitted.model is None or isinstance(fitted.model, Boosted)
+
+    def frozen_state(self, fitted: Fitted) -> State:
+        """Return the entries of a value that the model had: the trees as LightGBM writes them."""
+        state: State = {"n_features": fitted.n_features, "n_classes": fitted.n_classes}
+        if fitted.present is not None:
+            state["present"] = np.asarray(fitted.present, np.int64)
+        return state if fitted.model is None else state | {"trees": fitted.model.booster_.model_to_string()}
+
+    def frozen_scorer(self, state: Mapping[str, Any]) -> Callable[[Rows], FloatArray]:
+        """Return the scores of a model with this template, as ``scorer`` did at the time of the state."""
+        known = FROZEN.read(state)
+        model = self.fresh(0, known["n_features"], known["n_classes"])
+        fitted = replace(model._fitted, present=known.get("present"))
+        if "trees" in known:
+            package = extra("lightgbm", "lightgbm")
+            fitted = replace(fitted, model=Boosted(package.Booster(model_str=known["trees"])))
+        return functools.partial(model._scored, fitted)
+
     # -------------------------------------------------------------------- state
 
     def _model_state(self, fitted: Fitted) -> State:
@@ -273,3 +297,15 @@ PACE = Fields(
     rules=[Rule("starts", "must be rising row numbers", _rise)],
 )
 """Saved entries of what decides when the model is fitted again."""
+
+
+FROZEN = Fields(
+    {
+        "n_features": Whole(1),
+        "n_classes": Whole(),
+        "present": Array(np.int64, ("classes",), least=0, most="n_classes-1"),
+        "trees": Text(),
+    },
+    optional=["present", "trees"],
+)
+"""Saved entries of a frozen value."""

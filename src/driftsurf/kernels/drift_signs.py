@@ -1,0 +1,136 @@
+"""Scan of the losses of a model for a sign that they have risen: sums, usual loss and CUSUM in one pass."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from driftsurf.kernels.compile import F8, I8, _in, _out, inline, kernel
+
+MARGINS, NUMBERS, LOSSES = 0, 1, 2
+"""What the scores are: log-odds of the second of two classes, predicted numbers, or losses."""
+WEIGHT, MEAN, SCALE, BLOCK, BLOCK_SUM, SPREAD, SPREADS, ROW, SHIFT, LOW, HIGH, SQUARES, RANGE = range(13)
+CUSUM, SINCE = 13, 16
+CLASS = 19
+VALUES = 21
+"""Places in the values of a scan: weight and mean of the usual loss; the unit of residuals; rows and sum of the open
+block of rows, variance of such blocks as a share of that of independent rows, and its weight; the number of the next
+row; the threshold of log-odds, and the weights of the two classes; the mean squared residual; the largest mean loss;
+for each alternative the CUSUM and the row since which it is positive; and the rows of the two classes."""
+ALTERNATIVES = 0.04, 0.12, 0.4
+"""Rises of the mean loss for which the CUSUM is made, as shares of what is possible."""
+LEAST_FACTORS = 1.3, 1.8, 3.0
+"""Least factors of the same rises."""
+BLOCK_ROWS = 200.0
+LARGEST_RATIO = 9.0
+"""A block whose mean is further than three standard errors from the usual one counts as three."""
+
+
+@inline
+def loss_of(mode: Any, score: Any, target: Any, v: Any) -> Any:
+    """Return the loss of a row, from 0 to 1."""
+    if mode == MARGINS:
+        wrong = (score > v[SHIFT]) != (target > 0.5)
+        return (v[HIGH] if target > 0.5 else v[LOW]) if wrong else 0.0
+    if mode == NUMBERS:
+        return min(abs(score - target) / v[SCALE], 1.0)
+    return score
+
+
+@inline
+def bet(mean: Any, most: Any, place: Any) -> Any:
+    """Return the logarithms of the likelihood ratios of a loss of 0 and of 1, for an alternative, and its divergence.
+
+    The mean loss is ``mean`` if nothing has changed, and at most ``most``. Between 0 and 1 the logarithm is
+    interpolated; a concave function is above that, so that the ratio stays valid for every loss with this mean.
+    """
+    usual = min(max(mean, 1e-4), 0.98)
+    shares = (0.04, 0.12, 0.4)
+    factors = (1.3, 1.8, 3.0)
+    risen = min(max(usual + shares[place] * max(most - usual, 0.0), usual * factors[place]), 0.995)
+    low, high = math.log((1.0 - risen) / (1.0 - usual)), math.log(risen / usual)
+    return low, high, risen * high + (1.0 - risen) * low
+
+
+@kernel(lambda f: (_in(F8), _in(F8), _out(F8), _out(F8), I8), exact=True)
+def row_losses(scores: Any, targets: Any, v: Any, losses: Any, mode: Any) -> Any:
+    """Compute the loss of each row, with the threshold, the weights or the unit of the scan."""
+    for i in range(scores.shape[0]):
+        losses[i] = loss_of(mode, scores[i], targets[i], v)
+
+
+@kernel(lambda f: (_in(F8), _in(F8), _out(F8), I8, I8, F8, F8, F8), exact=True)
+def scan_losses(
+    scores: Any, targets: Any, v: Any, mode: Any, start: Any, least: Any, run_length: Any, half_life: Any
+) -> Any:
+    """Follow the losses of rows from number ``start`` of a batch on; return the row of a sign, or -1.
+
+    The CUSUM of an alternative adds the logarithm of its likelihood ratio and never falls below 0. A sign is a CUSUM
+    above the logarithm of ``run_length`` rows times the divergence of a row, so that without a change about this
+    many rows pass between signs. The usual loss is a mean that forgets half in ``half_life`` rows; it waits while a
+    CUSUM is high. Nothing is a sign before ``least`` rows.
+    """
+    n = scores.shape[0]
+    watched = v[WEIGHT] >= least
+    spread = max(1.0, v[SPREAD] / v[SPREADS])
+    usual = v[MEAN]
+    variance = max(usual * (1.0 - usual), 1e-6)
+    if v[WEIGHT] > 0.0:
+        usual += math.sqrt(variance / v[WEIGHT])
+    low0, high0, gain0 = bet(usual, v[RANGE], 0)
+    low1, high1, gain1 = bet(usual, v[RANGE], 1)
+    low2, high2, gain2 = bet(usual, v[RANGE], 2)
+    bar0 = max(math.log(run_length * gain0), 3.0)
+    bar1 = max(math.log(run_length * gain1), 3.0)
+    bar2 = max(math.log(run_length * gain2), 3.0)
+    s0, s1, s2 = v[CUSUM], v[CUSUM + 1], v[CUSUM + 2]
+    total, squares, seen, found = 0.0, 0.0, 0, -1
+    ones = 0.0
+    for i in range(start, n):
+        loss = loss_of(mode, scores[i], targets[i], v)
+        total += loss
+        if mode == NUMBERS:
+            squares += (scores[i] - targets[i]) ** 2
+        elif targets[i] > 0.5:
+            ones += 1.0
+        seen += 1
+        if not watched:
+            continue
+        row = v[ROW] + i
+        s0 += (low0 + loss * (high0 - low0)) / spread
+        s1 += (low1 + loss * (high1 - low1)) / spread
+        s2 += (low2 + loss * (high2 - low2)) / spread
+        if s0 <= 0.0:
+            s0 = 0.0
+            v[SINCE] = row + 1.0
+        if s1 <= 0.0:
+            s1 = 0.0
+            v[SINCE + 1] = row + 1.0
+        if s2 <= 0.0:
+            s2 = 0.0
+            v[SINCE + 2] = row + 1.0
+        if s0 > bar0 or s1 > bar1 or s2 > bar2:
+            found = i
+            break
+    v[CUSUM], v[CUSUM + 1], v[CUSUM + 2] = s0, s1, s2
+    high = s0 > bar0 / 2.0 or s1 > bar1 / 2.0 or s2 > bar2 / 2.0
+    if found < 0 and not high and seen > 0:
+        fade = 0.5 ** (seen / half_life)
+        v[WEIGHT] = v[WEIGHT] * fade + seen
+        v[MEAN] += (total / seen - v[MEAN]) * seen / v[WEIGHT]
+        v[SQUARES] += (squares / seen - v[SQUARES]) * seen / v[WEIGHT]
+        v[CLASS] = v[CLASS] * fade + (seen - ones)
+        v[CLASS + 1] = v[CLASS + 1] * fade + ones
+        if mode == NUMBERS:
+            # The unit follows the residuals: the mean loss is about a quarter.
+            v[SCALE] *= max(0.5, min(2.0, (total / seen) / 0.22)) ** (0.1 * min(seen / 200.0, 1.0))
+        v[BLOCK] += seen
+        v[BLOCK_SUM] += total
+        if v[BLOCK] >= BLOCK_ROWS:
+            if watched and v[WEIGHT] >= 1000.0:
+                ratio = (v[BLOCK_SUM] / v[BLOCK] - v[MEAN]) ** 2 * v[BLOCK] / variance
+                v[SPREAD] = v[SPREAD] * 0.98 + min(ratio, LARGEST_RATIO)
+                v[SPREADS] = v[SPREADS] * 0.98 + 1.0
+            v[BLOCK] = 0.0
+            v[BLOCK_SUM] = 0.0
+    return found

@@ -1,0 +1,966 @@
+"""Detect drifts of a whole model from its losses, row by row, with evidence that is valid at any time.
+
+1. **Sign.** CUSUMs of the losses before learning notice that the error may have risen, and since which row.
+2. **Contest.** A sign proves nothing: a usual stream has one in some ten thousand rows. From the next row on, the model
+   as it was *before* the rise, frozen, predicts beside the model that learns. The null hypothesis is that its mean loss
+   is not above the usual one. A bet on every row multiplies a capital, which cannot grow in expectation if that is
+   true, so that it ever exceeds 1 / alpha with a probability of at most alpha (Ville's inequality). Contest k since the
+   last drift has alpha = risk * 6 / (pi k)^2, so that a run of any length in which nothing changes reports a drift with
+   a probability of at most ``drift_risk``. The frozen model does not adapt, so that its losses stay high even if the
+   model has learned the new rule within some rows; and a model that has become worse by itself is no drift.
+3. **Kind.** Once harm is proven, a second bet is on the lead of what knows the new rows over what does not: of the
+   learning model over the frozen one, and of a correction of the frozen one by new rows over one by old rows. Its null
+   hypothesis is that a model that knows only the new rows does not beat the old one. If it is refuted, the rule is new;
+   otherwise newer rows predict no better.
+4. **End.** The drift is over when the error of the learning model is back near its usual level, or stays elsewhere.
+
+Everything is a function of the rows and scores in their order; it is saved with the model and continues bit for bit.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import CSR, FloatArray, Rows, State, Strategy, take_rows
+from driftsurf.core.drifts import MOST_EVIDENCE, Drift, DriftCause, Drifts, InputChange, InputChanges
+from driftsurf.core.fields import AnyArray, Array, Fields, Json, Real, Rule, Truth, Whole, misfit
+from driftsurf.core.options import number
+from driftsurf.core.state import nest, pick
+from driftsurf.core.values import replace
+from driftsurf.kernels import drift_signs as scan
+from driftsurf.kernels.drift_signs import row_losses, scan_losses
+from driftsurf.session.correction import Correction, Evidence, changed_columns, narrowed, telling_columns
+from driftsurf.strategies.frozen import can_freeze, frozen_from, frozen_state
+
+__all__ = ["DriftMonitor", "Naming"]
+
+Scorer = Callable[[Rows], FloatArray]
+
+
+class Naming(NamedTuple):
+    """Names of columns and classes, which are asked for when a drift is described."""
+
+    columns: Callable[[], Sequence[str]]
+    classes: Sequence[Any] = ()
+
+
+Integers = npt.NDArray[np.int64]
+
+SMALLEST_RISE: Final = 0.02
+DRIFT_RISK: Final = 0.01
+LEAST_ROWS = 200
+"""Rows on which the usual loss is measured before a rise can be a sign."""
+LEAST_RARE = 20
+"""Rows of the rarer class that are needed for that."""
+RARE, NOT_RARE = 0.1, 0.2
+"""Share of the rarer of two classes below which errors of both classes count the same, and above which they stop."""
+RUN_LENGTH = 10_000.0
+"""Rows between signs if nothing changes, about."""
+HALF_LIFE = 5_000.0
+"""Rows in which the usual loss forgets half."""
+LITTLE = 32
+"""Rows of small steps that are collected before they are scanned."""
+PART = 50
+"""Rows after which a contest looks at its capital and its models again."""
+MOST_ROWS, MOST_BYTES = 2_000, 4_000_000
+"""Limits of the rows that are held for contests."""
+ANCHOR_ROWS, ANCHORS = 500, 3
+"""Rows between frozen models, and how many of them are held."""
+LEAST_CHECKED = 100
+"""Rows on which a frozen model must have been as good as usual before it can testify."""
+STAKES = np.array([0.1, 0.25, 0.5, 0.8])
+"""Shares of the capital that are bet on a lead."""
+PATIENCE_ROWS = 100
+CONTEST_ROWS = 3_000
+"""Rows of a contest, at most."""
+RESOLVED_ROWS = 2_000
+"""Rows after harm was proven within which the kind of a drift is decided."""
+RECOVERY_ROWS = 300
+"""Rows whose mean error shows whether a model has recovered."""
+PEAK_ROWS = 200
+STAYING_ROWS = 5_000
+"""Rows after which an error that has not come back is the new usual one."""
+WINDOW_ROWS, WINDOW_EVERY = 1_000, 2_000
+"""Rows of a window in which the means of the inputs are compared, and rows between windows."""
+MOST_WATCHED = 1_000
+"""Columns up to which the means of dense inputs are compared."""
+SHIFT, SURE_SHIFT = 0.3, 6.0
+"""Least shift of a column in standard deviations, and in standard errors, to be a move of the inputs."""
+MOST_DRIFTS = 1_000
+"""Drifts that are remembered."""
+SERIES = math.pi**2 / 6.0
+POSITIVE = [scan.SPREADS, scan.RANGE, scan.LOW, scan.HIGH]
+"""Values of a scan that are divisors or weights."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows with their labels and the scores by which they were predicted."""
+
+    first_row: int
+    step: int
+    X: Rows
+    y: FloatArray
+    scores: FloatArray
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The model as it was before it learned ``row``."""
+
+    row: int
+    scorer: Scorer
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Evidence since a sign: about the loss of a frozen model, and about the lead of what knows the new rows."""
+
+    number: int
+    """Number of the contest since the last drift, from 1."""
+    since: int
+    """First row of the suspected drift."""
+    start: int
+    """First row on which is bet."""
+    anchor: Anchor | None
+    """The frozen model; None if the strategy has none: then the learning model itself is judged."""
+    usual: float
+    """Usual mean loss."""
+    reference: float
+    """Mean loss of the null hypothesis: the usual one and its standard error."""
+    spread: float
+    """Factor by which the losses vary more than independent ones, at least 1."""
+    before: float
+    """Mean loss of the frozen model since ``since``, before the first bet."""
+    bets: FloatArray
+    """Logarithms of the capitals, one for each alternative."""
+    rows: int = 0
+    total: float = 0.0
+    """Sum of the losses on which was bet."""
+    highest: float = 0.0
+    """Largest logarithm of the mean capital."""
+    drift: int = -1
+    """Number of the drift that was declared; -1 before."""
+    leads: FloatArray | None = None
+    """Logarithms of the capitals of the second bet (contestants, stakes)."""
+    columns: Integers | None = None
+    """Columns that corrections examine."""
+    old: Correction | None = None
+    new: Correction | None = None
+    corrected_rows: int = 0
+    """Number of new rows of the last correction."""
+    resolved: bool = False
+
+
+class DriftMonitor:
+    """Value that follows a model: ``after`` returns the value after one more step and leaves this one unchanged.
+
+    Parameters
+    ----------
+    n_classes
+        0 for regression, else any other number.
+    smallest_rise
+        Smallest rise of the error that matters: in shares of rows, or for regression in units of four usual errors.
+    drift_risk
+        Largest probability with which a run in which nothing changes reports a drift.
+    """
+
+    def __init__(
+        self, *, regression: bool, smallest_rise: float = SMALLEST_RISE, drift_risk: float = DRIFT_RISK
+    ) -> None:
+        self.regression = regression
+        self.smallest_rise = number("smallest_rise", smallest_rise, at_least=0.0, below=1.0)
+        self.drift_risk = number("drift_risk", drift_risk, above=0.0, below=1.0)
+        self.rows: int = 0
+        """Number of rows so far."""
+        self.drifts: Drifts = Drifts()
+        self.changes: InputChanges = InputChanges()
+        self.updates: tuple[Drift, ...] = ()
+        """Drifts that the last step detected, changed or ended."""
+        self._scan = np.zeros(scan.VALUES)
+        self._scan[[scan.LOW, scan.HIGH, scan.RANGE]] = 1.0
+        self._scan[[scan.SPREAD, scan.SPREADS]] = 2.0
+        self._waiting: tuple[Block, ...] = ()
+        self._blocks: tuple[Block, ...] = ()
+        self._anchors: tuple[Anchor, ...] = ()
+        self._contest: Contest | None = None
+        self._contests = 0
+        self._peak = 0.0
+        """Highest mean loss of the open drift."""
+        self._means = np.zeros((0, 0))
+        """Means of earlier windows of the inputs, and of their variances (windows, 2 * columns)."""
+
+    # -------------------------------------------------------------------- one step
+
+    def after(
+        self,
+        step: int,
+        first_row: int,
+        X: Rows,
+        y: FloatArray,
+        scores: FloatArray,
+        scorer: Scorer | None,
+        names: Naming,
+    ) -> DriftMonitor:
+        """Return the monitor after a step.
+
+        Parameters
+        ----------
+        step, first_row
+            Number of the step and of its first row.
+        X, y
+            Its rows, with codes of their labels, or numbers. They are copied.
+        scores
+            Scores by which the rows were predicted, before they were learned.
+        scorer
+            Function that gave the scores, if it stays as it is.
+        names
+            Return the names of the columns, and of the classes by code.
+        """
+        new = copy.copy(self)
+        new.updates = ()
+        block = Block(first_row, step, _copied(X), y.copy(), _margins(scores) if not self.regression else scores.copy())
+        new.rows = first_row + len(y)
+        waiting = (*self._waiting, block)
+        if new.rows - waiting[0].first_row < LITTLE:
+            new._waiting = waiting
+            return new
+        new._waiting = ()
+        new._add_anchor(block.first_row, scorer)
+        new._process(waiting[0] if len(waiting) == 1 else _joined(waiting), names)
+        return new
+
+    @property
+    def open(self) -> Drift | None:
+        """The drift that goes on."""
+        return self.drifts.open
+
+    @property
+    def _least_rows(self) -> float:
+        share = self._scan[scan.RANGE] / 2.0
+        return max(LEAST_ROWS, LEAST_RARE / share if self._is_balanced else 0.0)
+
+    @property
+    def _is_balanced(self) -> bool:
+        return bool(self._scan[scan.RANGE] < 1.0)
+
+    def _add_anchor(self, row: int, scorer: Scorer | None) -> None:
+        """Remember the model as it is before a row, if it is time for that and nothing looks like a drift."""
+        last = self._anchors[-1].row if self._anchors else -ANCHOR_ROWS
+        quiet = self._contest is None and self.open is None and not (self._scan[scan.CUSUM : scan.SINCE] > 2.0).any()
+        if quiet and row - last >= ANCHOR_ROWS and scorer is not None and can_freeze(scorer):
+            self._anchors = (*self._anchors[1 - ANCHORS :], Anchor(row, scorer))
+
+    def _process(self, block: Block, names: Naming) -> None:
+        """Scan a block, and look more closely where there is a sign or a drift."""
+        self._scan = values = self._scan.copy()
+        self._blocks = self._kept(block)
+        mode, scores = self._mode(block)
+        first, count, at = block.first_row, len(block.y), 0
+        while at < count:
+            if self._contest is None and self.open is None:
+                values[scan.ROW] = first
+                sign = scan_losses(scores, block.y, values, mode, at, self._least_rows, RUN_LENGTH, HALF_LIFE)
+                if sign < 0:
+                    break
+                at = int(sign) + 1
+                self._begin_contest(first + at)
+                continue
+            stop = min(count, at + PART)
+            losses = np.empty(stop - at)
+            row_losses(scores[at:stop], block.y[at:stop], values, losses, mode)
+            if self._contest is not None:
+                self._bet(block, at, stop, losses, names)
+            if self.open is not None:
+                self._follow(first + stop)
+            at = stop
+        self._weigh_classes(mode)
+        if self.rows // WINDOW_EVERY > first // WINDOW_EVERY:
+            self._compare_inputs(block.step, names)
+
+    def _mode(self, block: Block) -> tuple[int, FloatArray]:
+        """Return how losses are computed, and from what."""
+        if self.regression:
+            if not self._scan[scan.SCALE]:
+                self._scan[scan.SCALE] = max(4.0 * float(np.mean(np.abs(block.scores - block.y))), 1e-300)
+            return scan.NUMBERS, block.scores
+        if block.scores.ndim == 1:
+            return scan.MARGINS, block.scores
+        return scan.LOSSES, (block.scores.argmax(axis=1) != block.y).astype(np.float64)
+
+    def _losses(self, y: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return the losses of rows by scores of this or another model."""
+        mode, values = self._mode(Block(0, 0, np.zeros((0, 0)), y, scores))
+        losses = np.empty(len(y))
+        row_losses(np.ascontiguousarray(values), np.ascontiguousarray(y), self._scan, losses, mode)
+        return losses
+
+    def _weigh_classes(self, mode: int) -> None:
+        """Let errors of both classes count the same where one is rare; then the usual loss is measured again."""
+        values = self._scan
+        if mode != scan.MARGINS or values[scan.WEIGHT] < LEAST_ROWS or self._contest is not None:
+            return
+        counts = values[scan.CLASS : scan.CLASS + 2]
+        share = float(counts.min() / max(counts.sum(), 1.0))
+        if self._is_balanced == (share < (NOT_RARE if self._is_balanced else RARE)) or self.open is not None:
+            return
+        rare = int(counts.argmin())
+        values[[scan.SHIFT, scan.LOW, scan.HIGH, scan.RANGE]] = 0.0, 1.0, 1.0, 1.0
+        if share < RARE:
+            share = max(share, 1.0 / max(counts.sum(), 2.0))
+            values[scan.SHIFT] = math.log(share / (1.0 - share)) * (1.0 if rare else -1.0)
+            values[scan.LOW + 1 - rare] = share / (1.0 - share)
+            values[scan.RANGE] = 2.0 * share
+        self._restart(0.0, 0.0)
+
+    def _restart(self, weight: float, mean: float) -> None:
+        """Measure the usual loss anew, beginning with a mean over some rows."""
+        values = self._scan
+        values[[scan.WEIGHT, scan.MEAN, scan.BLOCK, scan.BLOCK_SUM]] = weight, mean, 0.0, 0.0
+        values[scan.CUSUM : scan.SINCE] = 0.0
+        values[scan.SINCE : scan.CLASS] = self.rows
+
+    # -------------------------------------------------------------------- rows of the recent past
+
+    def _kept(self, block: Block) -> tuple[Block, ...]:
+        """Return the blocks with a new one, without old ones beyond the limits."""
+        size = max(_nbytes(block.X) // max(len(block.y), 1), 1)
+        most = max(min(MOST_ROWS, MOST_BYTES // size), 2 * LEAST_CHECKED)
+        stop = block.first_row + len(block.y)
+        blocks = (*self._blocks, block)
+        first = next(k for k, one in enumerate(blocks) if one is block or blocks[k + 1].first_row > stop - most)
+        return blocks[first:]
+
+    def _rows_between(self, lo: int, hi: int) -> Block:
+        """Return the held rows from number ``lo`` to before ``hi``."""
+        parts = []
+        for one in self._blocks:
+            a, b = max(lo - one.first_row, 0), min(hi - one.first_row, len(one.y))
+            if a < b:
+                X = take_rows(one.X, a, b)
+                parts.append(Block(one.first_row + a, one.step, X, one.y[a:b], one.scores[a:b]))
+        return _joined(parts) if parts else take_block(self._blocks[-1], 0, 0)
+
+    def _step_of(self, row: int) -> int:
+        """Return the step of a held row, or of the first one."""
+        return next((one.step for one in reversed(self._blocks) if one.first_row <= row), self._blocks[0].step)
+
+    def _scored(self, contest: Contest, block: Block) -> FloatArray:
+        """Return the scores of the frozen model for a block; those of the learning model if there is none."""
+        if contest.anchor is None or not len(block.y):
+            return block.scores
+        scores = contest.anchor.scorer(block.X)
+        return scores if self.regression else _margins(scores)
+
+    # -------------------------------------------------------------------- the contest
+
+    def _begin_contest(self, row: int) -> None:
+        """Freeze the model as it was before the suspected rise; bets are made from ``row`` on."""
+        values = self._scan
+        place = int(values[scan.CUSUM : scan.SINCE].argmax())
+        since = max(int(values[scan.SINCE + place]), self._blocks[0].first_row)
+        values[scan.CUSUM : scan.SINCE] = 0.0
+        values[scan.SINCE : scan.CLASS] = row
+        usual, weight = float(values[scan.MEAN]), float(values[scan.WEIGHT])
+        reference = usual + (1.0 + 2.0 * min(1.0, 400.0 / weight)) * _error(max(usual, 1.0 / weight), weight)
+        found, anchor = usual, None
+        if self._anchors:
+            chosen = self._best_anchor(since, usual)
+            if chosen is None:
+                return
+            anchor, found, checked = chosen
+            if found > usual:
+                usual, reference = found, max(reference, found + 0.5 * _error(found, checked))
+        self._contests += 1
+        spread = max(1.0, float(values[scan.SPREAD] / values[scan.SPREADS]))
+        blank = np.zeros(len(scan.ALTERNATIVES))
+        contest = Contest(self._contests, since, row, anchor, usual, reference, spread, 0.0, blank)
+        past = self._rows_between(since, row)
+        before = float(self._losses(past.y, self._scored(contest, past)).mean()) if len(past.y) else usual
+        self._contest = replace(contest, before=before)
+
+    def _best_anchor(self, since: int, usual: float) -> tuple[Anchor, float, int] | None:
+        """Return the frozen model before a row that was as good as usual then, with its loss and on how many rows."""
+        found: list[tuple[float, int, Anchor, float, int]] = []
+        for one in self._anchors:
+            past = self._rows_between(one.row, since)
+            if len(past.y) < LEAST_CHECKED:
+                continue
+            scores = one.scorer(past.X)
+            mean = float(self._losses(past.y, scores if self.regression else _margins(scores)).mean())
+            excess = max(0.0, mean - usual - _error(usual, len(past.y)))
+            found.append((excess, -one.row, one, mean, len(past.y)))
+        if not found:
+            return None
+        return min(found, key=lambda each: each[:2])[2:]
+
+    def _bet(self, block: Block, at: int, stop: int, own: FloatArray, names: Naming) -> None:
+        """Bet on some rows: on the loss of the frozen model and, once harm is proven, on the lead over it."""
+        contest = self._contest
+        assert contest is not None
+        part = take_block(block, at, stop)
+        scores = self._scored(contest, part)
+        losses = own if contest.anchor is None else self._losses(part.y, scores)
+        most = float(self._scan[scan.RANGE])
+        low, high, _ = np.array([scan.bet(contest.reference, most, k) for k in range(len(contest.bets))]).T
+        paths = contest.bets[:, None] + np.cumsum(
+            (low[:, None] + (high - low)[:, None] * losses) / contest.spread, axis=1
+        )
+        capital = _log_mean(paths)
+        contest = replace(
+            contest,
+            bets=paths[:, -1],
+            rows=contest.rows + len(losses),
+            total=contest.total + float(losses.sum()),
+            highest=max(contest.highest, float(capital.max())),
+        )
+        if contest.drift >= 0 and not contest.resolved:
+            contest = self._bet_on_lead(contest, part, scores, losses - own)
+        self._contest = contest
+        row, needed = part.first_row + len(losses), math.log(SERIES * contest.number**2 / self.drift_risk)
+        if contest.drift < 0:
+            crossed = np.flatnonzero(capital >= needed)
+            if len(crossed) and self._rise(contest) >= self.smallest_rise * self._scan[scan.RANGE]:
+                self._declare(contest, part.first_row + int(crossed[0]), names)
+            elif self._is_hopeless(contest, float(capital[-1])):
+                self._contest = None
+            return
+        drift = self.drifts[self._index(contest.drift)]
+        grown = row - contest.since
+        if contest.resolved or row - contest.start > RESOLVED_ROWS:
+            self._contest = None
+            self._record(dataclasses.replace(drift, **self._cause(contest, row, names), **self._size(contest, drift)))
+        elif contest.new is None or grown >= 1.3 * contest.corrected_rows:
+            self._correct(contest, row)
+
+    def _rise(self, contest: Contest) -> float:
+        return max(contest.total / contest.rows, contest.before) - contest.usual
+
+    def _is_hopeless(self, contest: Contest, capital: float) -> bool:
+        """Return whether the rows since the sign look as usual."""
+        rows = contest.rows
+        return (rows >= 100 and capital < -2.0) or (rows >= 400 and capital < 0.0) or rows > CONTEST_ROWS
+
+    def _declare(self, contest: Contest, row: int, names: Naming) -> None:
+        """Record a new drift."""
+        since = contest.since
+        kept = self.drifts[1 - MOST_DRIFTS :]
+        taken = kept[-1].number + 1 if len(kept) else 0
+        before, peak = contest.usual, max(contest.total / contest.rows, contest.before)
+        self._peak = peak
+        drift = Drift(
+            taken,
+            row=since,
+            step=self._step_of(since),
+            detected_at_row=row,
+            kind="harm",
+            metric=self.metric,
+            error_before=self._shown(before),
+            error_peak=self._shown_peak(contest, peak),
+            evidence=_evidence(contest),
+        )
+        self.drifts = Drifts((*kept, drift))
+        self._contest = contest = replace(contest, drift=taken, leads=np.zeros((2, len(STAKES))))
+        self._record(dataclasses.replace(drift, **self._cause(contest, row + 1, names)))
+        self._correct(contest, row + 1)
+
+    def _bet_on_lead(self, contest: Contest, part: Block, scores: FloatArray, lead: FloatArray) -> Contest:
+        """Bet that what knows the new rows predicts better than the frozen model."""
+        leads = contest.leads
+        assert leads is not None
+        leads = leads.copy()
+        differences = [lead]
+        if contest.old is not None and contest.new is not None and contest.columns is not None:
+            X, y = narrowed(part.X, contest.columns), part.y
+            differences.append(contest.old.losses(X, y, scores) - contest.new.losses(X, y, scores))
+        for place, one in enumerate(differences):
+            leads[place] += np.log1p(STAKES[:, None] * one).sum(axis=1)
+        resolved = bool(_log_mean(leads.reshape(-1, 1))[0] >= math.log(1.0 / self.drift_risk))
+        if resolved:
+            drift = self.drifts[self._index(contest.drift)]
+            self._record(dataclasses.replace(drift, kind="new rule"))
+        return replace(contest, leads=leads, resolved=resolved)
+
+    def _correct(self, contest: Contest, row: int) -> None:
+        """Correct the frozen model by the new rows, and once by as many old ones that it had not learned."""
+        old, new = self._sides(contest, row)
+        count = min(len(old.y), len(new.y))
+        if count < 30:
+            return
+        old_scores, new_scores = self._scored(contest, old), self._scored(contest, new)
+        columns = contest.columns
+        if columns is None:
+            columns = telling_columns(new.X, self._residuals(new.y, new_scores))
+        n_classes, unit = self._scale(new_scores)
+        done = contest.old
+        if done is None:
+            done = Correction.fitted(n_classes, unit, narrowed(old.X, columns), old.y, old_scores)
+        newest = take_block(new, len(new.y) - count, len(new.y))
+        X = narrowed(newest.X, columns)
+        made = Correction.fitted(n_classes, unit, X, newest.y, new_scores[len(new.y) - count :])
+        self._contest = replace(contest, columns=columns, old=done, new=made, corrected_rows=len(new.y))
+
+    def _sides(self, contest: Contest, row: int) -> tuple[Block, Block]:
+        """Return rows before the drift that the frozen model had not learned, and the rows since."""
+        first = contest.since - MOST_ROWS // 2
+        first = first if contest.anchor is None else max(first, contest.anchor.row)
+        return self._rows_between(first, contest.since), self._rows_between(contest.since, row)
+
+    def _scale(self, scores: FloatArray) -> tuple[int, float]:
+        if self.regression:
+            return 0, float(self._scan[scan.SCALE]) / 4.0
+        return (2 if scores.ndim == 1 else scores.shape[1]), 1.0
+
+    def _residuals(self, y: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return how far the labels are from what was predicted; for many classes, whether they are another one."""
+        if self.regression:
+            return y - scores
+        if scores.ndim == 1:
+            return np.asarray(y - 1.0 / (1.0 + np.exp(-np.clip(scores, -30.0, 30.0))))
+        return np.asarray(scores.argmax(axis=1) != y, np.float64)
+
+    # -------------------------------------------------------------------- cause, size and end
+
+    def _cause(self, contest: Contest, row: int, names: Naming) -> dict[str, Any]:
+        """Return the fields of a drift that say what changed, as far as the rows show it."""
+        old, new = self._sides(contest, row)
+        if min(len(old.y), len(new.y)) < 30:
+            return {}
+        known = list(names.columns())
+        classes = () if self.regression else _class_moves(old.y, new.y, names.classes)
+        width = new.X.n_features if isinstance(new.X, CSR) else new.X.shape[1]
+        label = [known[k] if k < len(known) else f"column {k}" for k in range(width)]
+        old_scores, new_scores = self._scored(contest, old), self._scored(contest, new)
+        residuals = np.concatenate([self._residuals(old.y, old_scores), self._residuals(new.y, new_scores)])
+        both = _joined([old, new])
+        columns = telling_columns(both.X, residuals)
+        sources = list(dict.fromkeys(source_column(label[k]) for k in columns))
+        groups = [sources.index(source_column(label[k])) for k in columns]
+        n_classes, unit = self._scale(new_scores)
+        sides = (
+            Evidence(narrowed(old.X, columns), old.y, _wide(old_scores, new_scores)),
+            Evidence(narrowed(new.X, columns), new.y, _wide(new_scores, old_scores)),
+        )
+        found = [sources[k] for k in changed_columns(n_classes, unit, *sides, groups, width)]
+        drift = self.drifts[self._index(contest.drift)] if contest.drift >= 0 else None
+        moved = bool(len(_moved(sides[0].X, sides[1].X)))
+        cause: DriftCause = "classes" if classes else "columns" if found else "inputs" if moved else "unknown"
+        if drift is not None and drift.kind == "harm" and moved and not classes and contest.resolved is False:
+            cause = "inputs" if not found else "columns"
+        return {"columns": tuple(found), "classes": classes, "cause": cause}
+
+    @property
+    def metric(self) -> str:
+        """Name of the error that drifts are measured with."""
+        return "root mean squared error" if self.regression else "balanced error" if self._is_balanced else "error"
+
+    def _shown(self, mean: float) -> float:
+        """Return a mean loss as an error in its unit."""
+        if self.regression:
+            return math.sqrt(max(float(self._scan[scan.SQUARES]), 0.0))
+        return float(mean / self._scan[scan.RANGE])
+
+    def _shown_peak(self, contest: Contest, peak: float) -> float:
+        """Return the highest mean loss as an error in its unit."""
+        if not self.regression:
+            return float(peak / self._scan[scan.RANGE])
+        new = self._rows_between(contest.since, self.rows)
+        return _root_mean_square(self._scored(contest, new) - new.y)
+
+    def _size(self, contest: Contest, drift: Drift) -> dict[str, Any]:
+        return {"evidence": max(drift.evidence, _evidence(contest))}
+
+    def _follow(self, row: int) -> None:
+        """Follow the error of the learning model in an open drift, and end the drift when it is over."""
+        drift = self.open
+        assert drift is not None
+        recent = self._rows_between(max(drift.row, row - RECOVERY_ROWS), row)
+        losses = self._losses(recent.y, recent.scores)
+        if len(losses) < PART:
+            return
+        newest = losses[-PEAK_ROWS:]
+        if float(newest.mean()) > self._peak:
+            self._peak = float(newest.mean())
+            peak = (
+                _root_mean_square((recent.scores - recent.y)[-PEAK_ROWS:])
+                if self.regression
+                else self._shown(self._peak)
+            )
+            self._replace(dataclasses.replace(drift, error_peak=max(drift.error_peak, peak)))
+            drift = self.drifts[-1]
+        usual, span = self._scan[scan.MEAN], self._scan[scan.RANGE]
+        least = self.smallest_rise * span
+        back = usual + max(least, 0.25 * (self._peak - usual))
+        over = row - drift.detected_at_row
+        mean = float(losses.mean())
+        if len(losses) >= RECOVERY_ROWS - PART and over >= PATIENCE_ROWS and mean <= back:
+            self._end(drift, row, recent, mean, recovered=row - len(losses) - drift.row)
+        elif over > STAYING_ROWS:
+            self._end(drift, row, recent, mean, recovered=None)
+
+    def _end(self, drift: Drift, row: int, recent: Block, mean: float, recovered: int | None) -> None:
+        after = _root_mean_square(recent.scores - recent.y) if self.regression else self._shown(mean)
+        after_rows = None if recovered is None else max(recovered, 0)
+        self._record(
+            dataclasses.replace(drift, error_after=after, recovered_after_rows=after_rows, ended_at_row=row - 1)
+        )
+        self._contests, self._anchors = 0, ()
+        self._restart(float(RECOVERY_ROWS), mean)
+
+    def _index(self, taken: int) -> int:
+        return taken - self.drifts[0].number
+
+    def _replace(self, drift: Drift) -> None:
+        """Put a drift in the place of its earlier version."""
+        place = self._index(drift.number)
+        self.drifts = Drifts((*self.drifts[:place], drift, *self.drifts[place + 1 :]))
+
+    def _record(self, drift: Drift) -> None:
+        """Put a drift in the place of its earlier version, and report it with this step."""
+        self._replace(drift)
+        self.updates = (*(one for one in self.updates if one.number != drift.number), drift)
+
+    # -------------------------------------------------------------------- moves of the inputs alone
+
+    def _compare_inputs(self, step: int, names: Naming) -> None:
+        """Compare the means of the last rows with those of earlier windows."""
+        newest = self._blocks[-1]
+        if isinstance(newest.X, CSR) or newest.X.shape[1] > MOST_WATCHED:
+            return
+        recent = self._rows_between(self.rows - WINDOW_ROWS, self.rows)
+        X = np.asarray(recent.X, np.float64)
+        window = np.concatenate([X.mean(axis=0), X.var(axis=0)])
+        width = X.shape[1]
+        before = self._means if self._means.shape[1:] == window.shape else np.zeros((0, len(window)))
+        self._means = np.vstack([before, window])[-16:]
+        if len(before) < 2:
+            return
+        usual, spread = before[:, :width].mean(axis=0), np.sqrt(before[:, width:].mean(axis=0))
+        noise = spread / math.sqrt(len(X)) + before[:, :width].std(axis=0)
+        shift = np.abs(window[:width] - usual)
+        moved = np.flatnonzero((shift > SHIFT * spread) & (shift > SURE_SHIFT * noise))
+        if not len(moved):
+            return
+        self._means = window[None]
+        harmed = any((one.ended_at_row or self.rows) >= recent.first_row for one in self.drifts)
+        if harmed or self._contest is not None:
+            return
+        known, order = (
+            list(names.columns()),
+            moved[np.argsort(-(shift[moved] / np.maximum(spread[moved], 1e-300)), kind="stable")],
+        )
+        columns = dict.fromkeys(source_column(known[k]) if k < len(known) else f"column {k}" for k in order.tolist())
+        change = InputChange(recent.first_row, self._step_of(recent.first_row), tuple(columns))
+        self.changes = InputChanges((*self.changes[1 - MOST_DRIFTS :], change))
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """Return everything that later steps depend on."""
+        state: State = {
+            "rows": self.rows,
+            "contests": self._contests,
+            "peak": self._peak,
+            "scan": self._scan,
+            "drifts": json.dumps([one.to_dict() for one in self.drifts]),
+            "changes": json.dumps([dataclasses.asdict(one) for one in self.changes]),
+            "means": self._means,
+        }
+        for name, blocks in (("blocks", self._blocks), ("waiting", self._waiting)):
+            if blocks:
+                state |= nest(name, _blocks_state(blocks))
+        for place, anchor in enumerate(self._anchors):
+            state |= nest(f"anchor{place}", _anchor_state(anchor))
+        if self._contest is not None:
+            state |= nest("contest", _contest_state(self._contest))
+        return state
+
+    def from_state(
+        self, state: Mapping[str, Any], strategy: Strategy, n_features: int, *, sparse: bool, dtype: str
+    ) -> DriftMonitor:
+        """Return the monitor that ``state()`` was called on, with the options of this one."""
+        known = FIELDS.read(state)
+        new = copy.copy(self)
+        new.rows, new._contests, new._peak = known["rows"], known["contests"], known["peak"]
+        new._scan, new._means = known["scan"], known["means"]
+        new.drifts, new.changes = known["drifts"], known["changes"]
+        new.updates = ()
+        shape = n_features, sparse, dtype
+        new._blocks, new._waiting = (_blocks_from(pick(name, state), *shape) for name in ("blocks", "waiting"))
+        anchors = [pick(f"anchor{place}", state) for place in range(ANCHORS)]
+        new._anchors = tuple(_anchor_from(one, strategy) for one in anchors if one)
+        contest = pick("contest", state)
+        new._contest = _contest_from(contest, strategy, self.regression) if contest else None
+        if new._contest is not None and (not new._blocks or (new._contest.drift >= 0 and not len(new.drifts))):
+            raise misfit(state, "contest", "has no rows or no drift that it is about")
+        return new
+
+
+FIELDS = Fields(
+    {
+        "rows": Whole(),
+        "contests": Whole(),
+        "peak": Real(least=0.0),
+        "scan": Array(np.float64, (scan.VALUES,)),
+        "drifts": Json(lambda saved: Drifts(map(Drift.from_dict, saved))),
+        "changes": Json(
+            lambda saved: InputChanges(InputChange(**one | {"columns": tuple(one["columns"])}) for one in saved)
+        ),
+        "means": Array(np.float64, ("windows", "means")),
+    },
+    parts=["blocks", "waiting", "anchor*", "contest"],
+    rules=[
+        Rule("scan", "must have a spread and a range above 0", lambda known: bool((known["scan"][POSITIVE] > 0).all()))
+    ],
+)
+"""Saved entries of a monitor."""
+
+EMPTY = np.zeros(0, np.int64)
+ROWS = Fields(
+    {
+        "first_rows": Array(np.int64, ("blocks",), least=0),
+        "steps": Array(np.int64, ("blocks",), least=0),
+        "sizes": Array(np.int64, ("blocks",), least=1),
+        "y": Array(np.float64, ("rows",)),
+        "margins": Array(np.float64, ("rows",)),
+        "scores": Array(np.float64, ("rows", "outputs"), missing=True),
+        "X": AnyArray(),
+        "indices": Array(np.int64, ("values",), least=0, most="n_features-1"),
+        "indptr": Array(np.int64, ("rows+1",), least=0, most="values"),
+    },
+    optional=["margins", "scores", "indices", "indptr"],
+    rules=[
+        Rule("sizes", "must add up to the rows", lambda known: int(known["sizes"].sum()) == len(known["y"])),
+        Rule(
+            "indptr",
+            "must not fall",
+            lambda known: "indptr" not in known or bool((np.diff(known["indptr"]) >= 0).all()),
+        ),
+    ],
+)
+"""Saved entries of blocks of rows."""
+
+ANCHOR = Fields({"row": Whole()}, parts=["model"])
+"""Saved entries of a frozen model."""
+
+CONTEST = Fields(
+    {
+        "number": Whole(1),
+        "since": Whole(),
+        "start": Whole(),
+        "usual": Real(),
+        "reference": Real(),
+        "spread": Real(least=1.0),
+        "before": Real(),
+        "bets": Array(np.float64, (len(scan.ALTERNATIVES),)),
+        "rows": Whole(),
+        "total": Real(),
+        "highest": Real(),
+        "drift": Whole(-1),
+        "leads": Array(np.float64, (2, len(STAKES))),
+        "columns": Array(np.int64, ("columns",), least=0),
+        "corrected_rows": Whole(),
+        "resolved": Truth(),
+        "n_classes": Whole(),
+    },
+    optional=["leads", "columns"],
+    parts=["anchor", "old", "new"],
+)
+"""Saved entries of a contest."""
+
+
+def _blocks_state(blocks: Sequence[Block]) -> State:
+    whole = _joined(blocks)
+    state: State = {
+        "first_rows": np.array([one.first_row for one in blocks]),
+        "steps": np.array([one.step for one in blocks]),
+        "sizes": np.array([len(one.y) for one in blocks]),
+        "y": whole.y,
+        "margins" if whole.scores.ndim == 1 else "scores": whole.scores,
+    }
+    X = whole.X
+    if isinstance(X, CSR):
+        return state | {"X": X.data, "indices": X.indices.astype(np.int64), "indptr": X.indptr.astype(np.int64)}
+    return state | {"X": X}
+
+
+def _blocks_from(state: Mapping[str, Any], n_features: int, sparse: bool, dtype: str) -> tuple[Block, ...]:
+    if not state:
+        return ()
+    known = ROWS.read(state, n_features=n_features)
+    X, y = known["X"], known["y"]
+    shape = known["indices"].shape if sparse else (len(y), n_features)
+    if X.dtype != dtype or X.shape != shape or ("margins" in known) == ("scores" in known):
+        raise misfit(state, "X", f"must be rows of {n_features} columns of type {dtype}, with their scores")
+    rows: Rows = X
+    if sparse:
+        rows = CSR(X, known["indices"].astype(np.int32), known["indptr"].astype(np.int64), n_features)
+    scores = known["margins"] if "margins" in known else known["scores"]
+    whole = Block(0, 0, rows, y, scores)
+    stops = np.cumsum(known["sizes"]).tolist()
+    starts = [0, *stops[:-1]]
+    numbers = zip(known["first_rows"].tolist(), known["steps"].tolist(), starts, stops, strict=True)
+    return tuple(replace(take_block(whole, a, b), first_row=row, step=step) for row, step, a, b in numbers)
+
+
+def _anchor_state(anchor: Anchor) -> State:
+    return {"row": anchor.row} | nest("model", frozen_state(anchor.scorer))
+
+
+def _anchor_from(state: Mapping[str, Any], strategy: Strategy) -> Anchor:
+    return Anchor(ANCHOR.read(state)["row"], frozen_from(pick("model", state), strategy))
+
+
+def _contest_state(contest: Contest) -> State:
+    entries = {name: value for name, value in vars(contest).items() if name not in ("anchor", "old", "new")}
+    state: State = {name: value for name, value in entries.items() if value is not None}
+    state["n_classes"] = 0 if contest.old is None else contest.old.n_classes
+    if contest.anchor is not None:
+        state |= nest("anchor", _anchor_state(contest.anchor))
+    for name, one in (("old", contest.old), ("new", contest.new)):
+        if one is not None:
+            state |= nest(name, one.state())
+    return state
+
+
+def _contest_from(state: Mapping[str, Any], strategy: Strategy, regression: bool) -> Contest:
+    known = dict(CONTEST.read(state))
+    n_classes = known.pop("n_classes")
+    anchor, sides = pick("anchor", state), {name: pick(name, state) for name in ("old", "new")}
+    made: dict[str, Any] = {name: Correction.from_state(one, n_classes) for name, one in sides.items() if one}
+    if (len(made) == 1) or bool(made) != ("columns" in known) or (known["drift"] >= 0) != ("leads" in known):
+        raise misfit(state, "drift", "must have both corrections and the capitals, or none of them")
+    frozen = _anchor_from(anchor, strategy) if anchor else None
+    names = [one.name for one in dataclasses.fields(Contest)]
+    entries: dict[str, Any] = {name: known[name] for name in names if name in known}
+    return Contest(anchor=frozen, **entries, **made)
+
+
+# -------------------------------------------------------------------- rows and numbers
+
+
+def take_block(block: Block, lo: int, hi: int) -> Block:
+    """Return some rows of a block."""
+    return Block(block.first_row + lo, block.step, take_rows(block.X, lo, hi), block.y[lo:hi], block.scores[lo:hi])
+
+
+def _joined(blocks: Sequence[Block]) -> Block:
+    """Return blocks as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    first = blocks[0]
+    outputs = max(1 if one.scores.ndim == 1 else one.scores.shape[1] for one in blocks)
+    scores = [one.scores if outputs == 1 else _as_classes(one.scores, outputs) for one in blocks]
+    y = np.concatenate([one.y for one in blocks])
+    return Block(first.first_row, first.step, _stacked([one.X for one in blocks]), y, np.concatenate(scores))
+
+
+def _stacked(rows: Sequence[Rows]) -> Rows:
+    if not isinstance(rows[0], CSR):
+        dense: Any = rows
+        return np.concatenate(dense)
+    parts = [one for one in rows if isinstance(one, CSR)]
+    cuts = [(int(one.indptr[0]), int(one.indptr[-1])) for one in parts]
+    starts = np.cumsum([0, *(b - a for a, b in cuts)])
+    indptr = [one.indptr[1:] - a + start for one, (a, _), start in zip(parts, cuts, starts[:-1], strict=True)]
+    data = np.concatenate([one.data[a:b] for one, (a, b) in zip(parts, cuts, strict=True)])
+    indices = np.concatenate([one.indices[a:b] for one, (a, b) in zip(parts, cuts, strict=True)])
+    whole = np.concatenate([np.zeros(1, parts[0].indptr.dtype), *indptr]).astype(parts[0].indptr.dtype)
+    return CSR(data, indices, whole, parts[0].n_features)
+
+
+def _copied(X: Rows) -> Rows:
+    if not isinstance(X, CSR):
+        return X.copy()
+    a, b = int(X.indptr[0]), int(X.indptr[-1])
+    return CSR(X.data[a:b].copy(), X.indices[a:b].copy(), X.indptr - a, X.n_features)
+
+
+def _nbytes(X: Rows) -> int:
+    if isinstance(X, CSR):
+        return int((X.indptr[-1] - X.indptr[0]) * (X.data.itemsize + X.indices.itemsize))
+    return int(X.nbytes)
+
+
+def _margins(scores: FloatArray) -> FloatArray:
+    """Return scores of two classes as log-odds of the second one, others as they are; always a copy."""
+    if scores.ndim == 2 and scores.shape[1] == 2:
+        return np.ascontiguousarray(scores[:, 1] - scores[:, 0])
+    return np.array(scores)
+
+
+def _as_classes(scores: FloatArray, outputs: int) -> FloatArray:
+    """Return scores with a column for each class; a class that was not known has a very small probability."""
+    if scores.ndim == 1:
+        scores = np.stack([-np.logaddexp(0.0, scores), -np.logaddexp(0.0, -scores)], axis=1)
+    missing = outputs - scores.shape[1]
+    return scores if not missing else np.hstack([scores, np.full((len(scores), missing), UNKNOWN_CLASS)])
+
+
+UNKNOWN_CLASS = -30.0
+"""Logarithm of the probability of a class that a model does not know."""
+
+
+def _wide(scores: FloatArray, other: FloatArray) -> FloatArray:
+    """Return scores with as many classes as other ones."""
+    outputs = max(1 if one.ndim == 1 else one.shape[1] for one in (scores, other))
+    return scores if outputs == 1 else _as_classes(scores, outputs)
+
+
+def source_column(name: str) -> str:
+    """Return the column of a table that an encoded column was made of.
+
+    >>> [source_column(name) for name in ("city=Rome", "city (hash 3)", "city is missing", "price")]
+    ['city', 'city', 'city', 'price']
+    """
+    return name.partition("=")[0].partition(" (hash ")[0].removesuffix(" is missing")
+
+
+def _error(mean: float, rows: float) -> float:
+    """Return the standard error of a mean of losses from 0 to 1."""
+    return math.sqrt(max(mean * (1.0 - mean), 1e-6) / max(rows, 1.0))
+
+
+def _log_mean(logarithms: FloatArray) -> FloatArray:
+    """Return the logarithm of the mean of capitals along the first axis."""
+    top = logarithms.max(axis=0)
+    return np.asarray(top + np.log(np.mean(np.exp(logarithms - top), axis=0)))
+
+
+def _evidence(contest: Contest) -> float:
+    """Return the largest capital, divided by the number of contests as the bound on false verdicts demands."""
+    return float(min(math.exp(min(contest.highest, 700.0)) / (SERIES * contest.number**2), MOST_EVIDENCE))
+
+
+def _root_mean_square(residuals: FloatArray) -> float:
+    return math.sqrt(float(np.mean(np.square(residuals)))) if len(residuals) else 0.0
+
+
+LEAST_CLASS = 0.02
+"""Share of rows from which on a class is there."""
+
+
+def _class_moves(old: FloatArray, new: FloatArray, labels: Sequence[Any]) -> tuple[str, ...]:
+    """Return the classes that came or went between old and new rows, such as "new: fraud" and "gone: spam"."""
+    size = int(max(old.max(), new.max())) + 1
+    before, after = (np.bincount(one.astype(np.int64), minlength=size) for one in (old, new))
+    came = np.flatnonzero((before == 0) & (after >= np.maximum(3, LEAST_CLASS * len(new))))
+    gone = np.flatnonzero((after == 0) & (before * (len(new) / len(old)) >= 10.0))
+    return (*(f"new: {labels[k]}" for k in came.tolist()), *(f"gone: {labels[k]}" for k in gone.tolist()))
+
+
+def _moved(old: FloatArray, new: FloatArray) -> Integers:
+    """Return the columns whose means differ between old and new rows beyond chance and noticeably."""
+    spread = np.sqrt(0.5 * (old.var(axis=0) + new.var(axis=0)))
+    shift = np.abs(new.mean(axis=0) - old.mean(axis=0))
+    noise = spread * math.sqrt(1.0 / len(old) + 1.0 / len(new))
+    return np.flatnonzero((shift > SHIFT * spread) & (shift > SURE_SHIFT * noise))

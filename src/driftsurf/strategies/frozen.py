@@ -1,0 +1,90 @@
+"""Models as they were at one moment: their scores can be computed, and they can be saved without their rows.
+
+A strategy hands out its scores as a function of frozen values (``SnapshotScoring``). Those that are made of linear
+models, naive Bayes, perceptrons and boosted trees, alone or in a portfolio, are saved here as these values.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from driftsurf.core.contracts import FloatArray, Rows, State, Strategy
+from driftsurf.core.fields import Array, Fields, Text, Whole
+from driftsurf.core.state import nest, pick
+from driftsurf.learners._linear import margins
+from driftsurf.learners._multi import score_rows
+from driftsurf.learners._online import OnlineLearner
+from driftsurf.learners.foreign._base import ForeignLearner
+from driftsurf.strategies import portfolio
+from driftsurf.strategies._mixer import Mixer
+
+__all__ = ["can_freeze", "frozen_from", "frozen_state"]
+
+Scorer = Callable[[Rows], FloatArray]
+
+
+def can_freeze(scorer: Any) -> bool:
+    """Return whether a function of scores can be saved with ``frozen_state``."""
+    if not isinstance(scorer, functools.partial):
+        return False
+    if scorer.func in (margins, score_rows):
+        return True
+    if scorer.func is portfolio.score:
+        return all(map(can_freeze, scorer.args[0]))
+    owner = getattr(scorer.func, "__self__", None)
+    return isinstance(owner, OnlineLearner) or (isinstance(owner, ForeignLearner) and owner.freezes(scorer.args[0]))
+
+
+def frozen_state(scorer: Any) -> State:
+    """Return the values of a function of scores, for which ``can_freeze`` is true, as flat entries."""
+    if scorer.func is margins:
+        return {"kind": "margins", "weights": np.asarray(scorer.args[0])}
+    if scorer.func is score_rows:
+        _, weights, limits = scorer.args
+        own: State = {"kind": "linear", "matrix": np.ascontiguousarray(weights)}
+        return own if limits is None else own | {"limits": np.asarray(limits)}
+    if scorer.func is portfolio.score:
+        scorers, live = scorer.args
+        state: State = {"kind": "portfolio", "n_classes": live.n_classes} | nest("mixer", live.mixer.state())
+        for place, one in enumerate(scorers):
+            state |= nest(f"expert{place}", frozen_state(one))
+        return state
+    learner = scorer.func.__self__
+    return {"kind": "learner"} | nest("learner", learner.frozen_state(scorer.args[0]))
+
+
+def frozen_from(state: Mapping[str, Any], strategy: Strategy) -> Scorer:
+    """Return the function of scores that ``frozen_state`` was called on; ``strategy`` is the one that it belongs to."""
+    known = FIELDS.read(state)
+    template: Any = strategy.learner
+    kind = known["kind"]
+    if kind == "margins":
+        return functools.partial(margins, known["weights"])
+    if kind == "linear":
+        return functools.partial(score_rows, template.read, known["matrix"], known.get("limits"))
+    if kind == "portfolio":
+        mixed: Any = strategy
+        experts = mixed.frozen_experts()
+        mixer = Mixer.from_state(pick("mixer", state), len(experts), votes=bool(known["n_classes"]))
+        scorers = [frozen_from(pick(f"expert{place}", state), one) for place, one in enumerate(experts)]
+        return functools.partial(portfolio.score, scorers, portfolio.Live(mixer, known["n_classes"]))
+    scorer: Scorer = template.frozen_scorer(pick("learner", state))
+    return scorer
+
+
+FIELDS = Fields(
+    {
+        "kind": Text(),
+        "weights": Array(np.float64, ("margins",)),
+        "matrix": Array(np.float64, ("columns", "outputs")),
+        "limits": Array(np.float64, (2, "limits")),
+        "n_classes": Whole(),
+    },
+    optional=["weights", "matrix", "limits", "n_classes"],
+    parts=["mixer", "expert*", "learner"],
+)
+"""Saved entries of a frozen model."""
