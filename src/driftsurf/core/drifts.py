@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from driftsurf.core.frames import new_frame
+from driftsurf.core.measures import SHARES
 from driftsurf.visible import escape, visible
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ DriftKind: TypeAlias = Literal["new rule", "harm"]
 DriftCause: TypeAlias = Literal["columns", "classes", "inputs", "unknown"]
 DriftMark: TypeAlias = Literal["", "expected", "false"]
 
-SHARES: Final = frozenset({"error", "balanced error"})
-"""Metrics that are shares of rows, which are shown in percent; others are in the unit of the label."""
 MOST_EVIDENCE = 1e12
 """Largest evidence that is recorded."""
 

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from driftsurf.core.drifts import Drifts
 from driftsurf.evaluation.baselines import Baselines, baselines
+from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace
 
 __all__ = ["Verdict", "VerdictStatus", "verdict", "verdict_of"]
@@ -38,11 +39,11 @@ class Verdict:
         return f"{self.drift} {self.quality}".strip()
 
 
-def verdict_of(trace: Trace, model: str, drifts: Drifts) -> Verdict:
-    """Return the verdict on a model of a trace."""
+def verdict_of(trace: Trace, model: str, drifts: Drifts, scores: Scores | None = None) -> Verdict:
+    """Return the verdict on a model of a trace; ``scores`` has the average precision of a rare class."""
     if trace.is_empty:
         return Verdict("waiting", "No row was scored yet.", "")
-    return verdict(drifts, int(trace.of(model)["rows"].sum()), baselines(trace, model))
+    return verdict(drifts, int(trace.of(model)["rows"].sum()), baselines(trace, model, scores))
 
 
 def verdict(drifts: Drifts, rows: int, quality: Baselines) -> Verdict:

@@ -228,7 +228,7 @@ def _what(run: RunView) -> Iterator[str]:
 
 def _warning(run: RunView) -> Iterator[str]:
     """Return a warning if the model is no better than predictions that need no model."""
-    text = baselines(run.trace, run.model).warning
+    text = baselines(run.trace, run.model, run.scores).warning
     if text:
         yield html.warning(text)
 
@@ -295,7 +295,7 @@ def reaction_rows(summary: Summary, way: str, *, experts: bool) -> dict[str, int
 def _cards(run: RunView) -> Iterator[tuple[str, str]]:
     summary, trace, oracle = run.summary, run.trace, run.oracle
     if isinstance(summary, ClassificationSummary):
-        yield "mean error", f"{summary.mean_error:.4f}"
+        yield from ((name, own) for name, own, _ in baselines(trace, run.model, run.scores).headline)
         if oracle is not None:
             yield f"{oracle} (oracle)", f"{summarise_classification(trace, oracle).mean_error:.4f}"
         yield from _baseline_cards(run)
@@ -326,7 +326,7 @@ def _cards(run: RunView) -> Iterator[tuple[str, str]]:
 
 
 def _baseline_cards(run: RunView) -> Iterator[tuple[str, str]]:
-    trivial = baselines(run.trace, run.model)
+    trivial = baselines(run.trace, run.model, run.scores)
     for name, error in trivial.others.items():
         yield f"error of {name}", trivial.number(error)
 

@@ -51,7 +51,7 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         if trace.warmup_steps:
             for note in _warmup_notes(trace, result.model):
                 screen.print(note)
-        warning = baselines(trace, result.model).warning
+        warning = baselines(trace, result.model, result.scores).warning
         if warning:
             screen.print(f"warning: {warning}", style="yellow")
     if result.label_counts is not None:
@@ -86,9 +86,10 @@ def _reactions(result: RunResult, summary: Summary) -> dict[str, int]:
 def _print_beside_baselines(screen: Console, result: RunResult) -> None:
     """Print the error of the model and of trivial predictions, then the other numbers of the model."""
     trace, model = result.trace, result.model
-    trivial = baselines(trace, model)
+    trivial = baselines(trace, model, result.scores)
     table = _table("", model, *trivial.others)
-    table.add_row(trivial.measure, *map(trivial.number, (trivial.own, *trivial.others.values())))
+    for name, own, others in trivial.headline:
+        table.add_row(name, own, *others)
     columns, summary = trace.of(model), summarise(trace, model)
     rows = {
         "rows": f"{int(columns['rows'].sum()):,}",

@@ -23,7 +23,7 @@ def build(run: RunView) -> Iterator[str | Figure]:
     """Return the caption, the figure, and the errors beside those of trivial predictions."""
     yield html.note(_caption(run))
     yield _figure(run)
-    trivial = baselines(run.trace, run.model)
+    trivial = baselines(run.trace, run.model, run.scores)
     rows = [(escape(run.model), trivial.number(trivial.own), "")]
     rows += [
         (
