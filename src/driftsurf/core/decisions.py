@@ -365,7 +365,7 @@ class Decision:
     def drift_dicts(self) -> Iterator[dict[str, Any]]:
         """Yield the drifts as plain values for JSON."""
         for drift in self.drifts:
-            yield {"type": "drift", "at_step": self.step, **drift.to_dict(), "text": drift.describe()}
+            yield drift.record(self.step)
 
 
 def _fields_of(record: Decision | ModelRecord | Transition) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def read_lines(text: str) -> list[Decision]:
             if last.experts and record["kind"] not in TOLD:  # journals of earlier versions do not name the expert
                 record.setdefault("expert", last.experts[record["new"] % len(last.experts)])
             decisions[-1] = replace(last, transitions=(*last.transitions, Transition(**record)))
-        elif kind == "drift":
+        elif kind == "drift" and decisions:  # an order may have changed it after the last step of a file that is gone
             last = decisions[-1]
             decisions[-1] = replace(last, drifts=(*last.drifts, Drift.from_dict(record)))
     return decisions

@@ -50,13 +50,4 @@ def verdict(drifts: Drifts, rows: int, quality: Baselines) -> Verdict:
     """Return the verdict, given the drifts, the number of scored rows and the errors beside trivial predictions."""
     poor = bool(quality.warning)
     status: VerdictStatus = "drifting" if drifts.open is not None else "trivial" if poor else "fine"
-    return Verdict(status, _drift_text(drifts, rows), quality.sentence)
-
-
-def _drift_text(drifts: Drifts, rows: int) -> str:
-    if not len(drifts):
-        return f"No drift in {rows:,} rows."
-    count = "One drift" if len(drifts) == 1 else f"{len(drifts)} drifts, the last one"
-    now = "Drifting now: " if drifts.open is not None else ""
-    told = drifts[-1].describe()
-    return f"{now}{count}: {told[0].lower()}{told[1:]}" if not now else f"{now}{told[0].lower()}{told[1:]}"
+    return Verdict(status, drifts.describe() or f"No drift in {rows:,} rows.", quality.sentence)

@@ -14,7 +14,6 @@ __all__ = [
     "beliefs",
     "describe_beliefs",
     "describe_largest_move",
-    "describe_move",
     "describe_reacting",
     "experts_of",
 ]
@@ -122,25 +121,6 @@ def describe_largest_move(decisions: Sequence[Decision]) -> str:
     if not move:
         return "the weights did not move"
     return f"the largest move of the weights was at step {step}: {move:.0%} of them went to others, most to {gained}"
-
-
-def describe_move(before: Decision, after: Decision) -> str:
-    """Describe how the weights of a portfolio moved from one step to the next; "" if most of them stayed.
-
-    >>> models = [
-    ...     tuple(ModelRecord("expert", k, 5, 0, name=name, weight=weight) for k, (name, weight) in enumerate(pairs))
-    ...     for pairs in ([("trees", 0.9), ("linear", 0.1)], [("trees", 0.2), ("linear", 0.8)])
-    ... ]
-    >>> before, after = (Decision(6 + k, 600, 100, "stable", 0, 0, 0, one) for k, one in enumerate(models))
-    >>> describe_move(before, after)
-    'step 7: 70% of the weights moved to other experts, most to linear'
-    >>> describe_move(before, before)
-    ''
-    """
-    for step, move, gained in _moves([before, after]):
-        if move >= NOTABLE:
-            return f"step {step}: {move:.0%} of the weights moved to other experts, most to {gained}"
-    return ""
 
 
 def _moves(decisions: Sequence[Decision]) -> Iterator[tuple[int, float, str]]:

@@ -150,7 +150,7 @@ class TerminalProgress:
         """Show that the run begins."""
         regression = start.regression
         self._bar = Progress(start.name, start.n_steps, model=start.model, errors=True, regression=regression)
-        self._bar.passed(start.first_step)
+        self._bar.passed(start.first_step, start.drifts)
         self._bar.__enter__()
 
     def step(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:

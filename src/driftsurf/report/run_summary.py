@@ -15,6 +15,7 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
+from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.belief import experts_of
 from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report.run_page import orphan_warning, reaction_rows
@@ -24,6 +25,8 @@ from driftsurf.runs.result import RunResult
 
 __all__ = ["print_run"]
 
+VERDICT_STYLES = {"fine": "green", "drifting": "yellow", "trivial": "yellow"}
+"""Colour of the verdict, by its status."""
 SUGGESTED_STEPS = 10
 """Steps that a suggested batch size would give, if a run has few batches."""
 NARROW = 60
@@ -51,9 +54,6 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         if trace.warmup_steps:
             for note in _warmup_notes(trace, result.model):
                 screen.print(note)
-        warning = baselines(trace, result.model, result.scores).warning
-        if warning:
-            screen.print(f"warning: {warning}", style="yellow")
     if result.label_counts is not None:
         counts = asdict(result.label_counts)
         counts["waiting"] = result.label_counts.waiting
@@ -75,6 +75,9 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
     else:
         screen.print(f"model: {result.folder / 'model.state'}")
     screen.print(f"report: {result.folder / 'report.html'}")
+    if not trace.is_empty:
+        found = verdict_of(trace, result.model, result.drifts, result.scores)
+        screen.print(found.text, style=VERDICT_STYLES[found.status])
 
 
 def _reactions(result: RunResult, summary: Summary) -> dict[str, int]:

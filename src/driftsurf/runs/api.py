@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from driftsurf import registry
+from driftsurf.core.drifts import Drifts
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, OnBadRow, OnSchemaChange
-from driftsurf.errors import Option, OptionError
+from driftsurf.errors import Option, OptionError, RunDrifted
 from driftsurf.evaluation.prequential import StepReport
 from driftsurf.keyed.options import OnGap
 from driftsurf.runs.execute import Execution
@@ -118,6 +119,9 @@ def run(
     part_mb: float = 64.0,
     resume: bool = False,
     # Monitoring
+    fail_on_drift: bool = False,
+    on_drift: str | None = None,
+    on_drift_timeout: float = 30.0,
     on_transition: str | None = None,
     on_transition_timeout: float = 30.0,
     metrics: StrPath | None = None,
@@ -312,6 +316,12 @@ def run(
         Size in megabytes at which a file is full, where ``keep`` is given.
     resume
         Continue from the last checkpoint, or start if there is none.
+    fail_on_drift
+        End with exit code 3 if a drift was found; one that is marked does not count.
+    on_drift
+        Shell command to run when a drift is detected and when it is over, with JSON on its input.
+    on_drift_timeout
+        Seconds after which that command is killed.
     on_transition
         Shell command to run for each transition, with JSON on its input.
     on_transition_timeout
@@ -338,6 +348,11 @@ def run(
     -------
     RunResult
         Trace, metrics, decisions, folder, and the models as they are at the end.
+
+    Raises
+    ------
+    RunDrifted
+        With ``fail_on_drift``, if a drift was found, once the run is complete; its ``result`` is the RunResult.
 
     Examples
     --------
@@ -390,7 +405,11 @@ def run(
         progress=None if progress is False else registry.get("page", "progress").make(progress),
         handle_signals=handle_signals,
     )
-    return execution.run()
+    result = execution.run()
+    found = [one for one in result.drifts if not one.mark]
+    if options.watch.fail_on_drift and found:
+        raise RunDrifted(Drifts(found).describe(), result)
+    return result
 
 
 def _planner(location: str, options: RunOptions, *, stream: bool, start: FinishedRun | None) -> PlanMaker:
