@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from driftsurf.core.decisions import TOLD, Decision, ModelRecord, Transition
 from driftsurf.core.drifts import Drift, Drifts
+from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.predictions import RecentPredictions
 from driftsurf.visible import escape
@@ -118,7 +119,7 @@ class Journal:
             return f"<p>Journal: {head}</p>"
         last = list(self._transitions)[-SHOWN:]
         named = any(one.expert for one in last)
-        lines = [(str(one.step), one.phrase, one.reason, *[one.expert] * named) for one in last]
+        lines = [(str(one.step), one.phrase, one.reason, *[plain_expert(one.expert)] * named) for one in last]
         left = ' style="text-align:left"'
         heads = "".join(f"<th{left}>{name}</th>" for name in ("step", "what happened", "reason", *["expert"] * named))
         rows = "".join("<tr>" + "".join(f"<td{left}>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from driftsurf.core.decisions import Decision, ModelRecord, significant
+from driftsurf.core.expert_names import expert_noun, plain_expert
 
 __all__ = [
     "Belief",
@@ -37,7 +38,7 @@ class Belief:
     """Steps after which the same expert was trusted most, or none more than the others."""
 
     name: str
-    """Name of the expert; empty if the shares were about equal."""
+    """Name of the expert in the journal; empty if the shares were about equal."""
     first: int
     last: int
     share: float
@@ -55,14 +56,15 @@ class Belief:
         """Describe the span in a sentence or two.
 
         >>> Belief("Perceptron", 3, 9, 0.52, "NaiveBayes", (0.31, 0.42), 4).describe()
-        'steps 3 to 9: Perceptron, with 52% of the weights on average. It took over from NaiveBayes: over the 4 \
-batches before, its loss was 0.31, and that of NaiveBayes 0.42'
+        'steps 3 to 9: the network, with 52% of the weights on average. It took over from naive Bayes: over the 4 \
+batches before, its loss was 0.31, and that of naive Bayes 0.42'
         """
         when = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}"
         if not self.name:
             largest = f"the largest share was {self.share:.0%} on average"
             return f"{when}: no expert was trusted more than the others; {largest}"
-        text = f"{when}: {self.name}, with {self.share:.0%} of the weights on average"
+        name, former = expert_noun(self.name), expert_noun(self.former)
+        text = f"{when}: {name}, with {self.share:.0%} of the weights on average"
         if self.turned:
             return f"{text}. At step {self.first} the portfolio was {TURNED}, and this expert had a new model"
         if not self.former:
@@ -71,20 +73,20 @@ batches before, its loss was 0.31, and that of NaiveBayes 0.42'
         over = "batch" if self.batches == 1 else f"{self.batches} batches"
         better = "" if mine < theirs else "; its share rose because it knows what the others do not"
         own, other = significant(mine, 3), significant(theirs, 3)
-        losses = f"its loss was {own}, and that of {self.former} {other}"
+        losses = f"its loss was {own}, and that of {former} {other}"
         if own == other:
-            losses = f"its loss was about that of {self.former}, {own}"
-        return f"{text}. It took over from {self.former}: over the {over} before, {losses}{better}"
+            losses = f"its loss was about that of {former}, {own}"
+        return f"{text}. It took over from {former}: over the {over} before, {losses}{better}"
 
 
 def experts_of(decisions: Sequence[Decision]) -> list[str]:
-    """Return the names of the experts of a portfolio; empty for the decisions of another strategy."""
-    return decisions[-1].experts if decisions else []
+    """Return the plain names of the experts of a portfolio; empty for the decisions of another strategy."""
+    return [plain_expert(name) for name in decisions[-1].experts] if decisions else []
 
 
 def beliefs(decisions: Sequence[Decision]) -> list[Belief]:
     """Return the spans in which one expert of a portfolio was trusted most; empty for another strategy."""
-    names = experts_of(decisions)
+    names = decisions[-1].experts if decisions else []
     known = [decision for decision in decisions if len(decision.models) == len(names)]
     if not names or not known:
         return []
@@ -120,7 +122,8 @@ def describe_largest_move(decisions: Sequence[Decision]) -> str:
     step, move, gained = max(_moves(decisions), key=lambda one: one[1], default=(0, 0.0, ""))
     if not move:
         return "the weights did not move"
-    return f"the largest move of the weights was at step {step}: {move:.0%} of them went to others, most to {gained}"
+    most = f"most to {expert_noun(gained)}"
+    return f"the largest move of the weights was at step {step}: {move:.0%} of them went to others, {most}"
 
 
 def _moves(decisions: Sequence[Decision]) -> Iterator[tuple[int, float, str]]:

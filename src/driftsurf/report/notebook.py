@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.decisions import Decision, significant
+from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.summary import summarise
@@ -51,7 +52,7 @@ def result_html(result: RunResult) -> str:
     if listed:
         shown = listed[-SHOWN:]
         named = any(one.expert for one in shown)
-        last = [(one.step, one.phrase, one.reason, *[one.expert] * named) for one in shown]
+        last = [(one.step, one.phrase, one.reason, *[plain_expert(one.expert)] * named) for one in shown]
         head = "step", "what happened", "reason", *["expert"] * named
         more = "" if len(listed) <= SHOWN else f"; the last {SHOWN} of {len(listed):,}"
         parts += [f"<p>What the model did{more}:</p>", _table(head, last)]
