@@ -266,9 +266,9 @@ def test_the_journal_keeps_the_names(run: Any) -> None:
 def test_the_page_shows_the_shares(run: Any) -> None:
     trace, journal = run
     page = render(trace, list(journal), model="portfolio")
-    assert "Which experts were trusted" in page
-    assert page.index("Which experts were trusted") < page.index("The models")
-    for name in ("DriftSurf(SoftmaxRegression)", "NaiveBayes"):
+    assert "Shares of the experts" in page
+    assert page.index("Shares of the experts") < page.index("The models")
+    for name in ("DriftSurf(SoftmaxRegression)", "naive Bayes"):
         assert name in page
     assert beliefs(list(journal))[0].describe()[1:] in page
 

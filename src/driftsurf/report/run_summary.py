@@ -18,7 +18,8 @@ from driftsurf.evaluation.trace import Trace
 from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.belief import experts_of
 from driftsurf.explanation.records import looks_for_drift
-from driftsurf.report.run_page import orphan_warning, reaction_rows
+from driftsurf.report.run_page import orphan_warning
+from driftsurf.report.sections.numbers import reaction_rows
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import work_unit
 from driftsurf.runs.result import RunResult
