@@ -18,10 +18,10 @@ MOST_LISTED = 400
 def build(run: RunView) -> Iterator[str]:
     """Return the table of transitions."""
     listed = [(decision, group) for decision in run.decisions for group in alike(decision.transitions)]
+    if begins_reactive(run.decisions):
+        yield f"<p>{BEGAN_REACTIVE}</p>"
     if not listed:
-        if begins_reactive(run.decisions):
-            yield f"<p>{BEGAN_REACTIVE}</p>"
-        elif run.looks_for_drift:
+        if run.looks_for_drift:
             yield "<p>The model never reacted.</p>"
         return
 
