@@ -23,8 +23,6 @@ PATIENCE = 3
 """Number of steps in a row for which another expert has to have the largest share, to be the one trusted most."""
 LEAD = 0.1
 """How far the largest share has to be from that of equal experts, on the way to 1, for its expert to be trusted."""
-NOTABLE = 0.3
-"""Share of the weights that has to move to other experts within a step to be worth a line of its own."""
 TURNED = "wrong on more rows than random guesses would be"
 """Why the weights go to experts with fresh models."""
 NOBODY = -1
