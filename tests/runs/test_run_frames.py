@@ -24,7 +24,7 @@ HOURS = 600
 def sales(rows: int = HOURS) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     price, demand = rng.normal(size=(2, rows))
-    city = rng.choice(["Oslo", "Rome", None], rows)  # type: ignore[list-item]
+    city = pd.Series(rng.choice(["Oslo", "Rome", ""], rows)).replace("", None)
     sold = np.where((price + demand > 0) == (np.arange(rows) < 400), "yes", "no")
     when = pd.date_range("2026-01-01", periods=rows, freq="h")
     return pd.DataFrame({"when": when, "price": price, "demand": demand, "city": city, "new": price > 1, "sold": sold})

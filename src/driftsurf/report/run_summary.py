@@ -28,14 +28,8 @@ __all__ = ["print_run"]
 
 VERDICT_STYLES = {"fine": "green", "drifting": "yellow", "trivial": "yellow"}
 """Colour of the verdict, by its status."""
-SUGGESTED_STEPS = 10
-"""Steps that a suggested batch size would give, if a run has few batches."""
 NARROW = 60
 """Characters in a line below which tables have no space to spare."""
-FEW_STEPS = 4
-"""Steps up to which a smaller batch size is suggested."""
-SMALL_BATCH = 100
-"""Rows below which a batch is too small to be suggested, unless there is only one batch."""
 
 
 def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
@@ -186,13 +180,10 @@ def _costs(result: RunResult, summary: Summary) -> dict[str, str]:
 
 def _warmup_notes(trace: Trace, model: str) -> Iterator[str]:
     rows = trace.of(model)["rows"]
-    size = max(1, int(rows.sum()) // SUGGESTED_STEPS)
     if len(rows) > trace.warmup_steps:
         yield "errors leave out the first batch, which was predicted before anything was learned"
-        if len(rows) <= FEW_STEPS and size >= SMALL_BATCH:
-            yield f"{len(rows)} batches are too few to adapt to a drift; try --batch-size {size}"
     elif int(rows.sum()) > 1:
-        yield f"there is only one batch, predicted before anything was learned; try --batch-size {size}"
+        yield "there is only one batch (--batch-size), which was predicted before anything was learned"
 
 
 def _steps(value: int | None) -> str:
