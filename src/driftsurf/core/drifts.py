@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from driftsurf.core.frames import new_frame
+from driftsurf.core.frames import html_table, new_frame
 from driftsurf.core.measures import SHARES
-from driftsurf.visible import escape, visible
+from driftsurf.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -276,10 +276,7 @@ class Drifts(Sequence[Drift]):
             )
             for one in self._drifts
         ]
-        left = ' style="text-align:left"'
-        top = "".join(f"<th{left}>{escape(name)}</th>" for name in head)
-        body = "".join("<tr>" + "".join(f"<td{left}>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-        return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+        return html_table(head, lines)
 
 
 class DriftNews:

@@ -34,6 +34,7 @@ from driftsurf.explanation.records import (
     read_run,
 )
 from driftsurf.explanation.replay import replay, same_decisions, share_of
+from driftsurf.registry import register
 from driftsurf.runs.folder import work_unit
 from driftsurf.visible import visible
 
@@ -54,6 +55,7 @@ RISK_UNIT = (
 )
 
 
+@register("page", "explanation")
 def explain(
     run: str | Path | Journal | Iterable[Decision] | RunRecord,
     *,
