@@ -19,7 +19,6 @@ from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.frames import html_table
 from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.evaluation.baselines import baselines
-from driftsurf.evaluation.summary import summarise
 from driftsurf.evaluation.trace import Trace
 from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.registry import register
@@ -31,7 +30,7 @@ from driftsurf.visible import escape
 __all__ = ["in_notebook", "result_html", "run_progress", "trace_html"]
 
 COLOURS = "#0072b2", "#888888", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
-WIDTH, HEIGHT = 640, 130
+WIDTH, HEIGHT, MARGIN = 640, 130, 48
 SHOWN = 10
 """Number of transitions of a run that are listed."""
 
@@ -84,13 +83,10 @@ def _address(page: Path) -> str:
 
 def _lines(trace: Trace) -> tuple[Sequence[str], list[Sequence[Any]]]:
     """Return the head and the lines of the table of models, with the trivial predictions at the end."""
-    lines = list[Sequence[Any]]()
-    for model in trace.models:
-        summary, own = summarise(trace, model), baselines(trace, model)
-        lines.append((model, _number(own.own, trace), summary.reactions, summary.switches, summary.fresh_starts))
+    lines: list[Sequence[Any]] = [(model, _number(baselines(trace, model).own, trace)) for model in trace.models]
     others = baselines(trace, trace.models[0])
-    lines += [(f"{name} (trivial rule)", _number(error, trace), "", "", "") for name, error in others.others.items()]
-    return ("model", others.measure, "signs of drift", "switches to a new model", "fresh starts"), lines
+    lines += [(f"{name} (trivial rule)", _number(error, trace)) for name, error in others.others.items()]
+    return ("model", others.measure), lines
 
 
 def _number(error: float, trace: Trace) -> str:
@@ -126,17 +122,17 @@ def _curves(trace: Trace, found: Mapping[str, Drifts]) -> str:
         f'y="0" height="{HEIGHT}" fill="#d55e00" fill-opacity="0.2"/>'
         for first, last in spans
     ]
-    marks = [(4, HEIGHT - 6, "start", "0"), (4, 12, "start", significant(top, 3))]
-    ends = [(4, "start", f"step {int(trace.columns['step'].min()):,}")]
-    ends += [(WIDTH - 4, "end", f"step {int(trace.columns['step'].max()):,}")]
-    marks += [(x, HEIGHT + 13, anchor, text) for x, anchor, text in ends]
+    first, last = int(trace.columns["step"].min()), int(trace.columns["step"].max())
+    marks = [(0, HEIGHT - 2, "end", "0"), (0, 12, "end", significant(top, 3))]
+    marks += [(4, HEIGHT + 13, "start", f"step {first:,}"), (WIDTH - 4, HEIGHT + 13, "end", f"step {last:,}")]
     texts = "".join(
         f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="11" fill="#777777">{text}</text>'
         for x, y, anchor, text in marks
     )
     axis = f'<path d="M4 0V{HEIGHT - 4}H{WIDTH - 4}" fill="none" stroke="#999999"/>'
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT + 18}" width="{WIDTH}" style="max-width:100%" role="img" '
+        f'<svg viewBox="{-MARGIN} 0 {WIDTH + MARGIN} {HEIGHT + 18}" width="{WIDTH + MARGIN}" '
+        f'style="max-width:100%" role="img" '
         f'aria-label="{what} of each step">{"".join([*areas, axis, *lines])}{texts}</svg>'
         f"<p>{what} of each step: {' '.join(reversed(key))}{drifts}</p>"
     )

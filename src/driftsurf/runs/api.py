@@ -373,7 +373,12 @@ def run(
     given = locals()
     named = [name for group in GROUPS for name in group.fields]
     options = RunOptions.of(**{name: given[name] for name in named if given[name] is not None})
-    location = _location(source, options)
+    if isinstance(source, str | os.PathLike):
+        location: str | FrameRows = os.fspath(source)
+    else:
+        from driftsurf.runs.frames import read_frame
+
+        location = read_frame(source, options)
     # A label belongs to a table, so that a name without an ending then is a file rather than a misspelled stream.
     stream = isinstance(location, str) and (
         location in CATALOGUE or (is_stream(location) and options.tables.label is None)
@@ -412,23 +417,6 @@ def run(
     if options.watch.fail_on_drift and found:
         raise RunDrifted(Drifts(found).describe(), result)
     return result
-
-
-def _location(source: StrPath | TableLike, options: RunOptions) -> str | FrameRows:
-    """Return the location of a source, or the rows of a frame."""
-    if isinstance(source, str | os.PathLike):
-        return os.fspath(source)
-    from driftsurf.data.frames import is_table
-    from driftsurf.data.sources.frame import FrameRows
-
-    if not is_table(source):
-        raise OptionError(
-            f"source is of the type {type(source).__name__}; it must be a frame of pandas or polars, a table of "
-            "pyarrow, a dictionary of columns, or the name of a stream or of a file. For arrays, use "
-            "driftsurf.prequential, or an estimator, such as driftsurf.DriftSurfClassifier"
-        )
-    options.check_frame()
-    return FrameRows(source, options.unread)
 
 
 def _planner(location: str | FrameRows, options: RunOptions, *, stream: bool, start: FinishedRun | None) -> PlanMaker:

@@ -412,24 +412,6 @@ class RunOptions:
                 remedy = "leave ", Option("labels"), " out"
             raise OptionError(*wrong[0].parts, " applies to a run with a learner for each key; ", *remedy)
 
-    @property
-    def unread(self) -> set[str]:
-        """Columns that nothing needs: those that are left out, without ids and times, which are read all the same."""
-        return {*self.reading.drop} - {self.tables.time, self.key_columns.id, self.join_column}
-
-    def check_frame(self) -> None:
-        """Raise OptionError if an option was given that a frame cannot have."""
-        if self.is_keyed:
-            raise OptionError(
-                Option("key"),
-                " with a frame needs ",
-                Option("labels"),
-                "; a learner for each key reads files, or learns frames as a driftsurf.Fleet",
-            )
-        for name in ("follow", "follow_for"):
-            if name in self.given("tables"):
-                raise OptionError(Option(name), " applies to a growing file, and a frame does not grow")
-
     def check_tables(self, source: str) -> None:
         """Raise OptionError if options of a run over tables cannot be used, or not together."""
         for group in GROUPS:
