@@ -66,7 +66,7 @@ HOMES: Mapping[Kind, tuple[str, ...]] = {
     "engine": ("driftsurf.keyed.engines",),
     "page": (
         *("driftsurf.report.run_page", "driftsurf.report.keys", "driftsurf.report.model_page"),
-        *("driftsurf.report.notebook", "driftsurf.report.plots"),
+        *("driftsurf.report.notebook", "driftsurf.report.plots", "driftsurf.explanation.explain"),
     ),
 }
 """The packages whose public modules register parts, or single modules. They are imported in this order, until a name is

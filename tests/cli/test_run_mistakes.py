@@ -201,7 +201,7 @@ def test_a_single_row_is_not_to_be_divided(tmp_path: Path) -> None:
     output = invoke(
         "run", tmp_path / "a.csv", "--label", "late", "--model", "oblivious", "--out", tmp_path / "r"
     ).output
-    assert "try --batch-size" not in output
+    assert "only one batch" not in output
 
 
 def test_a_pattern_without_quotes_is_answered_with_quotes(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import CHROMIUM, Browser
 from commands import invoke
 from table_files import write_inverted
 
@@ -23,6 +25,7 @@ from driftsurf.errors import (
     OptionError,
     RunFolderError,
 )
+from driftsurf.evaluation.class_metrics import ClassQuality
 from driftsurf.report import comparison
 from driftsurf.report.comparison_chart import chart
 
@@ -121,6 +124,28 @@ def test_the_page_shows_the_error_of_each_model_over_time_with_few_points() -> N
     short = stand([("short", {"a": scores([0.1, 0.2])})], (0,), None)
     assert short.sources[0].models[0].curve == pytest.approx((0.1, 0.2))
     assert "Each point is one step" in comparison.page(short)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_a_page_fits_a_screen_and_only_its_tables_scroll_on_a_phone(tmp_path: Path) -> None:
+    usual = (
+        "recommended-linear",
+        "retrained:lightgbm",
+        "sliding-window(window=5000):sklearn.tree.DecisionTreeClassifier",
+    )
+    quality = ClassQuality(-0.1234, 0.1234, 12.3456)
+    errors = {name: [replace(one, quality=quality) for one in scores([0.1, 0.2] * 8)] for name in usual}
+    result = stand([("easy", errors), ("hard", errors), ("long", errors)], (0,), None)
+    (tmp_path / "page.html").write_text(comparison.page(result), encoding="utf-8")
+    wide = "[...document.querySelectorAll('.wide')].map(one => one.scrollWidth > one.clientWidth)"
+    with Browser(width=1280) as browser:
+        browser.open(tmp_path / "page.html")
+        assert browser.tell("document.documentElement.scrollWidth") == 1280
+        assert browser.tell(wide) == [False, False, False]
+        phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+        browser.call("Emulation.setDeviceMetricsOverride", **phone)
+        assert browser.tell("document.documentElement.scrollWidth") == 390
+        assert any(browser.tell(wide))
 
 
 def test_with_more_models_than_sources_each_model_has_a_row() -> None:

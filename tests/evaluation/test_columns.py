@@ -247,7 +247,7 @@ def test_a_column_that_only_grows_is_told_apart() -> None:
     assert ([one.column for one in others], name_counters(counters)) == ([4], name_counters([move(9, 3, 1.1)]))
 
 
-@pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # the date only rises
+@pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # a column tells the label
 def test_parts_of_the_calendar_never_head_the_list(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3000, 2)).round(3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from driftsurf import AwareClassifier, DriftSurfClassifier, Trace, prequential
 from driftsurf.core.decisions import Decision
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation import metrics, summarise, summarise_classification
-from driftsurf.report import run_page
-from driftsurf.report.svg import LEFT, RIGHT, WIDTH
+from driftsurf.report.overlay import overlay_of
+from driftsurf.report.sections import RunView
 from driftsurf.streams import SEA, ArrayStream, Drift, Mixed
 
 
@@ -126,15 +125,12 @@ def test_a_report_places_a_models_own_steps_among_those_of_the_trace(sizes: tupl
         made.extend(decisions)
 
     trace = prequential(Mixed(n_rows=4000), model, batch_size=sizes[1], on_step=on_step)
-    text = run_page.render(trace, made, model="model")
-    places = [
-        float(x)
-        for x in re.findall(r'<circle class="(?:switched|kept)" cx="([0-9.]+)" cy="[0-9.]+" r="5" tabindex', text)
-    ]
+    overlay = overlay_of(RunView(trace, made, "model"))
+    places = [change.at for change in overlay.changes if change.kind in ("switched", "kept")]
     ends = [d.first_row / 4000 for d in made if {"switched", "kept"} & {t.kind for t in d.transitions}]
     assert len(places) == len(ends) > 0
     for x, share in zip(places, ends, strict=True):
-        assert (x - LEFT) / (WIDTH - LEFT - RIGHT) == pytest.approx(share, abs=0.06)
+        assert x / (overlay.steps - 1) == pytest.approx(share, abs=0.06)
 
 
 def test_one_model_under_two_names_is_refused() -> None:

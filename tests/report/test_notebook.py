@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace
+from driftsurf.core.drifts import Drift
+from driftsurf.core.expert_names import plain_expert
 from driftsurf.errors import MissingExtraError
 from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.summary import RegressionSummary
 from driftsurf.report import notebook
 from driftsurf.report.model_page import NOTHING_SCORED, journal_trace
 from driftsurf.streams import Mixed
@@ -114,6 +119,70 @@ def test_a_journal_is_a_table_of_its_last_transitions() -> None:
 # ---------------------------------------------------------------------------- traces and runs
 
 
+def drifted(result: driftsurf.RunResult) -> driftsurf.RunResult:
+    """Return the result of a run with two drifts, the second of which goes on."""
+    first = Drift(0, 500, 25, 540, "new rule", "error", 0.1, 0.4, 0.12, 120, 620, ("price <b>",), evidence=1e4)
+    second = Drift(1, 1_600, 80, 1_660, "harm", "error", 0.1, 0.3)
+    decisions = [replace(one, drifts={27: (first,), 83: (second,)}.get(one.step, ())) for one in result.decisions]
+    return replace(result, decisions=decisions)
+
+
+def test_a_run_is_shown_with_its_verdict_first(result: driftsurf.RunResult) -> None:
+    text = result._repr_html_()
+    assert text.startswith("<div><p><b>No drift in 2,000 rows.")
+    found = drifted(result)
+    text = found._repr_html_()
+    assert text.startswith("<div><p><b>Drifting now: from row 1,600 on, the error rose from 10 % to 30 %")
+    assert found.drifts._repr_html_() in text
+    assert text.index("price &lt;b&gt;") < text.index("<svg") < text.index("<a href=") < text.index("<details>")
+    assert text.count('fill="#d55e00" fill-opacity="0.2"') == 2
+    assert found.drifts.to_frame()["row"].tolist() == [500, 1_600]
+
+
+def test_a_run_links_to_its_page_below_the_notebook_or_elsewhere(
+    result: driftsurf.RunResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert result.page.is_file()
+    monkeypatch.chdir(result.folder.parent)
+    assert '<a href="run/report.html">' in result._repr_html_()
+    (result.folder.parent / "other").mkdir(exist_ok=True)
+    monkeypatch.chdir(result.folder.parent / "other")
+    assert f'<a href="{result.page.as_uri()}">' in result._repr_html_()
+
+
+def test_parts_of_a_result_are_tables(result: driftsurf.RunResult) -> None:
+    frame = result.transitions.to_frame()
+    assert isinstance(result.transitions, list)
+    assert frame["step"].tolist() == [one.step for one in result.transitions]
+    assert frame["what"][0] == "entered the reactive state"
+    assert result.summary is not None
+    (row,) = result.summary.to_frame().to_dict("records")
+    assert row["mean_error"] == result.summary.mean_error  # type: ignore[union-attr]
+    assert result.explain() == driftsurf.explain(result.folder)
+    assert result.explain(step=3) == driftsurf.explain(result.folder, step=3)
+    assert len(result.experts) == 0
+    assert list(result.experts.to_frame().columns) == ["name", "share", "loss", "first_row", "reacting"]
+    assert "no experts" in result.experts._repr_html_()
+    squared = RegressionSummary(**{one.name: 4.0 for one in fields(RegressionSummary)})  # type: ignore[arg-type]
+    assert squared.to_frame()["root_mean_squared_error"].tolist() == [2.0]
+
+
+def test_the_experts_of_a_portfolio_have_shares(tmp_path: Path) -> None:
+    model = driftsurf.recommended("light", random_state=0)
+    with pytest.raises(NotFittedError):
+        _ = model.experts_
+    for X, y in Mixed(n_rows=1_000).batches(100):
+        model.partial_fit(X, y)
+    frame = model.experts_.to_frame()
+    assert frame["share"].sum() == pytest.approx(1.0)
+    assert frame["share"].is_monotonic_decreasing
+    assert sorted(frame["name"]) == sorted(map(plain_expert, model.journal_[-1].experts))
+    assert model.experts_[0].name in model.experts_._repr_html_()
+    driftsurf.save(model, tmp_path / "model")
+    assert len(driftsurf.load(tmp_path / "model").experts_) == 0
+    assert model.journal_.transitions.to_frame().columns[0] == "step"
+
+
 def test_a_run_is_shown_with_its_models_trivial_rules_and_transitions(result: driftsurf.RunResult) -> None:
     text = result._repr_html_()
     assert result.summary is not None
@@ -132,11 +201,24 @@ def test_a_trace_without_rows_is_shown_in_words() -> None:
 def test_a_plot_has_a_curve_for_each_model_and_marks(result: driftsurf.RunResult) -> None:
     figure = pytest.importorskip("matplotlib.figure")
     axes: Any = figure.Figure().subplots()
-    assert result.plot(axes) is axes
+    assert result.trace.plot(axes) is axes
     labels = axes.get_legend_handles_labels()[1]
     assert labels[:2] == ["driftsurf", "aware"]
     assert "entered the reactive state" in labels
     assert np.asarray(axes.lines[0].get_ydata()).tolist() == result.trace.of("driftsurf")["error"].tolist()
+
+
+def test_a_plot_of_a_run_marks_the_drifts_that_were_found(result: driftsurf.RunResult) -> None:
+    figure = pytest.importorskip("matplotlib.figure")
+    axes: Any = figure.Figure().subplots()
+    assert drifted(result).plot(axes) is axes
+    assert axes.get_legend_handles_labels()[1] == ["driftsurf", "aware", "drift", "drift that was found"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "error")
+    spans: Any = axes.patches
+    first, second = spans
+    assert (first.get_x(), first.get_width()) == (25.0, 6.0)
+    assert second.get_x() + second.get_width() == 99.0  # it goes on
+    assert "drift that was found" not in result.plot(figure.Figure().subplots()).get_legend_handles_labels()[1]
 
 
 def test_a_plot_without_matplotlib_names_the_extra(

@@ -17,8 +17,10 @@ from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.report import interactive
 from driftsurf.report.figure import Bar, Bars, Figure, Overlay, Series, data
 from driftsurf.report.run_page import render
+from driftsurf.report.sections import Section
 from driftsurf.visible import visible
 
+SHOWN = Section("Figures", 0, lambda run: [], folded=False)
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
 
@@ -71,13 +73,25 @@ def press(page: Browser, *keys: str, **more: Any) -> None:
         page.settle()
 
 
+def unfold(page: Browser) -> None:
+    page.tell("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+
+
+def show_reactions(page: Browser) -> None:
+    page.tell("document.querySelector('[data-layer=reactions]').click()")
+    page.settle()
+
+
 @needs_chromium
 def test_the_page_is_drawn_and_loads_nothing(page: Browser, report: Path) -> None:
     assert view(page) == "steps 0 to 99 of 100"
     assert page.requests == [report.resolve().as_uri()]
     assert page.messages == []
     assert page.tell("document.querySelectorAll('.chart > svg[tabindex]').length") == 7
+    assert page.tell("document.querySelectorAll('[data-figure=error] rect.reactive').length") == 0
+    show_reactions(page)
     assert page.tell("document.querySelectorAll('[data-figure=error] rect.reactive').length") == 11
+    unfold(page)
     assert page.tell("document.querySelectorAll('[data-figure=models] rect.strong').length") > 10
     assert page.tell("document.documentElement.scrollWidth <= innerWidth")
 
@@ -88,6 +102,7 @@ def test_numbers_of_any_size_fit(browser: Browser, unit: float, tmp_path: Path) 
     (tmp_path / "page.html").write_text(regression_in(unit)[0], encoding="utf-8")
     browser.open(tmp_path / "page.html")
     browser.settle()
+    unfold(browser)
     assert browser.tell("[...document.querySelectorAll('.card')].every((one) => one.scrollWidth <= one.clientWidth)")
     for figure in ("error", "risk"):
         title, ticks = browser.tell(
@@ -102,6 +117,7 @@ def test_numbers_of_any_size_fit(browser: Browser, unit: float, tmp_path: Path) 
 
 @needs_chromium
 def test_the_mouse_reads_values_and_zooms(page: Browser) -> None:
+    show_reactions(page)
     at = place_of(page)
     page.mouse("Moved", *at(0.258))
     assert readout(page).startswith("step 20 · rows 4,000 to 4,199, reactive state; ")
@@ -120,6 +136,8 @@ def test_the_mouse_reads_values_and_zooms(page: Browser) -> None:
         page.mouse("Pressed", *at(0.5), button="left", clickCount=count)
         page.mouse("Released", *at(0.5), button="left", clickCount=count)
     assert view(page) == "steps 0 to 99 of 100"
+    unfold(page)
+    page.settle()
     page.mouse("Moved", *place_of(page, "models")(0.5))
     assert "model " in readout(page)
     page.mouse("Moved", 1, 1)
@@ -129,6 +147,7 @@ def test_the_mouse_reads_values_and_zooms(page: Browser) -> None:
 
 @needs_chromium
 def test_everything_works_by_keyboard(page: Browser) -> None:
+    show_reactions(page)
     focus(page, "[data-figure=error] svg")
     press(page, "n")
     assert "step 7: risk" in readout(page)
@@ -157,6 +176,7 @@ def test_curves_and_layers_are_toggled_by_mouse_and_keyboard(page: Browser) -> N
         "document.querySelectorAll('[data-figure=error] path').length",
         "[data-figure=error] + .legend button",
     )
+    show_reactions(page)
     assert page.tell(curve) == 4
     focus(page, button)
     press(page, " ")
@@ -166,7 +186,8 @@ def test_curves_and_layers_are_toggled_by_mouse_and_keyboard(page: Browser) -> N
     page.tell(f"document.querySelector('{button}').click()")
     page.settle()
     assert page.tell(curve) == 4
-    for name, left in (("reactive", "rect.reactive"), ("drifts", ".drift"), ("changes", ".mark")):
+    assert page.tell("document.querySelectorAll('[data-figure=error] .mark').length") > 0
+    for name, left in (("drifts", ".drift"), ("reactions", ":is(.mark, rect.reactive)")):
         page.tell(f"document.querySelector('.layers button[data-layer={name}]').click()")
         page.settle()
         assert page.tell(f"document.querySelectorAll('[data-figure=error] {left}').length") == 0
@@ -241,6 +262,7 @@ def test_no_figure_is_cut_off_on_a_phone(script: bool, browser: Browser, report:
     try:
         browser.open(report)
         assert browser.tell("document.documentElement.scrollWidth") <= 380
+        unfold(browser)
         hint = "[...document.querySelectorAll('.wide')].map((one) => getComputedStyle(one).backgroundAttachment)"
         assert set(browser.tell(hint)) == {"local, local, scroll, scroll"}  # shadows where a table scrolls sideways
         wide = "[...document.querySelectorAll('.chart svg, .square svg')].map((one) => one.getBoundingClientRect())"
@@ -294,8 +316,7 @@ def test_short_and_long_runs_are_drawn(steps: int, browser: Browser, tmp_path: P
     lives = Bars("b", "lives", [Bar("0", 0, steps - 1, [(0, 1)], "m 0")])
     figures: list[Figure | Bars] = [Figure("f", "about", "unit", 1.0, series), lives]
     path = tmp_path / "page.html"
-    body = [interactive.TOOLBAR, *(figure.render(overlay) for figure in figures)]
-    path.write_text(interactive.document("t", body, overlay, figures), encoding="utf-8")
+    path.write_text(interactive.document("t", [], overlay, [(SHOWN, figures)]), encoding="utf-8")
     browser.messages.clear()
     browser.open(path)
     assert view(browser).endswith(f"of {steps:,}")
@@ -313,7 +334,7 @@ NEXT_RUN = """(more) => {
     if (!series.at) series.values = [...series.values, ...Array(more).fill(0.5)];
   }
   for (let k = 0; k < more; k++) run.firstRows.push(run.firstRows.at(-1) + 200);
-  run.changes.push({at: run.steps - 1, kind: "switched", text: "the newest change"});
+  run.events.push({at: run.steps - 1, when: "", kind: "model", text: "the newest change"});
   document.dispatchEvent(new CustomEvent("driftsurf:run", {detail: run}));
 }"""
 
@@ -350,9 +371,7 @@ def test_a_long_run_is_thinned(browser: Browser, tmp_path: Path) -> None:
     values = np.linspace(0.0, 1.0, steps)
     overlay = Overlay(steps, range(0, 10 * steps + 1, 10), times=range(0, 60 * steps, 60))
     figure = Figure("error", "error", "error", 1.0, [Series("model", "curve", values.tolist(), marked=True)])
-    (tmp_path / "page.html").write_text(
-        interactive.document("long", [interactive.TOOLBAR, figure.render(overlay)], overlay, [figure])
-    )
+    (tmp_path / "page.html").write_text(interactive.document("long", [], overlay, [(SHOWN, [figure])]))
     browser.open(tmp_path / "page.html")
     thin = json.dumps(data(overlay, [figure], most))
     assert len(json.loads(thin)["figures"][0]["series"][0]["values"]) <= most

@@ -16,7 +16,7 @@ import driftsurf
 from driftsurf.errors import RunFolderError, SchemaError, ValueTypeError
 from driftsurf.saving import dumps, loads
 
-pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # dates that only rise
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # columns tell the label
 LABEL: dict[str, Any] = {"label": "sold", "drop": ["id"], "batch_size": 100, "model": "driftsurf"}
 MODELS = [
     "driftsurf",

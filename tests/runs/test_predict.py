@@ -22,7 +22,7 @@ from driftsurf.errors import CapabilityError, OptionError, RunFolderError, Schem
 from driftsurf.runs.predict import predict
 from driftsurf.runs.predict_options import PredictOptions
 
-pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # dates that only rise
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # columns tell the label
 OLD, NEW = ROWS[:1200], ROWS[1200:]
 NAMES = list(ROWS[0])
 

@@ -17,7 +17,7 @@ from driftsurf.errors import OptionError, RunFolderError, SchemaError, StateErro
 from driftsurf.explanation.lineage import lineages
 from driftsurf.explanation.records import BEGAN_REACTIVE
 
-pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # dates that only rise
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # columns tell the label
 LABEL: dict[str, Any] = {"label": "sold", "drop": ["id"], "batch_size": 100, "model": "driftsurf"}
 NAMES = list(ROWS[0])
 

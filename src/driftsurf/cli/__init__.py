@@ -264,7 +264,7 @@ def inspect(path: Path) -> None:
 _RUN = click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
 
 
-def _order(run: Path, kind: str, to: int | None = None) -> None:
+def _order(run: Path, kind: str, to: int | None = None, *, mark: str = "", drift: int | None = None) -> None:
     from driftsurf.explanation.records import newest_head
     from driftsurf.keyed.folder import is_keyed_run
     from driftsurf.runs import orders
@@ -272,7 +272,7 @@ def _order(run: Path, kind: str, to: int | None = None) -> None:
 
     if is_keyed_run(run):
         raise RunFolderError(
-            f"{str(run)!r} is a keyed run; pin, reset and rollback apply only to a run with one model. "
+            f"{str(run)!r} is a keyed run; orders apply only to a run with one model. "
             f"Its keys are shown by: driftsurf keys {run}"
         )
     if not CheckpointFolder(run).generations():
@@ -282,7 +282,7 @@ def _order(run: Path, kind: str, to: int | None = None) -> None:
             f"the run in {str(run)!r} is finished, so it carries out no orders. If more rows will come, continue it "
             "with --resume --follow, and give the order then"
         )
-    order = orders.give(run, kind, to)
+    order = orders.give(run, kind, to, mark=mark, drift=drift)
     what = kind if to is None else f"{kind} to checkpoint {to}"
     say(f"order {order.number}: {what}; carried out at the next checkpoint, or when the run resumes")
 
@@ -315,3 +315,15 @@ def rollback(run: Path, to: int | None) -> None:
         to = numbers[-2:][0] if to is None else to
         folder.load(to)
     _order(run, "rollback", to)
+
+
+@main.command()
+@_RUN
+@click.argument("said", type=click.Choice(["expected", "false", "none"]))
+@click.option("--drift", type=click.IntRange(min=0), help="Number of the drift.  [default: the newest one]")
+def mark(run: Path, said: str, drift: int | None) -> None:
+    """Mark a drift of a RUN as expected or false, or take the mark back with none.
+
+    The mark is recorded and shown with the drift; the model learns as before.
+    """
+    _order(run, "mark", mark=said, drift=drift)

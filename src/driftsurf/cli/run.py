@@ -13,7 +13,7 @@ from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
 from driftsurf.cli.wording import say, with_cli_spelling
 from driftsurf.cli.work import Termination, be_quiet, started
-from driftsurf.errors import RunInterrupted, RunStopped
+from driftsurf.errors import RunDrifted, RunInterrupted, RunStopped
 from driftsurf.runs.options import GROUPS
 
 if TYPE_CHECKING:
@@ -36,13 +36,15 @@ def run(source: str, quiet: bool, **options: Any) -> None:
     oracle that knows the drifts; or a file, a folder, a pattern in quotes, or - for standard input, with --label; or a
     TOML file that --write-config wrote.
 
-    Prints each transition as it happens and a table at the end, and writes a run folder: run.json (what was run),
+    Prints a line when a drift is detected and when it is over, and at the end a table and whether the data drifted
+    (--log-level info also prints what the model does about it). Writes a run folder: run.json (what was run),
     trace.csv, journal.jsonl, timings.json, report.html and model.state, the model as it is at the end, which
     `driftsurf predict` uses. Until it is complete, the folder is called NAME.partial.
 
     With --checkpoint the run can be killed at any time: the same command with --resume continues, and ends with the
     same journal, trace, predictions and report as if nothing had happened. Ctrl-C and SIGTERM save a checkpoint first,
-    and end with exit code 130 and 143. Exit code 1 is an error, 2 a wrong command line.
+    and end with exit code 130 and 143. Exit code 1 is an error, 2 a wrong command line, and 3 with --fail-on-drift that
+    there was a drift.
 
     With --key and --sequence each key has a learner of its own, in this process or on Spark. The folder --out then
     holds predictions/, journal/ and keys/ as Parquet and keys.html; the same command later learns what is new.
@@ -64,6 +66,9 @@ def run(source: str, quiet: bool, **options: Any) -> None:
                 on_order=screen.order,
                 progress=False,
             )
+        except RunDrifted as drifted:
+            screen.show(drifted.result)
+            raise SystemExit(drifted.exit_code) from None
         except RunStopped as stopped:
             say(f"{stopped}; continue with --resume; the checkpoints are in {options['checkpoint']}", err=True)
             raise SystemExit(stopped.exit_code) from None
@@ -117,7 +122,7 @@ class _Screen:
             errors=self.to_stderr,
             regression=start.regression,
         )
-        self._progress.passed(start.first_step)
+        self._progress.passed(start.first_step, start.drifts)
 
     def step(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
         """Show one step of one model."""

@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from driftsurf.core.drifts import Drift
+from driftsurf.core.expert_names import plain_expert
 from driftsurf.visible import visible
 
 __all__ = ["Decision", "ModelRecord", "Role", "StateName", "Transition", "TransitionKind"]
@@ -170,7 +171,7 @@ class Transition:
         'step 28: new model 0.41 < old 0.52 over 4 steps: switched to the new model (linear model)'
         """
         # Several experts may do the same at one step: without their names their lines could not be told apart.
-        expert = f" ({self.expert})" if self.expert else ""
+        expert = f" ({plain_expert(self.expert)})" if self.expert else ""
         return visible(f"step {self.step}: {self.reason}: {self.phrase}{expert}")
 
     def named(self, labels: Sequence[Any]) -> Transition:
@@ -365,7 +366,7 @@ class Decision:
     def drift_dicts(self) -> Iterator[dict[str, Any]]:
         """Yield the drifts as plain values for JSON."""
         for drift in self.drifts:
-            yield {"type": "drift", "at_step": self.step, **drift.to_dict(), "text": drift.describe()}
+            yield drift.record(self.step)
 
 
 def _fields_of(record: Decision | ModelRecord | Transition) -> dict[str, Any]:

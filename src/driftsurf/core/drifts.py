@@ -7,20 +7,33 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from driftsurf.core.frames import new_frame
-from driftsurf.visible import escape, visible
+from driftsurf.core.frames import html_table, new_frame
+from driftsurf.core.measures import SHARES
+from driftsurf.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Drift", "DriftCause", "DriftKind", "DriftMark", "Drifts", "InputChange", "InputChanges"]
+__all__ = [
+    "MARKS",
+    "Drift",
+    "DriftCause",
+    "DriftKind",
+    "DriftMark",
+    "DriftNews",
+    "DriftPhase",
+    "Drifts",
+    "InputChange",
+    "InputChanges",
+]
 
 DriftKind: TypeAlias = Literal["new rule", "harm"]
 DriftCause: TypeAlias = Literal["columns", "classes", "inputs", "unknown"]
 DriftMark: TypeAlias = Literal["", "expected", "false"]
+DriftPhase: TypeAlias = Literal["began", "over"]
+MARKS: Final[tuple[DriftMark, ...]] = "expected", "false"
+"""What a person may say about a drift."""
 
-SHARES: Final = frozenset({"error", "balanced error"})
-"""Metrics that are shares of rows, which are shown in percent; others are in the unit of the label."""
 MOST_EVIDENCE = 1e12
 """Largest evidence that is recorded."""
 
@@ -108,6 +121,8 @@ class Drift:
         after = "" if self.error_after is None else self.error_text(self.error_after)
         if self.recovered_after_rows is not None:
             return f" and was back at {after} after {self.recovered_after_rows:,} rows"
+        if self.ended and not after:
+            return " and was not back when the model was replaced"
         if self.ended:
             return f" and has stayed at {after} since"
         return " and is not back yet"
@@ -128,9 +143,22 @@ class Drift:
             return f"{_joined(self.columns)} {verb} the label as before."
         return "The rule changed, and no single column explains it."
 
+    def news(self, phase: DriftPhase) -> str:
+        """Describe in one line that the drift was detected, or that it is over.
+
+        >>> Drift(0, 6000, 30, 6090, "harm", "error", 0.07, 0.2).news("began").partition(":")[0]
+        'drift detected at row 6,090'
+        """
+        row = self.detected_at_row if phase == "began" or self.ended_at_row is None else self.ended_at_row
+        return f"drift {'detected' if phase == 'began' else 'over'} at row {row:,}: {self.describe()}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values for JSON; numbers that are not finite are None."""
         return {name: _plain(value) for name, value in asdict(self).items()}
+
+    def record(self, at_step: int) -> dict[str, Any]:
+        """Return the line of the journal of the step at which the drift was as it is here, as plain values."""
+        return {"type": "drift", "at_step": at_step, **self.to_dict(), "text": self.describe()}
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Drift:
@@ -211,6 +239,18 @@ class Drifts(Sequence[Drift]):
         rows = ", ".join(f"row {one.row:,} ({one.kind})" for one in self._drifts)
         return f"<Drifts: {rows or 'none'}>"
 
+    def describe(self) -> str:
+        """Return how many drifts there were, and the last one in words; "" without any.
+
+        >>> Drifts([Drift(0, 6000, 30, 6090, "harm", "error", 0.07, 0.57)]).describe().partition(",")[0]
+        'Drifting now: from row 6'
+        """
+        if not self._drifts:
+            return ""
+        count = "One drift" if len(self) == 1 else f"{len(self)} drifts, the last one"
+        told = self._drifts[-1].describe()
+        return f"{count if self.open is None else 'Drifting now'}: {told[0].lower()}{told[1:]}"
+
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each drift and a column for each field (extra ``pandas``)."""
         return _frame(self._drifts, Drift)
@@ -236,10 +276,52 @@ class Drifts(Sequence[Drift]):
             )
             for one in self._drifts
         ]
-        left = ' style="text-align:left"'
-        top = "".join(f"<th{left}>{escape(name)}</th>" for name in head)
-        body = "".join("<tr>" + "".join(f"<td{left}>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-        return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+        return html_table(head, lines)
+
+
+class DriftNews:
+    """Tells the beginning and the end of each drift once, whatever number of updates there are.
+
+    Parameters
+    ----------
+    known
+        Drifts that were told before.
+
+    Examples
+    --------
+    >>> drift = Drift(0, 6000, 30, 6090, "new rule", "error", 0.07, 0.3)
+    >>> over = replace(drift, error_peak=0.57, error_after=0.09, recovered_after_rows=800, ended_at_row=6800)
+    >>> news = DriftNews()
+    >>> [phase for one in (drift, replace(drift, error_peak=0.57), over, over) for phase, _ in news.take([one])]
+    ['began', 'over']
+    """
+
+    def __init__(self, known: Iterable[Drift] = ()) -> None:
+        self._newest = -1
+        self._open = set[int]()
+        for _ in self.take(known):
+            pass
+
+    def take(self, updates: Iterable[Drift]) -> Iterator[tuple[DriftPhase, Drift]]:
+        """Yield what is new in updates of drifts, which come in the order of their beginnings."""
+        for one in updates:
+            if one.number > self._newest:
+                self._newest = one.number
+                self._open.add(one.number)
+                yield "began", one
+            if one.ended and one.number in self._open:
+                self._open.discard(one.number)
+                yield "over", one
+
+    @property
+    def count(self) -> int:
+        """Number of drifts that began."""
+        return self._newest + 1
+
+    @property
+    def drifting(self) -> bool:
+        """Whether a drift goes on."""
+        return bool(self._open)
 
 
 @dataclass(frozen=True, slots=True)

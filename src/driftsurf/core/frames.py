@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.errors import MissingExtraError, NonFiniteError, RowIndex, SchemaError, ValueTypeError
+from driftsurf.visible import escape
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,7 @@ __all__ = [
     "SparseMatrix",
     "check_levels",
     "frame_columns",
+    "html_table",
     "is_panic",
     "is_scipy_csr",
     "lazy_frame",
@@ -200,3 +202,16 @@ def new_frame(columns: Mapping[str, Any], what: str) -> pd.DataFrame:
     except ImportError as error:
         raise MissingExtraError(f"{what} needs pandas: pip install 'driftsurf[pandas]'") from error
     return pd.DataFrame(columns)
+
+
+def html_table(head: Sequence[str], lines: Iterable[Sequence[Any]], caption: str = "") -> str:
+    """Return a table as HTML that needs no style sheet, for notebooks.
+
+    >>> html_table(["a"], [["<b>"]], "one")
+    '<table><caption>one</caption><thead><tr><th style="text-align:left">a</th></tr></thead>...&lt;b&gt;...</table>'
+    """
+    left = ' style="text-align:left"'
+    top = "".join(f"<th{left}>{escape(one)}</th>" for one in head)
+    body = "".join("<tr>" + "".join(f"<td{left}>{escape(str(cell))}</td>" for cell in line) + "</tr>" for line in lines)
+    above = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{above}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

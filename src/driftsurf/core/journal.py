@@ -10,9 +10,11 @@ from typing import Any, Protocol
 
 from driftsurf.core.decisions import TOLD, Decision, ModelRecord, Transition
 from driftsurf.core.drifts import Drift, Drifts
+from driftsurf.core.expert_names import plain_expert
+from driftsurf.core.frames import html_table
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.predictions import RecentPredictions
-from driftsurf.visible import escape
+from driftsurf.core.views import Transitions
 
 __all__ = ["Journal"]
 
@@ -89,9 +91,9 @@ class Journal:
         return self._decisions[-1].rows_seen if self._decisions else 0
 
     @property
-    def transitions(self) -> list[Transition]:
+    def transitions(self) -> Transitions:
         """Transitions in memory, oldest first."""
-        return list(self._transitions)
+        return Transitions(self._transitions)
 
     @property
     def drifts(self) -> Drifts:
@@ -118,16 +120,9 @@ class Journal:
             return f"<p>Journal: {head}</p>"
         last = list(self._transitions)[-SHOWN:]
         named = any(one.expert for one in last)
-        lines = [(str(one.step), one.phrase, one.reason, *[one.expert] * named) for one in last]
-        left = ' style="text-align:left"'
-        heads = "".join(f"<th{left}>{name}</th>" for name in ("step", "what happened", "reason", *["expert"] * named))
-        rows = "".join("<tr>" + "".join(f"<td{left}>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+        lines = [(str(one.step), one.phrase, one.reason, *[plain_expert(one.expert)] * named) for one in last]
         shown = "" if count == len(last) else f"; the last {len(last)} are shown"
-        return (
-            f"<table><caption>Journal: {head}{shown}</caption>"
-            f"<thead><tr>{heads}</tr></thead>"
-            f"<tbody>{rows}</tbody></table>"
-        )
+        return html_table(("step", "what happened", "reason", *["expert"] * named), lines, f"Journal: {head}{shown}")
 
     def explain(self) -> str:
         """Describe every transition in words, one per line."""
@@ -175,7 +170,7 @@ def read_lines(text: str) -> list[Decision]:
             if last.experts and record["kind"] not in TOLD:  # journals of earlier versions do not name the expert
                 record.setdefault("expert", last.experts[record["new"] % len(last.experts)])
             decisions[-1] = replace(last, transitions=(*last.transitions, Transition(**record)))
-        elif kind == "drift":
+        elif kind == "drift" and decisions:  # an order may have changed it after the last step of a file that is gone
             last = decisions[-1]
             decisions[-1] = replace(last, drifts=(*last.drifts, Drift.from_dict(record)))
     return decisions

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.expert_names import plain_expert
 from driftsurf.visible import visible
 
 __all__ = [
@@ -39,14 +40,16 @@ def describe_alike(group: Sequence[Transition]) -> str:
     if len(group) == 1:
         return first.describe()
     done = phrase_of(group)
-    return visible(f"step {first.step}: {done}: {', '.join(f'{one.expert} ({one.reason})' for one in group)}")
+    return visible(
+        f"step {first.step}: {done}: {', '.join(f'{plain_expert(one.expert)} ({one.reason})' for one in group)}"
+    )
 
 
 def phrase_of(group: Sequence[Transition]) -> str:
     """Return what one or several experts did, such as "2 experts entered the reactive state"."""
     first = group[0]
     if len(group) == 1:
-        return f"{first.phrase} ({first.expert})" if first.expert else first.phrase
+        return f"{first.phrase} ({plain_expert(first.expert)})" if first.expert else first.phrase
     done = f"predict with the {'new' if first.new > first.old else 'old'} model"
     return f"{len(group)} experts {done if first.kind == 'greedy' else first.phrase}"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -33,7 +33,7 @@ from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 
-__all__ = ["is_table", "read_table"]
+__all__ = ["column_names", "is_table", "read_table"]
 
 
 @runtime_checkable
@@ -55,13 +55,25 @@ def is_table(X: Any) -> bool:
     return isinstance(X, Table | Mapping | LazyFrame | Frame | ArrowTable)
 
 
-def read_table(X: Any) -> Table:
+def column_names(X: Any) -> list[str]:
+    """Return the names of the columns of a table.
+
+    >>> column_names({"price": [1.5], "city": ["Rome"]})
+    ['price', 'city']
+    """
+    if isinstance(X, LazyFrame):
+        raise ValueTypeError("X is a lazy frame; pass X.collect()")
+    return [*X.columns] if isinstance(X, Table) else [str(name) for name, _ in _columns(X)]
+
+
+def read_table(X: Any, drop: Collection[str] = ()) -> Table:
     """Return a table from a frame, a mapping of names to columns, a 2D array or a sparse matrix.
 
-    Columns that are not numbers, booleans, dates or text are refused by name, and so is infinity.
+    Columns that are not numbers, booleans, dates or text are refused by name, and so is infinity. Columns in ``drop``
+    are left out.
     """
     if isinstance(X, Table):
-        return X
+        return X.without(*drop)
     if isinstance(X, LazyFrame):
         raise ValueTypeError("X is a lazy frame; pass X.collect()")
     if isinstance(X, SparseMatrix):
@@ -71,6 +83,8 @@ def read_table(X: Any) -> Table:
     table: dict[str, Column] = {}
     for name, values in _columns(X):
         check_levels([name])
+        if str(name) in drop:
+            continue
         if str(name) in table:
             raise SchemaError(f"the column name {str(name)!r} occurs more than once; rename one of the columns")
         table[str(name)] = _finite(str(name), _read_column(str(name), values))

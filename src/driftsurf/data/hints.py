@@ -1,4 +1,4 @@
-"""Advice about columns that were read as text but look like numbers or dates, and about columns better left out."""
+"""Notes on columns that were read as text but look like numbers or dates, and on columns that tell the label."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from driftsurf.data.formats._cells import SPACES, infer_kind, number_reader
 from driftsurf.data.formats._suggestions import Ways, suggest_date_options, suggest_number_options
 from driftsurf.data.leaks import Leak, find_leaks
 from driftsurf.data.reading_options import LISTS, ReadingOptions
-from driftsurf.data.rising import never_falls
 from driftsurf.data.source import Cells, Source, remarks_of
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import Message, Option
@@ -32,8 +31,6 @@ INFERRED = "text", "json"
 """How values arrive where the kinds of columns are inferred, so that reading options can change them."""
 MOST_LEAKS = 5
 """Number of columns that give the label away that are pointed out."""
-LEAST_ROWS = 20
-"""With fewer rows, all texts of a column may differ by chance."""
 
 
 class _Hint(NamedTuple):
@@ -85,11 +82,7 @@ def hints(
     of_columns = list[_Hint]()
     for name, column in table.columns.items():
         if column.kind == "text" and name not in reading.kinds and len(column.used()):
-            of_columns += islice(_text_hints(name, column, reading, cells, label), 1)
-        elif name != label and never_falls(source, table, name):
-            told = f"the column {name!r} rises from row to row, so that every batch brings values that no model has "
-            drop = Option("drop", name)
-            of_columns.append(_Hint(Message(told, "seen; the run may be more accurate without it: ", drop), [[drop]]))
+            of_columns += islice(_text_hints(name, column, reading, cells), 1)
     found += [hint.message for hint in of_columns]
     if combined:
         found += _all_at_once([hint.ways for hint in of_columns])
@@ -139,7 +132,7 @@ def _either(ways: Ways) -> list[str | Option]:
     return [part for place, way in enumerate(ways) for part in ([" or "] if place else []) + way]
 
 
-def _text_hints(name: str, column: Column, reading: ReadingOptions, cells: Cells, label: str | None) -> Iterator[_Hint]:
+def _text_hints(name: str, column: Column, reading: ReadingOptions, cells: Cells) -> Iterator[_Hint]:
     """Yield what a text column may really be, the most likely first."""
     words = _words(column)
     looks_like = {
@@ -161,10 +154,6 @@ def _text_hints(name: str, column: Column, reading: ReadingOptions, cells: Cells
                 f"{present:,} cells); the other cells are numbers. If it means 'no value', pass"
             )
             yield _Hint(Message(told, *advice), [advice])
-    if len(column.used()) == present >= LEAST_ROWS and name != label:
-        told = f"the column {name!r} has a different text in each row ({words[0][:50]!r}); if it identifies the row, "
-        drop = Option("drop", name)
-        yield _Hint(Message(told, "leave it out with ", drop), [[drop]])
 
 
 def _unit_hint(name: str, words: list[str], reading: ReadingOptions) -> Iterator[_Hint]:

@@ -15,10 +15,12 @@ from driftsurf.core.options import choice, number, whole
 from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.errors import Option, OptionError
 
-__all__ = ["MISSING", "STANDARD_INPUT", "OnBadRow", "OnSchemaChange", "ReadingOptions"]
+__all__ = ["FRAME", "MISSING", "STANDARD_INPUT", "OnBadRow", "OnSchemaChange", "ReadingOptions"]
 
 STANDARD_INPUT = "-"
 """Location of standard input, as a source."""
+FRAME = "<frame>"
+"""What stands for the location of a frame, which has none."""
 
 OnSchemaChange: TypeAlias = Literal["fail", "ignore-added", "fill-removed"]
 OnBadRow: TypeAlias = Literal["fail", "skip"] | int

@@ -1,4 +1,4 @@
-"""Whether a column rises from row to row, as a clock or a counter does."""
+"""Whether a column rises from row to row, as a clock does."""
 
 from __future__ import annotations
 
@@ -13,31 +13,14 @@ from driftsurf.data.sources.files import FileSource
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import DriftsurfError
 
-__all__ = ["first_of_file", "is_clock", "never_falls"]
+__all__ = ["first_of_file", "is_clock"]
 
 LEAST_ROWS = 20
 """With fewer rows, a column may rise or fall by chance."""
-AHEAD_ROWS = 50_000
-"""Number of rows of a file after which a column that has not fallen is taken to rise for ever."""
 READ_ROWS = 10_000
 FALL_SHARE = 0.25
 """A column is no clock if more than this share of its values in the first half of the rows exceed those half the rows
 later. A clock may be a little out of order; of values in random order, half do."""
-
-
-def never_falls(source: Source, table: Table, name: str) -> bool:
-    """Return whether the numbers or dates of a column never fall, in the first table and in the rows ahead.
-
-    The time of day rises too, in a file that begins with one long day. So where many values of the first table are
-    equal, further rows of the file are read.
-    """
-    column = table[name]
-    if column.kind not in ("number", "date") or len(column) < LEAST_ROWS or column.missing().any():
-        return False
-    rises = int(np.count_nonzero(column.values[1:] > column.values[:-1]))
-    if _falls(column) or rises < LEAST_ROWS // 2:
-        return False
-    return 2 * rises >= len(column) or not any(map(_falls, first_of_file(source, table, name, AHEAD_ROWS)))
 
 
 def is_clock(column: Column) -> bool:
@@ -65,7 +48,3 @@ def first_of_file(source: Source, table: Table, name: str, rows: int) -> Iterato
     with contextlib.suppress(DriftsurfError):  # a bad row is reported when it is learned
         for part, _ in FileSource(source.path, reading, batch_size=READ_ROWS).tables():
             yield part[name]
-
-
-def _falls(column: Column) -> bool:
-    return bool((column.values[1:] < column.values[:-1]).any())

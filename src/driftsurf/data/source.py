@@ -7,13 +7,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from driftsurf import registry
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import Message, Option, OptionError
+
+if TYPE_CHECKING:
+    from driftsurf.data.sources.frame import FrameRows
 
 __all__ = [
     "STANDARD_INPUT",
@@ -229,7 +232,7 @@ def remarks_of(source: object) -> list[Message]:
 
 
 def open_source(
-    location: str | os.PathLike[str],
+    location: str | os.PathLike[str] | FrameRows,
     reading: ReadingOptions | None = None,
     *,
     batch_size: int | None = 1000,
@@ -243,7 +246,8 @@ def open_source(
     ----------
     location
         A file, a folder, a pattern such as ``"logs/*.csv.gz"``, "-" for standard input, the address of a file on the
-        web, the folder ``log`` of a served model, or a URL whose scheme belongs to a registered source.
+        web, the folder ``log`` of a served model, or a URL whose scheme belongs to a registered source. Or the rows of
+        a frame.
     reading
         How rows are read; None for the defaults.
     batch_size
@@ -266,6 +270,10 @@ def open_source(
     Traceback (most recent call last):
     driftsurf.errors.OptionError: no source opens 'carrier-pigeon://'; choices: -, ...file://, ...http://, https://...
     """
+    if not isinstance(location, str | os.PathLike):
+        from driftsurf.data.sources.frame import FrameSource  # which follows the protocol of this module
+
+        return FrameSource(location, reading, batch_size=batch_size, batch_seconds=batch_seconds, time=time)
     entry = _entry(os.fspath(location))
     source: Source = entry.make(
         location,

@@ -36,6 +36,7 @@ caught. Each message names the value, the choices and the remedy.
      +-- DeliveryError (OSError)
      +-- MissingExtraError (ImportError)
      +-- RunStopped
+     +-- RunDrifted
 
     KeyboardInterrupt
      +-- RunInterrupted
@@ -84,6 +85,7 @@ from driftsurf.errors._parts import (
 from driftsurf.errors._runs import (
     FetchError,
     LockedError,
+    RunDrifted,
     RunFolderError,
     RunInterrupted,
     RunStopped,
@@ -134,6 +136,7 @@ __all__ = [
     "OverloadedError",
     "RegistryWarning",
     "RowIndex",
+    "RunDrifted",
     "RunFolderError",
     "RunInterrupted",
     "RunStopped",

@@ -11,6 +11,7 @@ from driftsurf.errors._message import DriftsurfError, Message
 __all__ = [
     "FetchError",
     "LockedError",
+    "RunDrifted",
     "RunFolderError",
     "RunInterrupted",
     "RunStopped",
@@ -127,6 +128,29 @@ class RunStopped(DriftsurfError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.step, self.signal_number)
+
+
+class RunDrifted(DriftsurfError):
+    """A run with ``fail_on_drift`` has found a drift. It is complete; ``result`` is what it would have returned.
+
+    Examples
+    --------
+    >>> try:  # as driftsurf.run(..., fail_on_drift=True) ends
+    ...     raise RunDrifted("One drift: from row 6,000 on, the error rose from 7 % to 57 %.", None)
+    ... except RunDrifted as found:
+    ...     print(found, found.exit_code)
+    One drift: from row 6,000 on, the error rose from 7 % to 57 %. 3
+    """
+
+    exit_code: int = 3
+    """The exit code of ``driftsurf run --fail-on-drift``."""
+
+    def __init__(self, text: str, result: Any) -> None:
+        super().__init__(text)
+        self.result = result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.result)
 
 
 class RunInterrupted(KeyboardInterrupt):

@@ -16,6 +16,7 @@ from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.journal import Journal
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import Classes, LearnerLike, RandomState, TableLike, TargetLike
+from driftsurf.core.views import Experts
 from driftsurf.errors import CapabilityError, OptionError, ShapeError
 from driftsurf.estimators._parameters import as_column, fit_rows
 from driftsurf.estimators._sklearn import ClassifierMixin, RegressorMixin, available_if
@@ -144,6 +145,15 @@ class AdaptiveEstimator(SavedEstimator):
     def changes_(self) -> InputChanges:
         """Moves of the inputs that did no harm, oldest first."""
         return self._session.changes
+
+    @property
+    def experts_(self) -> Experts:
+        """Experts of a portfolio or an ensemble with their shares after the last time step of this object.
+
+        Empty for a single model, and after loading until the next time step.
+        """
+        journal = self._session.journal
+        return Experts.of(journal[-1] if len(journal) else None)
 
     @property
     def journal_(self) -> Journal:

@@ -11,6 +11,8 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import significant
 from driftsurf.core.trivial import HARDLY_BETTER
 from driftsurf.evaluation import metrics
+from driftsurf.evaluation.rare import RareClass, rare_class_of
+from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.evaluation.trace import Trace
 
@@ -36,16 +38,29 @@ class Baselines:
     """The errors of the trivial predictions, by name."""
     learned: bool = True
     """Whether anything was learned before a row that counts; False if there is only one batch."""
+    rare: RareClass | None = None
+    """How well the rare class is found, which counts instead of the errors if labels are imbalanced; else None."""
 
     def number(self, error: float) -> str:
         """Return an error as text."""
         return f"{error:.4f}" if self.measure == "mean error" else significant(error)
 
     @property
+    def headline(self) -> list[tuple[str, str, list[str]]]:
+        """The figures that matter most: the name of each, that of the model, and those of the trivial predictions.
+
+        If labels are imbalanced, those of the rare class come before the error.
+        """
+        own = (self.measure, self.number(self.own), [self.number(error) for error in self.others.values()])
+        return [*([] if self.rare is None else self.rare.headline(self.others)), own]
+
+    @property
     def sentence(self) -> str:
         """How good the model is, in one sentence; the warning if it is no better than a trivial prediction."""
         if self.warning or not (self.learned and self.others):
             return self.warning
+        if self.rare is not None:
+            return self.rare.sentence
         name = min(self.others, key=self.others.__getitem__)
         shares = self.measure == "mean error"
         own = f"{100 * self.own:.2g} %" if shares else significant(self.own)
@@ -63,6 +78,8 @@ class Baselines:
         """
         if not self.learned:
             return ""
+        if self.rare is not None:
+            return self.rare.warning
         if self.others.get("persistence") == 0.0:
             return "The label has the same value in all rows that count, so the errors tell nothing about the model."
         name = min(self.others, key=self.others.__getitem__, default=None)
@@ -73,8 +90,10 @@ class Baselines:
         return f"The model is {how} better than {BASELINE_WORDS[name]}: {numbers}."
 
 
-def baselines(trace: Trace, model: str) -> Baselines:
+def baselines(trace: Trace, model: str, scores: Scores | None = None) -> Baselines:
     """Compare a model with trivial predictions: by the share of wrong rows, or by the root mean squared error.
+
+    If labels are imbalanced, the comparison is about the rare class; ``scores`` has its average precision.
 
     *majority* predicts in each step the class that was most frequent before it; in the first step, the class that an
     untrained model predicts. *mean* predicts the mean target of all rows before the step. *persistence* repeats the
@@ -94,7 +113,8 @@ def baselines(trace: Trace, model: str) -> Baselines:
     }
     measure, own = mean_error_of(trace, model)
     others = means if trace.labels else {name: math.sqrt(mean) for name, mean in means.items()}
-    return Baselines(measure, own, others, learned=len(trace.of(model)["rows"]) > trace.warmup_steps)
+    learned = len(trace.of(model)["rows"]) > trace.warmup_steps
+    return Baselines(measure, own, others, learned, rare_class_of(trace, model, scores))
 
 
 def baseline_errors(trace: Trace, model: str) -> dict[str, FloatArray]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from driftsurf.streams.base import Drift
 
 __all__ = [
+    "average_precision",
     "false_reactions",
     "kappa",
     "kappa_temporal",
@@ -37,6 +38,21 @@ def mean_error(error: Numbers, rows: Numbers) -> float:
     """
     known = ~np.isnan(error)
     return float(np.average(error[known], weights=rows[known])) if known.any() else float("nan")
+
+
+def average_precision(others: Numbers, own: Numbers) -> float:
+    """Precision averaged over the rows of a class: of all rows with a score at least as high, the share of the class.
+
+    ``others`` and ``own`` count the scores of other rows and of rows of the class in rising bins. The rows of a bin are
+    taken to be mixed evenly, so that the precision in its middle counts for all of them. By chance, the average
+    precision is the share of the class; it is NaN without a row of the class.
+
+    >>> average_precision(np.array([3, 1, 0]), np.array([0, 1, 1]))  # 1 of 1 row, then 2 of 2.5
+    0.9
+    """
+    there = np.flatnonzero(own)[::-1]
+    found, rows = (np.cumsum(counts[::-1])[::-1] - (counts - 1) / 2 for counts in (own, others + own))
+    return float(np.average((found / rows)[there], weights=own[there])) if len(there) else float("nan")
 
 
 def kappa(correct: int, true_counts: Numbers, predicted_counts: Numbers) -> float:

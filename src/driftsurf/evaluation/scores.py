@@ -14,7 +14,9 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.fields import MOST, Array, Fields, Rule
 from driftsurf.core.json_text import parse_json
+from driftsurf.core.measures import rare_class
 from driftsurf.errors import InputError
+from driftsurf.evaluation.metrics import average_precision
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
 from driftsurf.kernels.tallies import mean_auc, tally_margins
@@ -104,7 +106,19 @@ class ScoreRecorder:
     def _auc(self, counts: npt.NDArray[np.int64]) -> dict[str, Any]:
         """Add the counts of a step, and return its ROC AUC and that of the run so far."""
         self._scores = _added(self._scores, counts)
-        return {"auc": _mean_auc(counts), "auc_so_far": _mean_auc(self._scores)}
+        found: dict[str, Any] = {"auc": _mean_auc(counts), "auc_so_far": _mean_auc(self._scores)}
+        rare = self.rare_precision()
+        return found | ({} if rare is None else {"rare": rare})
+
+    def rare_precision(self) -> tuple[int, float] | None:
+        """Return the code of the rare class and its average precision so far; None if labels are not imbalanced."""
+        scores = self._scores
+        if not len(scores):
+            return None
+        if len(scores) == 1:  # the first class has the score of the second one with the other sign
+            scores = _for_classes(scores, 2)
+        rare = rare_class(dict(enumerate(scores[:, 1].sum(axis=1).tolist())))
+        return None if rare is None else (rare, average_precision(*scores[rare]))
 
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""
@@ -320,6 +334,14 @@ class Scores:
         """
         known = [line["auc_so_far"] for line in self.counted if line.get("auc_so_far") is not None]
         return float(known[-1]) if known else float("nan")
+
+    def average_precision(self, label: Any) -> float:
+        """Average precision of the rare class over all counted rows, from the same bins as the ROC AUC.
+
+        NaN if labels are not imbalanced, for another class than the rare one, or if the model has no scores.
+        """
+        rare = next((line["rare"] for line in reversed(self.counted) if "auc_so_far" in line and "rare" in line), None)
+        return float(rare[1]) if rare is not None and self.labels[rare[0]] == label else float("nan")
 
     @property
     def probability_of(self) -> ProbabilityOf:

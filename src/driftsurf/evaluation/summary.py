@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftsurf.core.frames import new_frame
 from driftsurf.core.reactions import count_reactions, merge_reactions
 from driftsurf.errors import OptionError
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER, Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "ClassificationSummary",
@@ -61,6 +65,13 @@ class Summary:
     share_reactive: float
     """Share of the steps in the reactive state."""
     gradients: int
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with one row (extra ``pandas``)."""
+        return new_frame({name: [value] for name, value in self._values().items()}, "to_frame()")
+
+    def _values(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +122,9 @@ class RegressionSummary(Summary):
     def root_mean_squared_error(self) -> float:
         """Root mean squared error, in the unit of the target."""
         return math.sqrt(self.mean_squared_error)
+
+    def _values(self) -> dict[str, Any]:
+        return super()._values() | {"root_mean_squared_error": self.root_mean_squared_error}
 
 
 def summarise(trace: Trace, model: str, oracle: str | None = None) -> ClassificationSummary | RegressionSummary:

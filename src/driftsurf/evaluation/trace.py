@@ -191,14 +191,24 @@ class Trace:
         found = written.astype("datetime64[s]")
         return None if np.any(np.diff(found) < np.timedelta64(0, "s")) else found
 
+    def time_texts(self, model: str) -> list[str]:
+        """Return when each step of a model began, as exactly as it is known; empty if ``times`` returns None."""
+        times = self.times(model)
+        if times is None:
+            return []
+        units = "datetime64[D]", "datetime64[m]"
+        shown = next((times.astype(unit) for unit in units if (times == times.astype(unit)).all()), times)
+        return [text.replace("T", " ") for text in shown.astype(str).tolist()]
+
     def timed(self, drifts: Drifts, model: str) -> Drifts:
         """Return drifts with the time of the step that each began in, if steps have times."""
-        columns = self.of(model)
-        if TIME not in columns or not len(columns["step"]):
+        texts = self.time_texts(model) if len(drifts) else []
+        if not texts:
             return drifts
+        columns = self.of(model)
         ends = columns["first_row"] + columns["rows"]
         places = [min(int(np.searchsorted(ends, one.row, side="right")), len(ends) - 1) for one in drifts]
-        return drifts.with_times(str(columns[TIME][place]) or None for place in places)
+        return drifts.with_times(texts[place] for place in places)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas DataFrame; needs the extra ``pandas``."""

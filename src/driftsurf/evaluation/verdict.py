@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from driftsurf.core.drifts import Drifts
 from driftsurf.evaluation.baselines import Baselines, baselines
+from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace
 
 __all__ = ["Verdict", "VerdictStatus", "verdict", "verdict_of"]
@@ -38,24 +39,15 @@ class Verdict:
         return f"{self.drift} {self.quality}".strip()
 
 
-def verdict_of(trace: Trace, model: str, drifts: Drifts) -> Verdict:
-    """Return the verdict on a model of a trace."""
+def verdict_of(trace: Trace, model: str, drifts: Drifts, scores: Scores | None = None) -> Verdict:
+    """Return the verdict on a model of a trace; ``scores`` has the average precision of a rare class."""
     if trace.is_empty:
         return Verdict("waiting", "No row was scored yet.", "")
-    return verdict(drifts, int(trace.of(model)["rows"].sum()), baselines(trace, model))
+    return verdict(drifts, int(trace.of(model)["rows"].sum()), baselines(trace, model, scores))
 
 
 def verdict(drifts: Drifts, rows: int, quality: Baselines) -> Verdict:
     """Return the verdict, given the drifts, the number of scored rows and the errors beside trivial predictions."""
     poor = bool(quality.warning)
     status: VerdictStatus = "drifting" if drifts.open is not None else "trivial" if poor else "fine"
-    return Verdict(status, _drift_text(drifts, rows), quality.sentence)
-
-
-def _drift_text(drifts: Drifts, rows: int) -> str:
-    if not len(drifts):
-        return f"No drift in {rows:,} rows."
-    count = "One drift" if len(drifts) == 1 else f"{len(drifts)} drifts, the last one"
-    now = "Drifting now: " if drifts.open is not None else ""
-    told = drifts[-1].describe()
-    return f"{now}{count}: {told[0].lower()}{told[1:]}" if not now else f"{now}{told[0].lower()}{told[1:]}"
+    return Verdict(status, drifts.describe() or f"No drift in {rows:,} rows.", quality.sentence)

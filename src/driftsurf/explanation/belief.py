@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from driftsurf.core.decisions import Decision, ModelRecord, significant
+from driftsurf.core.expert_names import expert_noun, plain_expert
 
 __all__ = [
     "Belief",
     "beliefs",
     "describe_beliefs",
     "describe_largest_move",
-    "describe_move",
     "describe_reacting",
     "experts_of",
 ]
@@ -23,8 +23,6 @@ PATIENCE = 3
 """Number of steps in a row for which another expert has to have the largest share, to be the one trusted most."""
 LEAD = 0.1
 """How far the largest share has to be from that of equal experts, on the way to 1, for its expert to be trusted."""
-NOTABLE = 0.3
-"""Share of the weights that has to move to other experts within a step to be worth a line of its own."""
 TURNED = "wrong on more rows than random guesses would be"
 """Why the weights go to experts with fresh models."""
 NOBODY = -1
@@ -38,7 +36,7 @@ class Belief:
     """Steps after which the same expert was trusted most, or none more than the others."""
 
     name: str
-    """Name of the expert; empty if the shares were about equal."""
+    """Name of the expert in the journal; empty if the shares were about equal."""
     first: int
     last: int
     share: float
@@ -56,14 +54,15 @@ class Belief:
         """Describe the span in a sentence or two.
 
         >>> Belief("Perceptron", 3, 9, 0.52, "NaiveBayes", (0.31, 0.42), 4).describe()
-        'steps 3 to 9: Perceptron, with 52% of the weights on average. It took over from NaiveBayes: over the 4 \
-batches before, its loss was 0.31, and that of NaiveBayes 0.42'
+        'steps 3 to 9: the network, with 52% of the weights on average. It took over from naive Bayes: over the 4 \
+batches before, its loss was 0.31, and that of naive Bayes 0.42'
         """
         when = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}"
         if not self.name:
             largest = f"the largest share was {self.share:.0%} on average"
             return f"{when}: no expert was trusted more than the others; {largest}"
-        text = f"{when}: {self.name}, with {self.share:.0%} of the weights on average"
+        name, former = expert_noun(self.name), expert_noun(self.former)
+        text = f"{when}: {name}, with {self.share:.0%} of the weights on average"
         if self.turned:
             return f"{text}. At step {self.first} the portfolio was {TURNED}, and this expert had a new model"
         if not self.former:
@@ -72,20 +71,20 @@ batches before, its loss was 0.31, and that of NaiveBayes 0.42'
         over = "batch" if self.batches == 1 else f"{self.batches} batches"
         better = "" if mine < theirs else "; its share rose because it knows what the others do not"
         own, other = significant(mine, 3), significant(theirs, 3)
-        losses = f"its loss was {own}, and that of {self.former} {other}"
+        losses = f"its loss was {own}, and that of {former} {other}"
         if own == other:
-            losses = f"its loss was about that of {self.former}, {own}"
-        return f"{text}. It took over from {self.former}: over the {over} before, {losses}{better}"
+            losses = f"its loss was about that of {former}, {own}"
+        return f"{text}. It took over from {former}: over the {over} before, {losses}{better}"
 
 
 def experts_of(decisions: Sequence[Decision]) -> list[str]:
-    """Return the names of the experts of a portfolio; empty for the decisions of another strategy."""
-    return decisions[-1].experts if decisions else []
+    """Return the plain names of the experts of a portfolio; empty for the decisions of another strategy."""
+    return [plain_expert(name) for name in decisions[-1].experts] if decisions else []
 
 
 def beliefs(decisions: Sequence[Decision]) -> list[Belief]:
     """Return the spans in which one expert of a portfolio was trusted most; empty for another strategy."""
-    names = experts_of(decisions)
+    names = decisions[-1].experts if decisions else []
     known = [decision for decision in decisions if len(decision.models) == len(names)]
     if not names or not known:
         return []
@@ -121,26 +120,8 @@ def describe_largest_move(decisions: Sequence[Decision]) -> str:
     step, move, gained = max(_moves(decisions), key=lambda one: one[1], default=(0, 0.0, ""))
     if not move:
         return "the weights did not move"
-    return f"the largest move of the weights was at step {step}: {move:.0%} of them went to others, most to {gained}"
-
-
-def describe_move(before: Decision, after: Decision) -> str:
-    """Describe how the weights of a portfolio moved from one step to the next; "" if most of them stayed.
-
-    >>> models = [
-    ...     tuple(ModelRecord("expert", k, 5, 0, name=name, weight=weight) for k, (name, weight) in enumerate(pairs))
-    ...     for pairs in ([("trees", 0.9), ("linear", 0.1)], [("trees", 0.2), ("linear", 0.8)])
-    ... ]
-    >>> before, after = (Decision(6 + k, 600, 100, "stable", 0, 0, 0, one) for k, one in enumerate(models))
-    >>> describe_move(before, after)
-    'step 7: 70% of the weights moved to other experts, most to linear'
-    >>> describe_move(before, before)
-    ''
-    """
-    for step, move, gained in _moves([before, after]):
-        if move >= NOTABLE:
-            return f"step {step}: {move:.0%} of the weights moved to other experts, most to {gained}"
-    return ""
+    most = f"most to {expert_noun(gained)}"
+    return f"the largest move of the weights was at step {step}: {move:.0%} of them went to others, {most}"
 
 
 def _moves(decisions: Sequence[Decision]) -> Iterator[tuple[int, float, str]]:

@@ -15,6 +15,7 @@ from driftsurf.core.decisions import (
     significant,
     transition_noun,
 )
+from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.journal import Journal
 from driftsurf.core.reactions import alike, describe_alike, merged_kinds, phrase_of
 from driftsurf.core.wrapping import wrapped
@@ -33,6 +34,7 @@ from driftsurf.explanation.records import (
     read_run,
 )
 from driftsurf.explanation.replay import replay, same_decisions, share_of
+from driftsurf.registry import register
 from driftsurf.runs.folder import work_unit
 from driftsurf.visible import visible
 
@@ -53,6 +55,7 @@ RISK_UNIT = (
 )
 
 
+@register("page", "explanation")
 def explain(
     run: str | Path | Journal | Iterable[Decision] | RunRecord,
     *,
@@ -199,7 +202,7 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
     """Yield the risks that a transition compared, and by how much they differed."""
     left, right = transition.left, transition.right
     if transition.expert:
-        yield _entry("expert", transition.expert)
+        yield _entry("expert", plain_expert(transition.expert))
     if transition.kind in TOLD:
         yield _entry("why", transition.why)
         return

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from driftsurf.core.decisions import Decision, Role
+from driftsurf.core.expert_names import plain_expert
 
 __all__ = ["LEAST_SHARE", "Lineage", "describe_models", "describe_row", "lineages", "timeline"]
 
@@ -51,7 +52,7 @@ class Lineage:
             learned.append(f"rows {max(self.first_row, 0):,} to {self.rows_until - 1:,}")
         parts = [f"{created}, learned {', then '.join(learned) or 'no rows'}"]
         parts += [] if self.late else [self._describe_predictions()]
-        kind = f" ({self.name})" if self.name else ""
+        kind = f" ({plain_expert(self.name)})" if self.name else ""
         return f"model {self.id}{kind}: {'; '.join([*parts, self.end or 'still in use'])}"
 
     def _describe_predictions(self) -> str:

@@ -279,7 +279,7 @@ def _slow() -> Finding:
             "the compiled time step is not in the cache: small batches cost more; run 'driftsurf doctor --warm'"
         )
     if _version("lightgbm") is None:
-        found.append("without lightgbm the recommended model has no boosted trees: it is faster and less accurate")
+        found.append("without lightgbm the recommended model has no boosted trees")
     if not found:
         return Finding("speed", "nothing is known to be slow here")
     return Finding("speed", "; ".join(found), "note")

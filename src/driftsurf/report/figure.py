@@ -1,7 +1,7 @@
 """Figures over time as data: drawn once for a page without a script, and given to the script of the page.
 
-A page has :class:`Figure` (curves) and :class:`Bars` (lives of models). Both share an :class:`Overlay`: the reactive
-states, drifts, changes and orders of the run.
+A page has :class:`Figure` (curves) and :class:`Bars` (lives of models). Both share an :class:`Overlay`: the drifts and
+orders of the run, and the reactions of the model, which a reader can show.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ __all__ = [
     "Bar",
     "Bars",
     "Change",
+    "Event",
     "Figure",
     "Overlay",
     "Series",
@@ -38,8 +39,9 @@ __all__ = [
 SERIES_STYLES = tuple(f"series-{number}" for number in range(8))
 """CSS classes of curves that have no meaning of their own, each with its colour."""
 LEGEND = {
-    "drift": "known drift",
-    "drifting": "gradual drift",
+    "found": "drift",
+    "drift": "true drift",
+    "drifting": "gradual true drift",
     "reactive": "reactive state",
     "pinned": "pinned: it predicts but does not learn",
     "order": "order of an operator",
@@ -47,8 +49,6 @@ LEGEND = {
 """Words for the marks that all figures share, by CSS class."""
 FEW_DAYS = 4 * 86_400
 """Seconds of a run below which its axis shows hours."""
-DOTTED: tuple[TransitionKind, ...] = "switched", "kept"
-"""Kinds of transitions that are marked on a curve if no script runs."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,18 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Event:
+    """Something that a reader should know: a drift, another expert or model that took over, an order."""
+
+    at: float
+    """Its place among the steps."""
+    when: str
+    """When it happened; empty if that is not known."""
+    kind: Literal["drift", "over", "model", "order"]
+    text: str
+
+
+@dataclass(frozen=True)
 class Overlay:
     """What all figures of a page share. Spans are tuples of start, end and text."""
 
@@ -102,11 +114,16 @@ class Overlay:
     """The first row of each step, and the row after the last one."""
     reactive: Sequence[tuple[float, float, str]] = ()
     drifts: Sequence[tuple[float, float, str]] = ()
+    """The true drifts, of a stream that knows them."""
     changes: Sequence[Change] = ()
     orders: Sequence[tuple[float, float, str]] = ()
     """Orders of an operator. Start and end differ only while the model is pinned."""
     times: Sequence[int] = ()
     """When each step began, in seconds since 1970; empty if that is not known."""
+    found: Sequence[tuple[float, float, str]] = ()
+    """The drifts that were found, from the change to the end. They are numbered in this order, from 1."""
+    events: Sequence[Event] = ()
+    """What happened, oldest first."""
 
     def tick(self, step: float) -> str:
         """Return the text beside a step on the axis: its date, or its number."""
@@ -136,9 +153,6 @@ class Figure:
         _draw_overlay(chart, overlay)
         for series in self.series:
             chart.line(series.values, css=series.css, title=series.name, at=series.at)
-        for series in self.series:
-            if series.marked and series.at is None:
-                _draw_changes(chart, series, overlay)
         legend = [(series.css, "line", series.name) for series in self.series] + self._shared_legend(overlay)
         return (
             f'<div class="chart" data-figure="{escape(self.id)}">{chart.render(self.description)}</div>'
@@ -162,14 +176,11 @@ class Figure:
     def _shared_legend(self, overlay: Overlay) -> list[tuple[str, str, str]]:
         abrupt = any(stop == start for start, stop, _ in overlay.drifts)
         gradual = any(stop > start for start, stop, _ in overlay.drifts)
-        marked = any(series.marked for series in self.series)
-        kinds = {change.kind for change in overlay.changes} if marked else set()
-        shown = [("drift", "line")] * abrupt + [("drifting", "box")] * gradual
-        shown += [("reactive", "box")] * bool(overlay.reactive)
+        shown = [("found", "box")] * bool(overlay.found)
+        shown += [("drift", "line")] * abrupt + [("drifting", "box")] * gradual
         shown += [("pinned", "box")] * any(stop > start for start, stop, _ in overlay.orders)
         shown += [("order", "line")] * any(stop == start for start, stop, _ in overlay.orders)
-        dots = [(kind, "dot", TRANSITION_WORDS[kind].phrase) for kind in DOTTED if kind in kinds]
-        return [(css, shape, LEGEND[css]) for css, shape in shown] + dots
+        return [(css, shape, LEGEND[css]) for css, shape in shown]
 
     def thinned(self, stride: int) -> Figure:
         """Return the figure with one value of each curve for each ``stride`` steps, at most."""
@@ -197,8 +208,9 @@ class Figure:
 
 
 def _draw_overlay(chart: Chart, overlay: Overlay) -> None:
-    for start, stop, text in overlay.reactive:
-        chart.band(max(start, 0), min(stop, chart.steps - 1), css="reactive", title=text)
+    for number, (start, stop, text) in enumerate(overlay.found, 1):
+        chart.band(start, stop, css="found", title=text)
+        chart.rule(start, css="begins", title=text, label=f"drift {number}")
     for start, stop, text in overlay.orders:
         if stop > start:
             chart.band(start, stop, css="pinned", title=text)
@@ -208,17 +220,8 @@ def _draw_overlay(chart: Chart, overlay: Overlay) -> None:
     for start, stop, text in overlay.drifts:
         if stop > start:
             chart.band(start, min(stop, chart.steps - 1), css="drifting", title=text)
-            if start:
-                chart.label((start + stop) / 2, "drift")
         else:
-            chart.rule(start, css="drift", title=text, label="drift")
-
-
-def _draw_changes(chart: Chart, series: Series, overlay: Overlay) -> None:
-    for change in overlay.changes:
-        at = min(max(int(change.at), 0), len(series.values) - 1)
-        if change.kind in DOTTED and math.isfinite(series.values[at]):
-            chart.dot(at, series.values[at], css=change.kind, title=change.text)
+            chart.rule(start, css="drift", title=text)
 
 
 @dataclass(frozen=True)
@@ -287,11 +290,15 @@ def data(overlay: Overlay, figures: Sequence[Figure | Bars], most: int | None = 
         "stride": stride,
         "firstRows": _knots(overlay.first_rows, stride),
         "times": _knots(overlay.times, stride),
+        "found": [[_step(start), _step(stop), text] for start, stop, text in overlay.found],
         "reactive": [[_step(start), _step(stop), text] for start, stop, text in overlay.reactive],
         "drifts": [[_step(start), _step(stop), text] for start, stop, text in overlay.drifts],
         "orders": [[_step(start), _step(stop), text] for start, stop, text in overlay.orders],
         "legend": LEGEND | {kind: words.phrase for kind, words in TRANSITION_WORDS.items()},
         "changes": [{"at": _step(one.at), "kind": one.kind, "text": one.text} for one in overlay.changes],
+        "events": [
+            {"at": _step(one.at), "when": one.when, "kind": one.kind, "text": one.text} for one in overlay.events
+        ],
         "figures": [(figure if stride == 1 else figure.thinned(stride)).data() for figure in figures],
     }
 

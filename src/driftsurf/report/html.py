@@ -24,6 +24,7 @@ __all__ = [
     "note",
     "script_policy",
     "table",
+    "verdict",
     "warning",
     "wide_table",
 ]
@@ -47,7 +48,11 @@ p { margin: 6px 0; } .soft { color: var(--soft); }
 a { color: var(--model); }
 .warning { border-left: 4px solid var(--drift); background: var(--band); padding: 8px 14px;
   border-radius: 0 6px 6px 0; }
-.lead { font-size: 18px; margin: 12px 0 20px; }
+.verdict { font-size: 18px; margin: 12px 0 18px; padding: 12px 16px;
+  border-left: 6px solid var(--state); border-radius: 6px;
+  background: color-mix(in srgb, var(--state) 12%, transparent); overflow-wrap: anywhere; }
+.fine { --state: var(--switch); } .drifting { --state: var(--drift); } .trivial { --state: #c4302b; }
+.waiting { --state: var(--soft); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(126px, 1fr)); gap: 12px; margin: 18px 0; }
 .card { border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
 .card b { display: block; white-space: nowrap; font-size: 22px; font-variant-numeric: tabular-nums; }
@@ -59,13 +64,14 @@ a { color: var(--model); }
 .chart > svg { width: 100%; height: auto; display: block; }
 .grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
 .tick, .name, .rule-label { fill: var(--soft); font-size: 12px; }
-.rule-label { fill: var(--drift); text-anchor: middle; }
+.rule-label { fill: var(--ink); font-weight: 600; text-anchor: middle; }
 .curve { fill: none; stroke: var(--model); stroke-width: 2; }
 .oracle { fill: none; stroke: var(--oracle); stroke-width: 1.5; stroke-dasharray: 5 4; }
 .limit { fill: none; stroke: var(--drift); stroke-width: 1.2; stroke-dasharray: 2 3; }
 .rival { fill: none; stroke: var(--switch); stroke-width: 1.5; }
-.drift { stroke: var(--drift); stroke-width: 2; stroke-dasharray: 7 4; }
-.drifting { fill: var(--drift); opacity: .18; } .reactive { fill: var(--band); }
+.drift { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 7 4; }
+rect.drifting { fill: var(--soft); opacity: .14; } .reactive { fill: var(--band); }
+rect.found { fill: var(--drift); opacity: .18; } .begins { stroke: var(--drift); stroke-width: 2; }
 .pinned { fill: var(--oracle); opacity: .22; } .order { stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 2 2; }
 .switched { fill: var(--switch); } .kept { fill: var(--keep); }
 circle:focus { outline: 2px solid var(--ink); }
@@ -74,13 +80,12 @@ circle:focus { outline: 2px solid var(--ink); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 15px; }
 th, td { text-align: left; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; } td.number, th.number { text-align: right; }
-.warning { border-left: 4px solid var(--drift); padding: 8px 14px; background: var(--band); border-radius: 4px; }
 .square { max-width: 380px; } .square svg { width: 100%; height: auto; display: block; } .dot { fill: var(--model); }
 .confusion td:not(.soft) { background: color-mix(in srgb, var(--model) calc(var(--share) * .6), transparent); }
 .confusion { width: auto; } .confusion td, .confusion th { padding: 6px 12px; }
 .on-narrow { display: none; } .chart.on-narrow > svg { min-width: 0; }
 @media (max-width: 640px) { body { padding: 20px 16px 48px; } .on-wide { display: none; } .on-narrow { display: block; }
-  .legend { margin-left: 0; } }
+  .legend { margin-left: 0; } .verdict { font-size: 16px; } }
 @media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } svg, tr { break-inside: avoid; } }
 """
 
@@ -173,17 +178,21 @@ def note(text: str) -> str:
     return f'<p class="soft">{escape(text, quote=False)}</p>'
 
 
+def verdict(status: str, text: str) -> str:
+    """Return the paragraph that says how a model is, in the colour of its status, from plain text."""
+    return f'<p class="verdict {status}">{escape(text, quote=False)}</p>'
+
+
 def warning(text: str) -> str:
     """Return a paragraph that warns the reader, from plain text."""
     return f'<p class="warning" role="note"><b>Warning.</b> {escape(text, quote=False)}</p>'
 
 
 def legend(entries: Sequence[tuple[str, str, str]]) -> str:
-    """Return the legend of a chart, from triples of a CSS class, a shape ("line", "box" or "dot") and a text."""
+    """Return the legend of a chart, from triples of a CSS class, a shape ("line" or "box") and a text."""
     shapes = {
         "line": '<line class="{}" x1="0" x2="28" y1="6" y2="6"/>',
         "box": '<rect class="{}" width="28" height="12"/>',
-        "dot": '<circle class="{}" cx="14" cy="6" r="5"/>',
     }
     items = (
         f'<span><svg viewBox="0 0 28 12" aria-hidden="true">{shapes[shape].format(css)}</svg>{escape(text)}</span>'

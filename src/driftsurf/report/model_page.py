@@ -20,7 +20,7 @@ from driftsurf.registry import register
 from driftsurf.report import html, interactive
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.run_page import render
-from driftsurf.report.sections import RunView, changes, models, risk
+from driftsurf.report.sections import RunView, changes, events, models, risk
 from driftsurf.session.observation import Observation
 from driftsurf.visible import escape
 
@@ -91,9 +91,9 @@ def _observed(journal: Journal, labels: Sequence[Any]) -> Iterator[tuple[Decisio
 def _unscored(model: str, data: str, decisions: Sequence[Decision]) -> str:
     """Return the page of a model that predicted nothing before it learned: its risks, models and transitions."""
     title = f"{model} on {data}"
-    body = [f"<h1>{escape(title)}</h1>", f'<p class="lead">{NOTHING_SCORED}</p>']
+    head = [f"<h1>{escape(title)}</h1>", html.verdict("waiting", NOTHING_SCORED)]
     if not decisions:
-        return html.document(title, body)
+        return html.document(title, head, style=html.look())
     columns = {
         "step": np.array([decision.step for decision in decisions]),
         "model": np.array([model] * len(decisions)),
@@ -101,11 +101,6 @@ def _unscored(model: str, data: str, decisions: Sequence[Decision]) -> str:
         "rows": np.array([decision.rows for decision in decisions]),
     }
     run = RunView(Trace(data, int(columns["rows"].max()), (), (), columns), decisions, model)
-    overlay = overlay_of(run)
-    parts = [(one.SECTION.title, list(one.SECTION.build(run))) for one in (risk, models, changes)]
-    body.append(interactive.TOOLBAR)
-    for head, content in parts:
-        body += [f"<h2>{escape(head)}</h2>"] if content else []
-        body += [part if isinstance(part, str) else part.render(overlay) for part in content]
-    figures = [part for _, content in parts for part in content if not isinstance(part, str)]
-    return interactive.document(title, body, overlay, figures)
+    shown = [replace(one.SECTION, folded=one is changes) for one in (risk, events, models, changes)]
+    built = [(section, list(section.build(run))) for section in shown]
+    return interactive.document(title, head, overlay_of(run), [one for one in built if one[1]])

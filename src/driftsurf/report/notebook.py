@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.decisions import Decision, significant
+from driftsurf.core.drifts import Drifts
+from driftsurf.core.expert_names import plain_expert
+from driftsurf.core.frames import html_table
 from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.evaluation.baselines import baselines
-from driftsurf.evaluation.summary import summarise
 from driftsurf.evaluation.trace import Trace
+from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.registry import register
 from driftsurf.report.terminal import Progress
 from driftsurf.runs.plan import RunProgress, RunStart
@@ -25,63 +30,74 @@ from driftsurf.visible import escape
 __all__ = ["in_notebook", "result_html", "run_progress", "trace_html"]
 
 COLOURS = "#0072b2", "#888888", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
-WIDTH, HEIGHT = 640, 130
+WIDTH, HEIGHT, MARGIN = 640, 130, 48
 SHOWN = 10
 """Number of transitions of a run that are listed."""
 
 
 @register("page", "trace-html")
-def trace_html(trace: Trace) -> str:
-    """Return a trace as HTML: a curve of the error and a table with a line for each model."""
+def trace_html(trace: Trace, drifts: Mapping[str, Drifts] | None = None) -> str:
+    """Return a trace as HTML: a curve of the error and a table with a line for each model.
+
+    ``drifts`` are those that were found, by model.
+    """
     if trace.is_empty:
         return f"<p>Trace of {escape(trace.stream)}: no row was scored</p>"
     steps, rows = len(np.unique(trace.columns["step"])), int(trace.of(trace.models[0])["rows"].sum())
     head = f"{escape(trace.stream)}: {rows:,} rows in {steps:,} step{'s' * (steps != 1)}"
-    return f"<div><p>{head}</p>{_curves(trace)}{_table(*_lines(trace))}</div>"
+    return f"<div><p>{head}</p>{_curves(trace, drifts or {})}{html_table(*_lines(trace))}</div>"
 
 
 @register("page", "run-html")
 def result_html(result: RunResult) -> str:
-    """Return the result of a run as HTML: its trace, its last transitions, and where its page is."""
-    folder = escape(str(result.folder))
+    """Return the result of a run as HTML: the verdict, drifts, errors, a link to the page, and the rest folded."""
+    link = f'<p>page: <a href="{escape(_address(result.page))}">{escape(str(result.page))}</a></p>'
     if result.keys is not None:
-        return f"<p>{escape(result.model)} for each of {len(result.keys):,} keys; tables and page: {folder}</p>"
-    parts = [trace_html(result.trace)]
+        return f"<div><p>{escape(result.model)} for each of {len(result.keys):,} keys</p>{link}</div>"
+    drifts, experts = result.drifts, result.experts
+    parts = [f"<p><b>{escape(verdict_of(result.trace, result.model, drifts).text)}</b></p>"]
+    parts += [drifts._repr_html_()] if len(drifts) else []
+    parts += [trace_html(result.trace, {result.model: drifts}), link]
+    if len(experts):
+        parts.append(_folded("Experts at the end", experts._repr_html_()))
     listed = result.transitions
     if listed:
         shown = listed[-SHOWN:]
         named = any(one.expert for one in shown)
-        last = [(one.step, one.phrase, one.reason, *[one.expert] * named) for one in shown]
+        last = [(one.step, one.phrase, one.reason, *[plain_expert(one.expert)] * named) for one in shown]
         head = "step", "what happened", "reason", *["expert"] * named
         more = "" if len(listed) <= SHOWN else f"; the last {SHOWN} of {len(listed):,}"
-        parts += [f"<p>What the model did{more}:</p>", _table(head, last)]
-    return f"<div>{''.join(parts)}<p>page: {folder}/report.html</p></div>"
+        parts.append(_folded(f"What the model did{more}", html_table(head, last)))
+    return f"<div>{''.join(parts)}</div>"
+
+
+def _folded(title: str, content: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
+
+
+def _address(page: Path) -> str:
+    """Return the address of a page: relative to the notebook if it is below its folder, which a server shows too."""
+    page, here = page.resolve(), Path.cwd()
+    return quote(page.relative_to(here).as_posix()) if page.is_relative_to(here) else page.as_uri()
 
 
 def _lines(trace: Trace) -> tuple[Sequence[str], list[Sequence[Any]]]:
     """Return the head and the lines of the table of models, with the trivial predictions at the end."""
-    lines = list[Sequence[Any]]()
-    for model in trace.models:
-        summary, own = summarise(trace, model), baselines(trace, model)
-        lines.append((model, _number(own.own, trace), summary.reactions, summary.switches, summary.fresh_starts))
+    lines: list[Sequence[Any]] = [(model, _number(baselines(trace, model).own, trace)) for model in trace.models]
     others = baselines(trace, trace.models[0])
-    lines += [(f"{name} (trivial rule)", _number(error, trace), "", "", "") for name, error in others.others.items()]
-    return ("model", others.measure, "signs of drift", "switches to a new model", "fresh starts"), lines
+    lines += [(f"{name} (trivial rule)", _number(error, trace)) for name, error in others.others.items()]
+    return ("model", others.measure), lines
 
 
 def _number(error: float, trace: Trace) -> str:
     return f"{error:.4f}" if trace.labels else significant(error)
 
 
-def _table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    left = ' style="text-align:left"'
-    cells = "".join(f"<th{left}>{escape(one)}</th>" for one in head)
-    body = "".join("<tr>" + "".join(f"<td{left}>{escape(str(cell))}</td>" for cell in line) + "</tr>" for line in lines)
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+def _curves(trace: Trace, found: Mapping[str, Drifts]) -> str:
+    """Return the error of each model at each step as a small figure with an axis.
 
-
-def _curves(trace: Trace) -> str:
-    """Return the error of each model at each step as a small figure; dashed lines are the true drifts."""
+    Dashed lines are the true drifts, areas the drifts that were found.
+    """
     curves = {model: error_curve(trace, model) for model in trace.models[: len(COLOURS)]}
     finite = np.concatenate([values[np.isfinite(values)] for values in curves.values()])
     top, steps = float(finite.max(initial=0.0)) or 1.0, max(map(len, curves.values()))
@@ -99,11 +115,26 @@ def _curves(trace: Trace) -> str:
         for at in (_across(place, steps) for place in drift_places(trace))
     ]
     what = "error" if trace.labels else "root mean squared error"
-    drifts = "; dashed: drift" if trace.drifts else ""
+    spans = [span for model in found for span in found_spans(trace, model, found[model])]
+    drifts = "; dashed: drift" * bool(trace.drifts) + "; shaded: drift that was found" * bool(spans)
+    areas = [
+        f'<rect x="{_across(first, steps):.1f}" width="{max(2.0, _across(last, steps) - _across(first, steps)):.1f}" '
+        f'y="0" height="{HEIGHT}" fill="#d55e00" fill-opacity="0.2"/>'
+        for first, last in spans
+    ]
+    first, last = int(trace.columns["step"].min()), int(trace.columns["step"].max())
+    marks = [(0, HEIGHT - 2, "end", "0"), (0, 12, "end", significant(top, 3))]
+    marks += [(4, HEIGHT + 13, "start", f"step {first:,}"), (WIDTH - 4, HEIGHT + 13, "end", f"step {last:,}")]
+    texts = "".join(
+        f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="11" fill="#777777">{text}</text>'
+        for x, y, anchor, text in marks
+    )
+    axis = f'<path d="M4 0V{HEIGHT - 4}H{WIDTH - 4}" fill="none" stroke="#999999"/>'
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" style="max-width:100%" role="img" '
-        f'aria-label="{what} of each step">{"".join(lines)}</svg>'
-        f"<p>{what} of each step, from 0 to {significant(top, 3)}: {' '.join(reversed(key))}{drifts}</p>"
+        f'<svg viewBox="{-MARGIN} 0 {WIDTH + MARGIN} {HEIGHT + 18}" width="{WIDTH + MARGIN}" '
+        f'style="max-width:100%" role="img" '
+        f'aria-label="{what} of each step">{"".join([*areas, axis, *lines])}{texts}</svg>'
+        f"<p>{what} of each step: {' '.join(reversed(key))}{drifts}</p>"
     )
 
 
@@ -123,6 +154,16 @@ def drift_places(trace: Trace) -> Iterator[float]:
     for drift in trace.drifts:
         if drift.start:
             yield float(np.searchsorted(first_rows, drift.start))
+
+
+def found_spans(trace: Trace, model: str, drifts: Drifts) -> Iterator[tuple[float, float]]:
+    """Yield the first and the last place on the curve of each drift that was found; an open one lasts to the end."""
+    columns = trace.of(model)
+    ends = columns["first_row"] + columns["rows"]
+    for one in drifts:
+        last = int(ends[-1]) if one.ended_at_row is None else one.ended_at_row
+        first, stop = (min(int(np.searchsorted(ends, row, side="right")), len(ends) - 1) for row in (one.row, last))
+        yield float(first), float(stop)
 
 
 # ---------------------------------------------------------------------------- progress
@@ -150,7 +191,7 @@ class TerminalProgress:
         """Show that the run begins."""
         regression = start.regression
         self._bar = Progress(start.name, start.n_steps, model=start.model, errors=True, regression=regression)
-        self._bar.passed(start.first_step)
+        self._bar.passed(start.first_step, start.drifts)
         self._bar.__enter__()
 
     def step(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The marks that all figures of a run's page share: reactive states, drifts, changes and orders."""
+"""The marks that all figures of a run's page share: drifts, orders, and the reactions of the model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from driftsurf.core.decisions import Decision
+from driftsurf.core.expert_names import INSIDE
 from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.explanation.records import pinned
+from driftsurf.report.events import events_of
 from driftsurf.report.figure import Change, Overlay
 from driftsurf.report.sections import RunView
 from driftsurf.runs.orders import OrderRecord
@@ -34,10 +36,19 @@ def overlay_of(run: RunView) -> Overlay:
         what = "experts reacting" if first.reacting else "reactive state"
         text = f"{what}, steps {first.step} to {last.step}"
         reactive.append((*places.around(first, last), text))
+    steps = len(columns["step"])
+    found = [
+        (
+            min(run.place(one.row), steps - 1),
+            min(steps if one.ended_at_row is None else run.place(one.ended_at_row), steps - 1),
+            one.describe(),
+        )
+        for one in run.drifts
+    ]
     drifts = []
     for drift in trace.drifts:
         start, end = places.of_row(drift.start), places.of_row(drift.end)
-        text = f"drift from step {start:g} to {end:g}" if drift.gradual else f"drift at step {start:g}"
+        text = f"true drift from step {start:g} to {end:g}" if drift.gradual else f"true drift at step {start:g}"
         drifts.append((start, end, text))
     changes = [
         Change(places.of_decision(decision), group[0].kind, describe_alike(group))
@@ -45,7 +56,6 @@ def overlay_of(run: RunView) -> Overlay:
         for group in alike(decision.transitions)
         if len(decisions) <= MOST_MARKED_STEPS or group[0].kind in MODEL_CHANGES
     ]
-    steps = len(columns["step"])
     times = trace.times(run.model)
     return Overlay(
         steps,
@@ -55,6 +65,8 @@ def overlay_of(run: RunView) -> Overlay:
         changes,
         _orders(run.orders, places, last_step=steps - 1),
         [] if times is None else times.astype(np.int64).tolist(),
+        found,
+        events_of(run),
     )
 
 
@@ -76,7 +88,7 @@ def _of_trusted_experts(decisions: Sequence[Decision]) -> Iterator[Decision]:
 
 def _outermost(expert: str) -> str:
     """Return the name of an expert, or of the portfolio that it is in."""
-    return expert.partition(" > ")[0]
+    return expert.partition(INSIDE)[0]
 
 
 def _orders(orders: Sequence[OrderRecord], places: StepMap, last_step: int) -> list[tuple[float, float, str]]:

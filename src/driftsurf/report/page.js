@@ -12,7 +12,7 @@
   const hidden = new Set();
   const readout = document.querySelector(".readout");
   const toolbar = document.querySelector(".toolbar");
-  const shown = { reactive: true, drifts: true, orders: true, changes: true };
+  const shown = { found: true, drifts: true, orders: true, reactions: false };
   const figures = [];
   // What the horizontal axis is proportional to. Times are known to the second: steps that take less would coincide.
   let axis = run.times.length && run.times.at(-1) - run.times[0] >= run.steps ? "time" : "step";
@@ -218,7 +218,7 @@
       const box = { class: css, x: a, y: top, width: Math.max(b - a, 1.5), height: base - top };
       svg("title", {}, svg("rect", box, parent), words);
     };
-    if (shown.reactive) for (const one of run.reactive) band(one, "reactive");
+    if (shown.reactions) for (const one of run.reactive) band(one, "reactive");
     if (shown.orders) for (const one of run.orders) {
       const [start, stop, words] = one;
       if (stop > start) {
@@ -230,26 +230,30 @@
         svg("title", {}, line, words);
       }
     }
-    if (!shown.drifts) return;
-    let labelled = -Infinity;
-    for (const one of run.drifts) {
+    const rule = (start, css, words) => {
+      if (!inView(start)) return;
+      svg("title", {}, svg("line", { class: css, x1: x(start), x2: x(start), y1: top, y2: base }, parent), words);
+    };
+    for (const one of shown.drifts ? run.drifts : []) {
       const [start, stop, words] = one;
       if (stop > start) band(one, "drifting");
-      else if (inView(start)) {
-        const line = svg("line", { class: "drift", x1: x(start), x2: x(start), y1: top, y2: base }, parent);
-        svg("title", {}, line, words);
-      }
-      const middle = x(stop > start ? (Math.max(start, view[0]) + Math.min(stop, view[1])) / 2 : start);
-      const visible = stop > start ? start > 0 && stop > view[0] && start < view[1] : inView(start);
-      if (labels && visible && middle - labelled > 34) {
-        svg("text", { class: "rule-label", x: middle, y: top - 7 }, parent, "drift");
-        labelled = middle;
-      }
+      else rule(start, "drift", words);
     }
+    let labelled = -Infinity;
+    (shown.found ? run.found : []).forEach((one, k) => {
+      const [start, stop, words] = one;
+      band(one, "found");
+      rule(start, "begins", words);
+      const place = clamp(x(Math.max(start, view[0])), LEFT + 20, WIDTH - RIGHT - 20);
+      if (labels && stop >= view[0] && start <= view[1] && place - labelled > 50) {
+        svg("text", { class: "rule-label", x: place, y: top - 7 }, parent, `drift ${k + 1}`);
+        labelled = place;
+      }
+    });
   };
   const marks = (figure, parent, y) => {
     const series = figure.series.find((one) => one.marked);
-    if (!shown.changes || !series || hidden.has(figure.id + series.name)) return;
+    if (!shown.reactions || !series || hidden.has(figure.id + series.name)) return;
     const all = run.changes.filter((change) => inView(change.at));
     const seen = [true, false].flatMap((small) => all.filter((change) => (change.kind === "greedy") === small));
     if (seen.length > MOST_MARKS) return;
@@ -318,9 +322,12 @@
 
   // ------------------------------------------------------------------ reading values
 
+  const jumps = () => [...run.events, ...(shown.reactions ? run.changes : [])];
   const reading = (figure) => {
     const step = cursor;
-    const state = run.reactive.some(([start, stop]) => step >= start && step <= stop) ? "reactive" : "stable";
+    const within = (spans, name) => spans.flatMap(([from, to], k) => (step >= from && step <= to ? [name(k)] : []));
+    const reacting = shown.reactions ? within(run.reactive, () => "reactive state") : [];
+    const state = [...within(run.found, (k) => `drift ${k + 1}`), ...reacting].join(", ");
     const [from, next] = [step, step + 1].map((one) => Math.round(between(run.firstRows, one)));
     const rows = run.firstRows.length ? ` · rows ${grouped(from)} to ${grouped(next - 1)}` : "";
     const time = run.times.length ? ` · ${date(timeOf(step))}` : "";
@@ -336,8 +343,8 @@
         }
       }
     }
-    const changes = run.changes.filter((change) => Math.round(change.at) === step).map((change) => change.text);
-    return { head: `step ${grouped(step)}${rows}${time}`, state: `${state} state`, lines, changes };
+    const changes = jumps().filter((one) => Math.round(one.at) === step).map((one) => one.text);
+    return { head: `step ${grouped(step)}${rows}${time}`, state, lines, changes };
   };
   const swatch = (css, parent) => {
     const box = svg("svg", { viewBox: "0 0 20 12", class: "swatch", "aria-hidden": "true" }, parent);
@@ -363,7 +370,7 @@
     const tip = figure.tip;
     tip.replaceChildren();
     tag("b", "", tip, head);
-    tag("div", "soft", tip, state);
+    if (state) tag("div", "soft", tip, state);
     for (const [css, name, value] of lines) {
       const line = tag("div", "line", tip);
       swatch(css, line);
@@ -376,7 +383,7 @@
     const left = at > width / 2 ? at - tip.offsetWidth - NEAR / 2 : at + NEAR / 2;
     tip.style.left = `${clamp(left, 0, Math.max(width - tip.offsetWidth, 0)) + figure.box.scrollLeft}px`;
     const values = lines.map(([, name, value]) => `${name} ${value}`.trim());
-    readout.textContent = [`${head}, ${state}`, ...values, ...changes].join("; ");
+    readout.textContent = [state ? `${head}, ${state}` : head, ...values, ...changes].join("; ");
   };
   const setCursor = (step, figure) => {
     cursor = step === null ? null : clamp(Math.round(step), 0, run.steps - 1);
@@ -407,7 +414,7 @@
     setCursor(step, figure);
   };
   const toChange = (figure, forward) => {
-    const places = [...new Set(run.changes.map((change) => Math.round(change.at)))].sort((a, b) => a - b);
+    const places = [...new Set(jumps().map((one) => Math.round(one.at)))].sort((a, b) => a - b);
     const here = cursor === null ? (forward ? -1 : Infinity) : cursor;
     const found = forward ? places.find((place) => place > here) : places.findLast((place) => place < here);
     if (found !== undefined) walk(figure, found);
@@ -471,12 +478,12 @@
 
   // ------------------------------------------------------------------ setting up
 
-  const toggle = (parent, words, css, flip) => {
+  const toggle = (parent, words, css, flip, on = true) => {
     const button = tag("button", "toggle", parent);
     button.type = "button";
     if (css) swatch(css, button);
     tag("span", "", button, words);
-    button.setAttribute("aria-pressed", "true");
+    button.setAttribute("aria-pressed", String(on));
     button.addEventListener("click", () => {
       const on = button.getAttribute("aria-pressed") !== "true";
       button.setAttribute("aria-pressed", String(on));
@@ -492,13 +499,14 @@
       svg(shape, attributes, svg("svg", { viewBox: "0 0 20 12", class: "swatch", "aria-hidden": "true" }, line));
       tag("span", "", line, words);
     };
-    const kinds = new Set(run.changes.map((change) => change.kind));
+    const kinds = new Set(shown.reactions ? run.changes.map((change) => change.kind) : []);
     for (const kind of Object.keys(run.legend).filter((name) => kinds.has(name))) {
       entry("circle", { class: `mark ${kind}`, cx: 10, cy: 6, r: kind === "greedy" ? 3 : 5 }, run.legend[kind]);
     }
     const box = (css) => entry("rect", { class: css, width: 20, height: 12 }, run.legend[css]);
     const line = (css) => entry("line", { class: css, x1: 10, x2: 10, y1: 0, y2: 12 }, run.legend[css]);
-    if (run.reactive.length) box("reactive");
+    if (run.found.length) box("found");
+    if (shown.reactions && run.reactive.length) box("reactive");
     if (run.orders.some(lasts)) box("pinned");
     if (run.orders.some((one) => !lasts(one))) line("order");
     if (run.drifts.some((one) => !lasts(one))) line("drift");
@@ -519,16 +527,16 @@
       const legend = box.nextElementSibling;
       legend.replaceChildren();
       legend.className = "legend";
-      name(figure);
+      naming(figure);
     }
     figures.push(figure);
     listen(figure);
   };
-  const name = (figure) => {
+  const naming = (figure) => {
     const legend = figure.box.nextElementSibling;
     const marked = figure.series.some((one) => one.marked);
     const kinds = [...new Set(run.changes.map((change) => change.kind))];
-    const marks = [kinds, run.reactive.length > 0, run.orders.map(lasts).join(), run.drifts.map(lasts).join()];
+    const marks = [shown.reactions, kinds, run.found.length > 0, run.reactive.length > 0, run.orders.map(lasts).join(), run.drifts.map(lasts).join()];
     const named = JSON.stringify([figure.series.map((one) => [one.name, one.css]), marked ? marks : []]);
     if (figure.named === named) return; // buttons that a reader may be about to press stay
     figure.named = named;
@@ -536,7 +544,7 @@
     for (const series of marked ? [...figure.series].reverse() : figure.series) {
       const key = figure.id + series.name;
       const flip = (on) => hidden[on ? "delete" : "add"](key);
-      toggle(legend, series.name, series.css, flip).setAttribute("aria-pressed", String(!hidden.has(key)));
+      toggle(legend, series.name, series.css, flip, !hidden.has(key));
     }
     if (marked) explain(legend);
   };
@@ -572,11 +580,15 @@
     soon();
   }).observe(figures[0].box);
   const offerLayers = () => {
-    const names = { reactive: "reactive states", drifts: "known drifts", orders: "orders", changes: "changes" };
-    const layers = toolbar.querySelector(".layers");
+    const names = { found: "drifts", drifts: "true drifts", orders: "orders", reactions: "reactions of the model" };
+    const layers = toolbar.querySelector(".layers"), some = { ...run, reactions: [...run.reactive, ...run.changes] };
     for (const [name, words] of Object.entries(names)) {
-      if (!run[name].length || layers.querySelector(`[data-layer=${name}]`)) continue;
-      toggle(layers, words, "", (on) => (shown[name] = on)).dataset.layer = name;
+      if (!some[name].length || layers.querySelector(`[data-layer=${name}]`)) continue;
+      const flip = (on) => {
+        shown[name] = on;
+        for (const figure of figures) if (figure.series) naming(figure);
+      };
+      toggle(layers, words, "", flip, shown[name]).dataset.layer = name;
     }
   };
   offerLayers();
@@ -604,7 +616,7 @@
     for (const figure of figures) {
       const { series, bars, top, bottom } = run.figures.find((one) => one.id === figure.id) || figure;
       Object.assign(figure, { series, bars, top, bottom });
-      if (series) name(figure);
+      if (series) naming(figure);
     }
     offerLayers();
     fit();

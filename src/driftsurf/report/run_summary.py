@@ -15,23 +15,21 @@ from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
+from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.belief import experts_of
 from driftsurf.explanation.records import looks_for_drift
-from driftsurf.report.run_page import orphan_warning, reaction_rows
+from driftsurf.report.run_page import orphan_warning
+from driftsurf.report.sections.numbers import reaction_rows
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import work_unit
 from driftsurf.runs.result import RunResult
 
 __all__ = ["print_run"]
 
-SUGGESTED_STEPS = 10
-"""Steps that a suggested batch size would give, if a run has few batches."""
+VERDICT_STYLES = {"fine": "green", "drifting": "yellow", "trivial": "yellow"}
+"""Colour of the verdict, by its status."""
 NARROW = 60
 """Characters in a line below which tables have no space to spare."""
-FEW_STEPS = 4
-"""Steps up to which a smaller batch size is suggested."""
-SMALL_BATCH = 100
-"""Rows below which a batch is too small to be suggested, unless there is only one batch."""
 
 
 def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
@@ -51,9 +49,6 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         if trace.warmup_steps:
             for note in _warmup_notes(trace, result.model):
                 screen.print(note)
-        warning = baselines(trace, result.model).warning
-        if warning:
-            screen.print(f"warning: {warning}", style="yellow")
     if result.label_counts is not None:
         counts = asdict(result.label_counts)
         counts["waiting"] = result.label_counts.waiting
@@ -75,6 +70,9 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
     else:
         screen.print(f"model: {result.folder / 'model.state'}")
     screen.print(f"report: {result.folder / 'report.html'}")
+    if not trace.is_empty:
+        found = verdict_of(trace, result.model, result.drifts, result.scores)
+        screen.print(found.text, style=VERDICT_STYLES[found.status])
 
 
 def _reactions(result: RunResult, summary: Summary) -> dict[str, int]:
@@ -86,9 +84,10 @@ def _reactions(result: RunResult, summary: Summary) -> dict[str, int]:
 def _print_beside_baselines(screen: Console, result: RunResult) -> None:
     """Print the error of the model and of trivial predictions, then the other numbers of the model."""
     trace, model = result.trace, result.model
-    trivial = baselines(trace, model)
+    trivial = baselines(trace, model, result.scores)
     table = _table("", model, *trivial.others)
-    table.add_row(trivial.measure, *map(trivial.number, (trivial.own, *trivial.others.values())))
+    for name, own, others in trivial.headline:
+        table.add_row(name, own, *others)
     columns, summary = trace.of(model), summarise(trace, model)
     rows = {
         "rows": f"{int(columns['rows'].sum()):,}",
@@ -181,13 +180,10 @@ def _costs(result: RunResult, summary: Summary) -> dict[str, str]:
 
 def _warmup_notes(trace: Trace, model: str) -> Iterator[str]:
     rows = trace.of(model)["rows"]
-    size = max(1, int(rows.sum()) // SUGGESTED_STEPS)
     if len(rows) > trace.warmup_steps:
         yield "errors leave out the first batch, which was predicted before anything was learned"
-        if len(rows) <= FEW_STEPS and size >= SMALL_BATCH:
-            yield f"{len(rows)} batches are too few to adapt to a drift; try --batch-size {size}"
     elif int(rows.sum()) > 1:
-        yield f"there is only one batch, predicted before anything was learned; try --batch-size {size}"
+        yield "there is only one batch (--batch-size), which was predicted before anything was learned"
 
 
 def _steps(value: int | None) -> str:

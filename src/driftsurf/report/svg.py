@@ -107,11 +107,6 @@ class Chart:
         path = " ".join(_ring(*piece[0]) if len(piece) == 1 else _polyline(piece) for piece in pieces if piece)
         self._parts.append(element("path", title=title, class_=css, d=path))
 
-    def dot(self, step: float, value: float, *, css: str, title: str) -> None:
-        """Mark a point, with a tooltip."""
-        x, y = self.x(step), self.y(value)
-        self._parts.append(element("circle", title=title, class_=css, cx=x, cy=y, r=5, tabindex=0))
-
     def render(self, description: str) -> str:
         """Return the drawing."""
         return drawing(WIDTH, HEIGHT, description, [*self._axes(), *self._parts])

@@ -15,9 +15,8 @@ from rich.segment import Segment
 from rich.text import Text
 
 from driftsurf.core.decisions import Decision, significant
-from driftsurf.core.reactions import alike, describe_alike
+from driftsurf.core.drifts import Drift, DriftNews
 from driftsurf.core.wrapping import wrapped
-from driftsurf.explanation.belief import describe_move
 from driftsurf.visible import visible
 
 __all__ = ["Progress", "Screen", "console", "say"]
@@ -25,7 +24,8 @@ __all__ = ["Progress", "Screen", "console", "say"]
 WIDTH = 100
 """Number of characters in a line if there is no terminal."""
 
-_STYLES = {"entered": "yellow", "switched": "green", "kept": "magenta", "greedy": "dim"}
+_STYLES = {"began": "yellow", "over": "green"}
+"""Colours of the news of drifts."""
 
 
 class Screen(Console):
@@ -76,7 +76,7 @@ def say(text: str, *, errors: bool = False) -> None:
 
 
 class Progress:
-    """Show the progress of a run: a bar with the current error and state, and every transition as it happens.
+    """Show the progress of a run: a bar with the current error, and a line when a drift is detected or over.
 
     If the output is not a terminal, lines replace the bar: one for each tenth of the steps or, if their number is not
     known, after 1, 10 and 100 steps and then every 1,000.
@@ -117,7 +117,7 @@ class Progress:
         self._error = 0.0
         self._scored = 0
         self._rows = 1
-        self._last: Decision | None = None
+        self._news = DriftNews()
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -133,7 +133,7 @@ class Progress:
     def __enter__(self) -> Self:
         self._bar.start()
         self._task = self._bar.add_task(
-            visible(self._name), total=self._steps, completed=self._bar_from, error="", state="stable"
+            visible(self._name), total=self._steps, completed=self._bar_from, error="", state=""
         )
         return self
 
@@ -142,9 +142,9 @@ class Progress:
     ) -> None:
         self._bar.stop()
 
-    def passed(self, steps: int) -> None:
-        """Begin after so many steps, which were taken before."""
-        self._bar_from = steps
+    def passed(self, steps: int, drifts: Iterable[Drift] = ()) -> None:
+        """Begin after so many steps, which were taken before, and after the drifts that were found in them."""
+        self._bar_from, self._news = steps, DriftNews(drifts)
 
     def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
         """Show one step, unless it is of another model."""
@@ -155,26 +155,17 @@ class Progress:
             # Every row counts the same, as in the mean error of the run. A step without decisions counts as the last.
             self._rows = sum(decision.rows for decision in decisions) or self._rows
             self._error, self._scored = self._error + self._rows * error, self._scored + self._rows
-        state = decisions[-1].describe_state() if decisions else "stable"
         for decision in decisions:
-            self._print_news(decision)
+            for phase, drift in self._news.take(decision.drifts):
+                self._console.print(drift.news(phase), style=_STYLES[phase])
+        state = "drifting" if self._news.drifting else ""
         done = step + 1
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, error=self._error_text(error), state=state)
         elif self._is_line_due(done):
             mean = f", mean {self._number(self._error / self._scored)}" if self._scored else ""
             of = "" if self._steps is None else f" of {self._steps}"
-            self._console.print(f"step {step}{of}: {self._error_text(error)}{mean}, {state}")
-
-    def _print_news(self, decision: Decision) -> None:
-        """Print what changed at a step. Of a portfolio these are the weights: the journal has what each expert did."""
-        # Experts of a portfolio notice drifts, and what turns out to be noise, several times for each real change.
-        own = [one for one in decision.transitions if not (one.expert and decision.experts)]
-        for group in alike(own):
-            self._console.print(describe_alike(group), style=_STYLES.get(group[0].kind, ""))
-        before, self._last = self._last, decision
-        if before is not None and decision.experts and (move := describe_move(before, decision)):
-            self._console.print(visible(move), style=_STYLES["switched"])
+            self._console.print(f"step {step}{of}: {self._error_text(error)}{mean}{f', {state}' if state else ''}")
 
     def note(self, text: str) -> None:
         """Show a line of text."""

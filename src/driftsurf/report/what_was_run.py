@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from driftsurf.core.option_fields import OptionField
+from driftsurf.data.reading_options import FRAME
 from driftsurf.runs.options import GROUPS, MAX_PENDING, NAMED_PARAMETERS
 
 __all__ = ["command_line", "settings", "without_secrets"]
@@ -26,6 +27,8 @@ def settings(about: Mapping[str, Any], name: str, n_classes: int = 0) -> list[tu
         return []
     made, given = about.get("made", {}), dict(_given(about))
     found = {"source": without_secrets(str(about["source"])) if "source" in about else str(about.get("stream", name))}
+    if about.get("source") == FRAME:
+        found["source"] = "a frame in memory"
     if "decided" in about:
         target = json.loads(about["decided"]["target"])
         found |= {"label": str(about.get("label") or target["column"]), "task": str(target["task"])}
@@ -44,12 +47,12 @@ def settings(about: Mapping[str, Any], name: str, n_classes: int = 0) -> list[tu
 
 
 def command_line(about: Mapping[str, Any], name: str) -> str:
-    """Return a command that repeats the run; empty if what was run is not known.
+    """Return a command that repeats the run; empty if what was run is not known, or if its rows came from a frame.
 
     >>> command_line({"source": "sales.csv", "label": "sold yet", "drop": ["id"], "seed": 3}, "sales")
     "driftsurf run sales.csv --label 'sold yet' --drop id --seed 3"
     """
-    if not about:
+    if not about or about.get("source") == FRAME:
         return ""
     words = ["driftsurf", "run", without_secrets(str(about.get("source", about.get("name", name))))]
     for _, (one, value) in _given(about):

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from driftsurf import registry
+from driftsurf.core.drifts import Drifts
+from driftsurf.core.typing import TableLike
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, OnBadRow, OnSchemaChange
-from driftsurf.errors import Option, OptionError
+from driftsurf.errors import Option, OptionError, RunDrifted
 from driftsurf.evaluation.prequential import StepReport
 from driftsurf.keyed.options import OnGap
 from driftsurf.runs.execute import Execution
@@ -24,6 +26,7 @@ from driftsurf.runs.result import RunResult
 from driftsurf.runs.watch_options import LogLevel
 
 if TYPE_CHECKING:
+    from driftsurf.data.sources.frame import FrameRows
     from driftsurf.keyed.job import EpochReport
     from driftsurf.runs.start import FinishedRun
 
@@ -31,7 +34,7 @@ __all__ = ["is_stream", "run"]
 
 
 def run(
-    source: StrPath,
+    source: StrPath | TableLike,
     *,
     # Tables
     label: str | None = None,
@@ -118,6 +121,9 @@ def run(
     part_mb: float = 64.0,
     resume: bool = False,
     # Monitoring
+    fail_on_drift: bool = False,
+    on_drift: str | None = None,
+    on_drift_timeout: float = 30.0,
     on_transition: str | None = None,
     on_transition_timeout: float = 30.0,
     metrics: StrPath | None = None,
@@ -147,7 +153,9 @@ def run(
     ----------
     source
         A built-in stream by name, such as "sea10", which is run with the paper's settings beside an oracle that knows
-        the drifts; or a file, a folder, a pattern, "-" for standard input, or a URL, with ``label``.
+        the drifts; or a file, a folder, a pattern, "-" for standard input, or a URL, with ``label``; or a frame of
+        pandas or polars, a table of pyarrow, or a dictionary of columns, with ``label``. A run over a frame resumes
+        with the same frame, to which rows may have been appended.
     label
         What to predict: a column, or a question such as 'ArrDelay > 0'.
     batch_seconds
@@ -312,6 +320,12 @@ def run(
         Size in megabytes at which a file is full, where ``keep`` is given.
     resume
         Continue from the last checkpoint, or start if there is none.
+    fail_on_drift
+        End with exit code 3 if a drift was found; one that is marked does not count.
+    on_drift
+        Shell command to run when a drift is detected and when it is over, with JSON on its input.
+    on_drift_timeout
+        Seconds after which that command is killed.
     on_transition
         Shell command to run for each transition, with JSON on its input.
     on_transition_timeout
@@ -339,6 +353,11 @@ def run(
     RunResult
         Trace, metrics, decisions, folder, and the models as they are at the end.
 
+    Raises
+    ------
+    RunDrifted
+        With ``fail_on_drift``, if a drift was found, once the run is complete; its ``result`` is the RunResult.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -354,15 +373,18 @@ def run(
     given = locals()
     named = [name for group in GROUPS for name in group.fields]
     options = RunOptions.of(**{name: given[name] for name in named if given[name] is not None})
-    if not isinstance(source, str | os.PathLike):
-        raise OptionError(
-            f"source is of the type {type(source).__name__}; it must be the name of a stream or of a file. For rows in "
-            "memory, use an estimator, such as driftsurf.DriftSurfClassifier, or write them to a file"
-        )
-    location = os.fspath(source)
+    if isinstance(source, str | os.PathLike):
+        location: str | FrameRows = os.fspath(source)
+    else:
+        from driftsurf.runs.frames import read_frame
+
+        location = read_frame(source, options)
     # A label belongs to a table, so that a name without an ending then is a file rather than a misspelled stream.
-    stream = location in CATALOGUE or (is_stream(location) and options.tables.label is None)
-    if not stream and options.is_keyed:
+    stream = isinstance(location, str) and (
+        location in CATALOGUE or (is_stream(location) and options.tables.label is None)
+    )
+    name = location if isinstance(location, str) and stream else short_name(str(location))
+    if isinstance(location, str) and not stream and options.is_keyed:
         from driftsurf.runs.keyed_run import KEYED_MODEL, run_by_key  # loads all that is keyed
 
         if options.model.start_from is not None:
@@ -371,16 +393,16 @@ def run(
                 " applies to one model for all rows; a run with a learner for each key continues with the same call",
             )
         folder = run_by_key(location, options, on_start=on_start, on_epoch=on_epoch)
-        return RunResult.of_keys(folder, short_name(location), options.model.model or KEYED_MODEL)
+        return RunResult.of_keys(folder, name, options.model.model or KEYED_MODEL)
     start = None
     if options.model.start_from is not None and not stream:
         from driftsurf.runs.start import FinishedRun, with_settings_of
 
         start = FinishedRun.read(Path(options.model.start_from))
         options = with_settings_of(start, options)
-    options.check_applicable(location, tables=not stream)
+    options.check_applicable(str(location), tables=not stream)
     execution = Execution(
-        name=location if stream else short_name(location),
+        name=name,
         make_plan=_planner(location, options, stream=stream, start=start),
         output=options.output,
         watch=options.watch,
@@ -390,12 +412,16 @@ def run(
         progress=None if progress is False else registry.get("page", "progress").make(progress),
         handle_signals=handle_signals,
     )
-    return execution.run()
+    result = execution.run()
+    found = [one for one in result.drifts if not one.mark]
+    if options.watch.fail_on_drift and found:
+        raise RunDrifted(Drifts(found).describe(), result)
+    return result
 
 
-def _planner(location: str, options: RunOptions, *, stream: bool, start: FinishedRun | None) -> PlanMaker:
+def _planner(location: str | FrameRows, options: RunOptions, *, stream: bool, start: FinishedRun | None) -> PlanMaker:
     """Return what plans the run. Streams do not import what only tables need, nor the other way round."""
-    if stream:
+    if isinstance(location, str) and stream:
         from driftsurf.runs.streams import plan_stream
 
         return lambda _: plan_stream(location, options)

@@ -7,6 +7,7 @@ import copy
 from driftsurf.data import Source
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.sources.files import FileSource
+from driftsurf.data.sources.frame import FrameSource
 from driftsurf.errors import DriftsurfError
 from driftsurf.session.step_rows import MOST_ROWS, STEPS, step_rows
 
@@ -37,6 +38,6 @@ def rows_of_small_files(source: Source) -> int | None:
 
 
 def default_batch_rows(source: Source) -> int | None:
-    """Return the number of rows in a time step that suits small files; None for the usual one."""
-    count = rows_of_small_files(source)
+    """Return the number of rows in a time step that suits small files or a frame; None for the usual one."""
+    count = len(source) if isinstance(source, FrameSource) else rows_of_small_files(source)
     return None if count is None else step_rows(count)

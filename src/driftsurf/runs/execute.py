@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driftsurf.core import files
+from driftsurf.core.drifts import Drifts
 from driftsurf.errors import (
     ColumnWarning,
     DriftsurfError,
@@ -281,6 +282,7 @@ def _started(live: LiveRun) -> RunStart:
         why_model=None if live.batches else plan.why_model,
         batch_rows=None if live.batches else plan.batch_rows,
         predictions=plan.predictions.announced() if isinstance(plan.predictions, Filing) else "",
+        drifts=Drifts(live.drifts.known),
         finished=live.done,
     )
 

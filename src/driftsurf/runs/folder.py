@@ -10,7 +10,7 @@ from typing import Any, Self
 from driftsurf.core import disk
 from driftsurf.core.files import PARTIAL, backup_path, usable
 from driftsurf.core.input import listed
-from driftsurf.data.reading_options import STANDARD_INPUT
+from driftsurf.data.reading_options import FRAME, STANDARD_INPUT
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.registry import nearest
 
@@ -67,6 +67,10 @@ NAME_LETTERS = 60
 """Characters of the name of a source that the name of its folder has: many file systems allow 255 bytes."""
 
 
+NAMES = {STANDARD_INPUT: "stdin", FRAME: "frame"}
+"""Short names of sources that have no name of their own."""
+
+
 def short_name(path: str) -> str:
     """Return a name for a source: its file or folder without endings, or the last part of an address.
 
@@ -75,8 +79,8 @@ def short_name(path: str) -> str:
     >>> short_name("redis://host/0/orders?password=env:SECRET")
     'orders'
     """
-    if path == STANDARD_INPUT:
-        return "stdin"
+    if path in NAMES:
+        return NAMES[path]
     if "://" in path:
         path = path.partition("?")[0]
     name = Path(os.path.normpath(path)).name.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Listeners of a run: the log, and a command that is called for every transition."""
+"""Listeners of a run: the log, and commands that are called for every transition, or for the news of drifts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import os
 import signal
 import subprocess
 import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
-from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.decisions import Decision
+from driftsurf.core.drifts import Drift, DriftNews
 from driftsurf.core.options import number
 
-__all__ = ["TransitionCommand", "TransitionLog"]
+__all__ = ["DriftCommand", "DriftLog", "TransitionCommand", "TransitionLog"]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
 
@@ -29,7 +33,75 @@ class TransitionLog:
                 log.info("%s: %s", model, transition.describe())
 
 
-class TransitionCommand:
+class DriftLog:
+    """Logs the beginning and the end of every drift of one model at level INFO, to the logger ``driftsurf.run``."""
+
+    def __init__(self, model: str, known: Iterable[Drift] = ()) -> None:
+        self.model = model
+        self._news = DriftNews(known)
+
+    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Log the news of one step."""
+        for decision in decisions if model == self.model else ():
+            for phase, drift in self._news.take(decision.drifts):
+                log.info("%s: %s", model, drift.news(phase))
+
+
+class _Command(ABC):
+    """Runs a shell command for what happens to one model, and waits for it.
+
+    A command that fails or takes too long is logged and never stops the run. A run that was killed repeats what came
+    after its last checkpoint, so the command may be called twice for the same event.
+    """
+
+    what: ClassVar[str]
+
+    def __init__(self, command: str, model: str, timeout: float = 30.0) -> None:
+        self.command = command
+        self.model = model
+        self.timeout: float = number(f"on_{self.what}_timeout", timeout, above=0.0)
+
+    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Run the command for what happened at one step."""
+        if model != self.model:
+            return
+        for decision in decisions:
+            for variables, record in self.events(decision):
+                self._call(decision.step, variables, json.dumps({"model": model, **record}) + "\n")
+
+    @abstractmethod
+    def events(self, decision: Decision) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Yield the variables of the environment and the record for each event of a step."""
+
+    def _call(self, step: int, variables: Mapping[str, Any], line: str) -> None:
+        given = {"MODEL": self.model, "STEP": step, **variables}
+        try:
+            child = subprocess.Popen(
+                self.command,
+                shell=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env=os.environ | {f"DRIFTSURF_{name}": str(value) for name, value in given.items()},
+                # A session of its own: Ctrl-C is for the run, and a late command is killed with its children.
+                start_new_session=True,
+            )
+        except OSError as error:
+            log.warning("the command for %ss cannot be started: %s", self.what, error)
+            return
+        try:
+            child.communicate(line.encode(), timeout=self.timeout)
+        except subprocess.TimeoutExpired:
+            _kill(child)
+            child.wait()
+            log.warning(
+                "step %d: the command for %ss took more than %g s and was killed", step, self.what, self.timeout
+            )
+            return
+        if child.returncode:
+            log.warning("step %d: the command for %ss returned exit code %d", step, self.what, child.returncode)
+
+
+class TransitionCommand(_Command):
     """Runs a shell command for every transition of one model, and waits for it.
 
     The command gets the transition on its standard input, as a line of JSON like that in the journal with the name of
@@ -47,50 +119,52 @@ class TransitionCommand:
         Seconds after which the command is killed, together with the processes it started.
     """
 
-    def __init__(self, command: str, model: str, timeout: float = 30.0) -> None:
-        self.command = command
-        self.model = model
-        self.timeout: float = number("on_transition_timeout", timeout, above=0.0)
+    what: ClassVar[str] = "transition"
 
-    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
-        """Run the command for the transitions of one step."""
-        if model != self.model:
-            return
-        for decision in decisions:
-            for transition, record in zip(decision.transitions, decision.transition_dicts(), strict=True):
-                self._call(transition, json.dumps({"model": model, **record}) + "\n")
+    def events(self, decision: Decision) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Yield the transitions of a step."""
+        for transition, record in zip(decision.transitions, decision.transition_dicts(), strict=True):
+            yield {"STEP": transition.step, "KIND": transition.kind, "TEXT": transition.describe()}, record
 
-    def _call(self, transition: Transition, line: str) -> None:
-        variables = {
-            "MODEL": self.model,
-            "STEP": transition.step,
-            "KIND": transition.kind,
-            "TEXT": transition.describe(),
-        }
-        try:
-            child = subprocess.Popen(
-                self.command,
-                shell=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                env=os.environ | {f"DRIFTSURF_{name}": str(value) for name, value in variables.items()},
-                # A session of its own: Ctrl-C is for the run, and a late command is killed with its children.
-                start_new_session=True,
+
+class DriftCommand(_Command):
+    """Runs a shell command when a drift of one model is detected and when it is over, and waits for it.
+
+    The command gets the drift on its standard input, as a line of JSON like that in the journal with the name of the
+    model and ``news``, "began" or "over", added; and the variables DRIFTSURF_MODEL, DRIFTSURF_NEWS, DRIFTSURF_STEP,
+    DRIFTSURF_ROW (the first row of the drift), DRIFTSURF_KIND, DRIFTSURF_CAUSE, DRIFTSURF_COLUMNS (with commas
+    between them), DRIFTSURF_ERROR_BEFORE, DRIFTSURF_ERROR_PEAK and DRIFTSURF_TEXT in its environment. A command that
+    fails or takes too long is logged and never stops the run. A run that was killed repeats what came after its last
+    checkpoint, so the command may be called twice for the same news.
+
+    Parameters
+    ----------
+    command
+        Command for the shell.
+    model
+        Name of the model whose drifts count.
+    timeout
+        Seconds after which the command is killed, together with the processes it started.
+    known
+        Drifts that were told before.
+    """
+
+    what: ClassVar[str] = "drift"
+
+    def __init__(self, command: str, model: str, timeout: float = 30.0, known: Iterable[Drift] = ()) -> None:
+        super().__init__(command, model, timeout)
+        self._news = DriftNews(known)
+
+    def events(self, decision: Decision) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Yield the news of a step."""
+        for phase, drift in self._news.take(decision.drifts):
+            shared = {name: getattr(drift, name) for name in ("row", "kind", "cause", "error_before", "error_peak")}
+            columns, text = ",".join(drift.columns), drift.describe()
+            variables = {name.upper(): value for name, value in shared.items()}
+            yield (
+                variables | {"NEWS": phase, "COLUMNS": columns, "TEXT": text},
+                drift.record(decision.step) | {"news": phase},
             )
-        except OSError as error:
-            log.warning("the command for transitions cannot be started: %s", error)
-            return
-        try:
-            child.communicate(line.encode(), timeout=self.timeout)
-        except subprocess.TimeoutExpired:
-            _kill(child)
-            child.wait()
-            log.warning(
-                "step %d: the command for transitions took more than %g s and was killed", transition.step, self.timeout
-            )
-            return
-        if child.returncode:
-            log.warning("step %d: the command returned exit code %d", transition.step, child.returncode)
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:

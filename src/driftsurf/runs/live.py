@@ -14,8 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from driftsurf.core import files
 from driftsurf.core.contracts import IncrementalState
 from driftsurf.core.fields import Converted, Fields, Json, Text, Truth, Whole, misfit
@@ -33,14 +31,13 @@ from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import Order, OrderRecord, Refusal
 from driftsurf.runs.outlets import Outlets
 from driftsurf.runs.plan import RunPlan
-from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
 from driftsurf.runs.rolled import RolledFile
+from driftsurf.runs.run_drifts import RunDrifts
 from driftsurf.runs.same_run import check_same_run
-from driftsurf.runs.steps import UNOBSERVED, Step, Taken, sidecar_lines
-from driftsurf.runs.table_rows import TableRows, orphan_line, table_rows, unlabelled_line
+from driftsurf.runs.steps import UNOBSERVED, Step, Taken, predictions_of, sidecar_lines
+from driftsurf.runs.table_rows import orphan_line, table_rows, unlabelled_line
 from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import Model, Pinnable
-from driftsurf.session.session import Session
 
 __all__ = ["LiveRun"]
 
@@ -141,6 +138,11 @@ class LiveRun:
     def step(self) -> int:
         """Number of the next step: that of the next batch or, where labels come late, that of the next decision."""
         return self.batches if self._late is None else self._numbering.next_step
+
+    @property
+    def drifts(self) -> RunDrifts:
+        """The drifts of the leading model, with the numbers of the run."""
+        return self._numbering.drifts
 
     def __enter__(self) -> Self:
         return self
@@ -255,7 +257,7 @@ class LiveRun:
             with naming_labels(labels, batch.places):
                 seen = self._observe(to_learn, labels)
         own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
-        given = None if self.plan.predictions is None else self._predictions(batch, own, labels, version)
+        given = predictions_of(self.plan, self.models[leading], batch, own, labels, version)
         bare = len(batch.labelled) - len(labels)
         self.unlabelled += bare
         self._write(JOURNAL, unlabelled_line(self.step, bare, self.unlabelled) if bare else "")
@@ -288,21 +290,6 @@ class LiveRun:
         seen = observe(rows, labels, classes=self.plan.source.labels or None)
         self.seconds[name] += self.clock() - begin
         return seen
-
-    def _predictions(self, batch: TableRows, own: Observation, labels: Any, version: int) -> PredictionBatch:
-        """Return the predictions of all rows of a batch.
-
-        Rows without a label are predicted by the newest model, which has learned the other rows of their batch.
-        """
-        leading, shown = self.models[self.leading], self.plan.shown_classes
-        known: tuple[Any, ...] = ()
-        bare = None
-        if shown or not batch.labelled.all():
-            assert isinstance(leading, Session)
-            known = leading.targets.labels
-            bare = None if batch.labelled.all() else predict_now(leading, batch.to_predict, shown)
-        learned = Predicted.of(own, version, known, shown)
-        return batch.predictions(learned, np.asarray(labels), bare, regression=self.plan.regression)
 
     def _write(self, name: str, text: str) -> None:
         """Append lines to the journal or the trace, and to the copy of it, if there is one."""
@@ -396,7 +383,7 @@ class LiveRun:
             record = self._apply(order)
             if self._late is not None and record.outcome == "done":
                 self._late.changed()
-            self._write(JOURNAL, record.line())
+            self._write(JOURNAL, record.line() + self.drifts.told(self.step))
             self._orders_done = max(self._orders_done, order.number)
             self.checkpoint()  # at once, so that a kill does not carry the order out twice
             return record
@@ -408,6 +395,8 @@ class LiveRun:
             outcome: orders.Outcome = "refused" if reason else "done"
             return OrderRecord(order.number, order.kind, self.step, outcome, reason, self.pinned, order.to, text)
 
+        if order.kind == "mark":
+            return replace(record(*self.drifts.mark(order.drift, order.mark)), mark=order.mark, drift=order.drift)
         if order.kind == "pin" and not isinstance(self.models[name], Pinnable):
             return record(f"{name} cannot be pinned because its labels come late; it keeps learning", "late-labels")
         if order.kind in ("pin", "unpin"):

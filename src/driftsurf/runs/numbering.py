@@ -1,13 +1,15 @@
-"""Numbers of steps, rows and models in a run, which continue when a model is rolled back to an earlier state."""
+"""Numbers of steps, rows, models and drifts in a run, which continue when a model is rolled back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
+from driftsurf.core.drifts import Drift, InputChange
+from driftsurf.runs.run_drifts import RunDrifts
 
 __all__ = ["Numbering"]
 
@@ -43,6 +45,7 @@ class Numbering:
     next_step: int = 0
     next_row: int = 0
     next_identity: int = 0
+    drifts: RunDrifts = field(default_factory=RunDrifts)
 
     @classmethod
     def following(cls) -> Self:
@@ -57,18 +60,24 @@ class Numbering:
     def from_json(cls, text: str) -> Self:
         """Return the numbering that ``to_json`` was called on."""
         saved = json.loads(text)
-        found = cls(**saved | {"rows": tuple((int(first), int(shift)) for first, shift in saved["rows"])})
-        if not all(type(saved[name]) is type(default) for name, default in asdict(cls()).items() if name != "rows"):
+        drifts = RunDrifts.from_dict(saved.pop("drifts")) if "drifts" in saved else RunDrifts()
+        rows = tuple((int(first), int(shift)) for first, shift in saved["rows"])
+        found = cls(**saved | {"rows": rows, "drifts": drifts})
+        others = ((name, default) for name, default in asdict(cls()).items() if name not in ("rows", "drifts"))
+        if not all(type(saved[name]) is type(default) for name, default in others):
             raise ValueError("a number of the saved numbering has another type")
         return found
 
     def to_json(self) -> str:
         """Return the numbering as JSON."""
-        return json.dumps(asdict(self))
+        saved = asdict(replace(self, drifts=RunDrifts()))
+        del saved["drifts"]
+        return json.dumps(saved | ({"drifts": self.drifts.to_dict()} if self.drifts.count else {}))
 
     def roll_back(self, earlier: Numbering) -> None:
         """Note that the model returns to the state that it had when the numbering was ``earlier``."""
         self.rows, self.begins = earlier.rows, True
+        self.drifts.roll_back(earlier.drifts, self.next_row)
 
     def of(self, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
         """Return the next decisions with the numbers of the run."""
@@ -95,6 +104,8 @@ class Numbering:
                 others=tuple(self._model(record, decision.step + self.steps) for record in decision.others),
                 transitions=tuple(map(self.of_transition, decision.transitions)),
             )
+        if decision.drifts:
+            decision = replace(decision, drifts=tuple(map(self._of_drift, decision.drifts)))
         made = (record.id for record in (*decision.models, *decision.others))
         newest = max([decision.predicted_by, decision.predicts_next, *made])
         self.next_step, self.next_row = decision.step + 1, decision.rows_seen
@@ -115,3 +126,13 @@ class Numbering:
         """Return a transition with the numbers of the run."""
         old, new = self._identity(change.old), self._identity(change.new)
         return replace(change, step=change.step + self.steps, old=old, new=new)
+
+    def of_change(self, change: InputChange) -> InputChange:
+        """Return a move of the inputs with the numbers of the run."""
+        return replace(change, row=self._row(change.row), step=change.step + self.steps)
+
+    def _of_drift(self, drift: Drift) -> Drift:
+        over = None if drift.ended_at_row is None else self._row(drift.ended_at_row)
+        row, detected = self._row(drift.row), self._row(drift.detected_at_row)
+        own = replace(drift, row=row, step=drift.step + self.steps, detected_at_row=detected, ended_at_row=over)
+        return self.drifts.of(own)

@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
-from driftsurf.core import files
+from driftsurf.core import drifts, files
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.options import choice
 from driftsurf.errors import StateError
 
 __all__ = [
     "KINDS",
+    "MARKS",
     "Order",
     "OrderRecord",
     "OrderReport",
@@ -26,13 +27,18 @@ __all__ = [
     "waiting",
 ]
 
-KINDS = "pin", "unpin", "reset", "rollback"
+KINDS = "pin", "unpin", "reset", "rollback", "mark"
 FOLDER = "orders"
 
 Outcome: TypeAlias = Literal["done", "refused"]
-Refusal: TypeAlias = Literal["", "late-labels", "nothing-learned", "no-checkpoints", "no-such-model", "cannot-learn"]
+Refusal: TypeAlias = Literal[
+    "", "late-labels", "nothing-learned", "no-checkpoints", "no-such-model", "no-such-drift", "cannot-learn"
+]
 """Why an order was refused: a model whose labels come late cannot be pinned, one that has learned nothing cannot be
-reset, a run without checkpoints cannot be rolled back; a challenger may be missing, or fail at the rows."""
+reset, a run without checkpoints cannot be rolled back; a challenger or a drift may be missing, or a challenger fail at
+the rows."""
+MARKS = *drifts.MARKS, "none"
+"""What an order may say about a drift; "none" takes back what was said."""
 
 
 class Order(NamedTuple):
@@ -42,6 +48,10 @@ class Order(NamedTuple):
     kind: str
     to: int | None = None
     """For "rollback": the number of the checkpoint whose model to return to."""
+    mark: str = ""
+    """For "mark": what is said about a drift, one of ``MARKS``."""
+    drift: int | None = None
+    """For "mark": the number of the drift; None for the newest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +79,17 @@ class OrderRecord:
     """The challenger that the order is about, if it is about one."""
     by: str = ""
     """Who gave the order, if that is known."""
+    mark: str = ""
+    """For "mark": what was said about a drift."""
+    drift: int | None = None
+    """For "mark": the number of the drift."""
 
     def line(self) -> str:
         """Return the line of the journal."""
-        fields = {name: value for name, value in asdict(self).items() if value or name not in ("model", "by")}
+        optional = "model", "by", "mark", "drift"
+        fields = {
+            name: value for name, value in asdict(self).items() if value not in ("", None) or name not in optional
+        }
         record = {"type": "order", "order": fields.pop("kind"), **fields}
         return json.dumps(record, separators=(",", ":")) + "\n"
 
@@ -94,16 +111,19 @@ def read_records(journal: str) -> list[OrderRecord]:
     return [OrderRecord.from_dict(record) for record in records if record["type"] == "order"]
 
 
-def give(folder: str | Path, kind: str, to: int | None = None) -> Order:
+def give(folder: str | Path, kind: str, to: int | None = None, *, mark: str = "", drift: int | None = None) -> Order:
     """Write an order for the run with this checkpoint folder, whether it is running or not."""
     choice("order", kind, KINDS)
+    if kind == "mark":
+        choice("mark", mark, MARKS)
     place = Path(folder) / FOLDER
     files.make_folder(place)
     number = max([0, *_numbers(place)]) + 1
     while True:
-        order = Order(number, kind, to)
+        order = Order(number, kind, to, mark, drift)
+        record = {"order": kind, "to": to} | ({"mark": mark, "drift": drift} if kind == "mark" else {})
         try:
-            files.write_new(place / f"{number:06d}.json", json.dumps({"order": kind, "to": to}).encode())
+            files.write_new(place / f"{number:06d}.json", json.dumps(record).encode())
         except FileExistsError:  # another operator took the number in the meantime
             number += 1
             continue
@@ -130,6 +150,7 @@ def waiting(folder: Path, done: int) -> list[Order]:
         try:
             record = parse_json(files.read_bytes(place / f"{number:06d}.json"))
             kind, to = record["order"], record["to"]
+            mark, drift = (record["mark"], record["drift"]) if kind == "mark" else ("", None)
         except (ValueError, KeyError, TypeError) as error:
             raise StateError(f"order {number} in {place} cannot be read ({error}); remove the file") from error
         choice("order", kind, KINDS)
@@ -138,7 +159,9 @@ def waiting(folder: Path, done: int) -> list[Order]:
                 f"order {number} in {place} is a rollback to {to!r}, which is not the number of a checkpoint; "
                 "remove the file"
             )
-        found.append(Order(number, kind, to))
+        if kind == "mark":
+            choice("mark", mark, MARKS)
+        found.append(Order(number, kind, to, mark, drift))
     return found
 
 

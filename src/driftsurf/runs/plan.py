@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from driftsurf.core.contracts import State
 from driftsurf.core.decisions import Decision
+from driftsurf.core.drifts import Drifts
 from driftsurf.core.options import whole
 from driftsurf.errors import Message, Option
 from driftsurf.runs.predictions import LabelType
@@ -194,6 +195,8 @@ class RunStart:
     """Rows of a step; None if steps are cut by time, or if it was reported before."""
     predictions: str = ""
     """How the files of predictions are named, if not as requested."""
+    drifts: Drifts = field(default_factory=Drifts)
+    """Drifts that were found before the first step of this process."""
     finished: bool = False
     """Whether the run that resumes has reached the end of its source before."""
 

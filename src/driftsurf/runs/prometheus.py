@@ -13,14 +13,18 @@ from typing import Self
 
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision
+from driftsurf.core.drifts import DriftNews
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.runs.live import LiveRun
 from driftsurf.session.protocols import LateLabelled, Model
 from driftsurf.visible import visible
 
-__all__ = ["MetricsFile", "RunMetrics", "family", "label_text", "metric_labels"]
+__all__ = ["DRIFTING", "DRIFTS", "MetricsFile", "RunMetrics", "family", "label_text", "metric_labels"]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
+DRIFTS = "drifts_total", "counter", "Drifts that were detected."
+DRIFTING = "drifting", "gauge", "1 while a drift goes on, else 0."
+"""Name, type and meaning of the metrics of drifts, of runs and of served models."""
 SECONDS_BETWEEN = 1.0
 """A file of metrics is written at most this often."""
 
@@ -37,6 +41,8 @@ class _Counts:
     rows: int = 0
     gradients: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
+    news: DriftNews = field(default_factory=DriftNews)
+    drifts: int = 0
 
 
 class RunMetrics:
@@ -58,6 +64,7 @@ class RunMetrics:
         self._began = clock()
         self._last_label: float | None = None
         self._models = {name: _Counts(labelled=_labelled(model)) for name, model in live.models.items()}
+        self._models[live.leading].news = DriftNews(live.drifts.known)
         self._lock = threading.Lock()
 
     def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
@@ -73,6 +80,7 @@ class RunMetrics:
                 counts.rows += decision.rows
                 counts.gradients += decision.gradients
                 counts.kinds.update(transition.kind for transition in decision.transitions)
+                counts.drifts += sum(phase == "began" for phase, _ in counts.news.take(decision.drifts))
 
     def batch(self) -> None:
         """Note whether labels came with a batch, where they come late."""
@@ -106,6 +114,8 @@ class RunMetrics:
             for kind, count in sorted(counts.kinds.items())
         }
         yield from family("transitions_total", "counter", "Transitions by kind.", kinds)
+        yield from family(*DRIFTS, each(lambda counts: counts.drifts))
+        yield from family(*DRIFTING, each(lambda counts: int(counts.news.drifting)))
         lag = live.models[live.leading].rows_pending
         yield from family("lag_rows", "gauge", "Rows that came and are not learned yet.", {"": lag})
         yield from family("step", "gauge", "Number of the next step.", {"": live.step})

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from driftsurf import registry
-from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.journal import drifts_of, read_lines
+from driftsurf.core.views import Experts, Transitions
 from driftsurf.evaluation.columns import ColumnMove, read_moves
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
 from driftsurf.evaluation.trace import Trace, TraceBuilder
-from driftsurf.runs.folder import COLUMNS, JOURNAL, SCORES, TRACE
+from driftsurf.runs.folder import COLUMNS, JOURNAL, REPORT, SCORES, TRACE
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.orders import OrderRecord, read_records
 from driftsurf.runs.sinks import Filing
@@ -123,13 +124,35 @@ class RunResult:
         return f"<RunResult: {self.model} on {self.trace.stream}, {self.n_steps} steps, {str(self.folder)!r}>"
 
     def _repr_html_(self) -> str:
-        """Return the result as HTML, for notebooks: its trace, and the last transitions."""
+        """Return the result as HTML, for notebooks: the verdict, the drifts, the errors and a link to the page."""
         text: str = registry.get("page", "run-html").make(self)
         return text
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the error of each model at each step with matplotlib (extra ``figures``), on ``ax`` or a new figure."""
-        return self.trace.plot(ax)
+        """Draw the error of each model at each step with matplotlib (extra ``figures``), on ``ax`` or a new figure.
+
+        Drifts of the leading model are shaded; dashed lines are the true drifts of a stream, if they are known.
+        """
+        axes: Axes = registry.get("page", "plot").make(self.trace, ax, {self.model: self.drifts})
+        return axes
+
+    def explain(
+        self, *, step: int | None = None, threshold: float | None = None, stable_threshold: float | None = None
+    ) -> str:
+        """Explain why the model changed, as :func:`driftsurf.explain` of the run folder does."""
+        text: str = registry.get("page", "explanation").make(
+            self.folder, step=step, threshold=threshold, stable_threshold=stable_threshold
+        )
+        return text
+
+    @property
+    def page(self) -> Path:
+        """The page of the run, which a browser opens."""
+        if self.keys is None:
+            return self.folder / REPORT
+        from driftsurf.keyed.folder import PAGE  # loads all that is keyed
+
+        return self.folder / PAGE
 
     @property
     def n_steps(self) -> int:
@@ -137,9 +160,14 @@ class RunResult:
         return len(self.trace.of(self.model)["step"]) if self.model in self.trace.models else 0
 
     @property
-    def transitions(self) -> list[Transition]:
+    def transitions(self) -> Transitions:
         """Changes of state or of the predicting model, in order."""
-        return [transition for decision in self.decisions for transition in decision.transitions]
+        return Transitions(transition for decision in self.decisions for transition in decision.transitions)
+
+    @property
+    def experts(self) -> Experts:
+        """The experts of the leading model at the end, with their shares; empty if it is a single model."""
+        return Experts.of(self.decisions[-1] if self.decisions else None)
 
     @property
     def drifts(self) -> Drifts:

@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from driftsurf.runs.plan import Sidecar
-from driftsurf.runs.predictions import PredictionBatch
+from driftsurf.runs.plan import RunPlan, Sidecar
+from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
+from driftsurf.runs.table_rows import TableRows
 from driftsurf.session.observation import Observation
+from driftsurf.session.protocols import Model
+from driftsurf.session.session import Session
 
-__all__ = ["UNOBSERVED", "Step", "Taken", "sidecar_lines"]
+__all__ = ["UNOBSERVED", "Step", "Taken", "predictions_of", "sidecar_lines"]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
 
@@ -56,3 +59,22 @@ def sidecar_lines(name: str, sidecar: Sidecar, step: Step) -> str:
     except Exception:
         log.exception("step %d: no lines are added to %s", step.number, name)
         return ""
+
+
+def predictions_of(
+    plan: RunPlan, leading: Model, batch: TableRows, own: Observation, labels: Any, version: int
+) -> PredictionBatch | None:
+    """Return the predictions of all rows of a batch; None if the plan writes none.
+
+    Rows without a label are predicted by the newest model, which has learned the other rows of their batch.
+    """
+    if plan.predictions is None:
+        return None
+    known: tuple[Any, ...] = ()
+    bare = None
+    if plan.shown_classes or not batch.labelled.all():
+        assert isinstance(leading, Session)
+        known = leading.targets.labels
+        bare = None if batch.labelled.all() else predict_now(leading, batch.to_predict, plan.shown_classes)
+    learned = Predicted.of(own, version, known, plan.shown_classes)
+    return batch.predictions(learned, np.asarray(labels), bare, regression=plan.regression)

@@ -29,6 +29,7 @@ from driftsurf.data.row_time import check_time, find_time, time_hints
 from driftsurf.data.source import Planning
 from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.sources.files import FileSource
+from driftsurf.data.sources.frame import FrameRows, FrameSource
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, find_labelled, find_target, is_unread_number
 from driftsurf.errors import Message, Option, OptionError, SchemaError, StateError
@@ -71,17 +72,17 @@ class _Description:
 
 
 def plan_tables(
-    source: str,
+    source: str | FrameRows,
     options: RunOptions,
     saved: Mapping[str, Any] | None = None,
     start: FinishedRun | None = None,
 ) -> RunPlan:
-    """Plan a run over a file, a folder, a pattern, standard input or a URL.
+    """Plan a run over a file, a folder, a pattern, standard input, a URL or a frame.
 
     Parameters
     ----------
     source
-        Location of the rows, as :func:`driftsurf.data.open_source` takes it.
+        Location of the rows, as :func:`driftsurf.data.open_source` takes it, or the rows of a frame.
     options
         Options of the run.
     saved
@@ -96,8 +97,10 @@ def plan_tables(
 class _TablePlanner:
     """Makes the parts of a run over tables."""
 
-    def __init__(self, source: str, options: RunOptions, start: FinishedRun | None, *, resumed: bool) -> None:
-        options.check_tables(source)
+    def __init__(
+        self, source: str | FrameRows, options: RunOptions, start: FinishedRun | None, *, resumed: bool
+    ) -> None:
+        options.check_tables(str(source))
         self.resumed = resumed
         self.start = start
         self.source = source
@@ -136,7 +139,7 @@ class _TablePlanner:
         encoded = RowEncoder(encoder, target, self.hidden, decided["time"])
         classes = () if target.task == "regression" else open_labels(decided["classes"])
         shown = shown_classes(strategy.learner, classes) if options.output.all_classes else ()
-        name = short_name(self.source)
+        name = short_name(str(self.source))
         categories = lambda: encoded.encoder.categories()  # noqa: E731  the encoder of a checkpoint replaces this one
         batches: TableBatches | LateBatches
         session: Session | LateSession
@@ -239,7 +242,10 @@ class _TablePlanner:
         """Open the rows and the labels, with these kinds of columns besides those of the options."""
         self.kinds = kinds
         self.rows = self._reader(self.source)
-        self.labels = self._reader(os.fspath(self.options.labels.labels or self.source)) if self.late else self.rows
+        arriving = self.options.labels.labels
+        self.labels = self.rows
+        if self.late:
+            self.labels = self._reader(self.source if arriving is None else os.fspath(arriving))
         rows, labels = self.rows.source, self.labels.source
         self.live = self.key is not None and isinstance(rows, Planning) and isinstance(labels, Planning)
         """Whether rows and labels are joined as they come."""
@@ -252,7 +258,7 @@ class _TablePlanner:
                 *("pass ", Option("follow"), " or ", Option("labels"), ", not both: a growing file is read on its own"),
             )
 
-    def _reader(self, path: str) -> SourceReader:
+    def _reader(self, path: str | FrameRows) -> SourceReader:
         source, output = self._open(path), self.options.output
         if isinstance(source, Planning) and output.checkpoint_path is not None:
             name = PLANS if path == self.source else LABEL_PLANS
@@ -260,7 +266,7 @@ class _TablePlanner:
             source.keep_plans(output.checkpoint_path, keep=kept, resumed=self.resumed, name=name)
         return SourceReader(source, raw=self.options.tables.raw)
 
-    def _open(self, path: str) -> Source:
+    def _open(self, path: str | FrameRows) -> Source:
         """Open the source of rows or of labels, which have other columns than the rows."""
         tables, reading = self.options.tables, self.options.reading
         seconds = tables.batch_seconds
@@ -282,7 +288,7 @@ class _TablePlanner:
             follow=follow,
         )
         source.check()
-        if isinstance(source, FileSource):
+        if isinstance(source, FileSource | FrameSource):
             source.digests = self.options.output.checkpoint is not None
         return source
 
@@ -303,7 +309,7 @@ class _TablePlanner:
         about = {
             "driftsurf": __version__,
             **options_of(options.reading),
-            "source": self.source,
+            "source": str(self.source),
             **{name: value for name, value in asdict(options.tables).items() if name not in WAITING},
             **asdict(options.labels),
             "id": options.key_columns.id,
@@ -356,7 +362,9 @@ class _TablePlanner:
         hidden = [] if self.id is None else [self.id]
         target = find_target(label, task, table, hidden=hidden, source=self.labels.source)
         if set(seen.columns) <= {target.column, self.id} and seen.features is None:
-            raise SchemaError(f"{self.source} has no column to learn from besides the label {target.column!r}.")
+            raise SchemaError(
+                f"{self.rows.source.name} has no column to learn from besides the label {target.column!r}."
+            )
         labelled = find_labelled(
             target,
             task,

@@ -18,8 +18,16 @@ LAST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """Monitoring of a run: a command for transitions, Prometheus metrics, the log."""
+    """Monitoring of a run: commands for drifts and transitions, Prometheus metrics, the log."""
 
+    fail_on_drift: bool = option(False, "End with exit code 3 if a drift was found; one that is marked does not count.")
+    on_drift: str | None = option(
+        None,
+        "Shell command to run when a drift is detected and when it is over, with JSON on its input.",
+        metavar="COMMAND",
+        runs_code="always",
+    )
+    on_drift_timeout: float = option(30.0, "Seconds after which that command is killed.", above=0.0)
     on_transition: str | None = option(
         None, "Shell command to run for each transition, with JSON on its input.", metavar="COMMAND", runs_code="always"
     )

@@ -1,4 +1,4 @@
-"""Attach the listeners of a run: the log, a command, Prometheus metrics."""
+"""Attach the listeners of a run: the log, commands, Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from driftsurf.runs.hooks import TransitionCommand, TransitionLog
+from driftsurf.runs.hooks import DriftCommand, DriftLog, TransitionCommand, TransitionLog
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.prometheus import MetricsFile, RunMetrics
 from driftsurf.runs.watch_options import LogLevel, WatchOptions
@@ -22,10 +22,12 @@ def watching(live: LiveRun, options: WatchOptions) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if options.log_level is not None:
             stack.enter_context(logging_to_stderr(options.log_level))
-        live.listeners.append(TransitionLog())
+        model, known = live.plan.model, live.drifts.known
+        live.listeners += [TransitionLog(), DriftLog(model, known)]
+        if options.on_drift is not None:
+            live.listeners.append(DriftCommand(options.on_drift, model, options.on_drift_timeout, known))
         if options.on_transition is not None:
-            command = TransitionCommand(options.on_transition, live.plan.model, options.on_transition_timeout)
-            live.listeners.append(command)
+            live.listeners.append(TransitionCommand(options.on_transition, model, options.on_transition_timeout))
         if options.metrics is not None:
             counts = RunMetrics(live)
             live.listeners.append(counts)

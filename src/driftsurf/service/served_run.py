@@ -184,7 +184,7 @@ class ServedRun(LiveRun):
             kind, name = order["kind"], str(order.get("model", ""))
             record = replace(self._carry_out(order, kind, name, position), model=name, by=str(order.get("by", "")))
             self.fold.order = list(self.models)
-            self._files[JOURNAL].write(record.line())
+            self._files[JOURNAL].write(record.line() + self.drifts.told(self.step))
             return record
 
     def _carry_out(self, order: Mapping[str, Any], kind: str, name: str, position: int) -> OrderRecord:
@@ -201,6 +201,8 @@ class ServedRun(LiveRun):
                 return done
             case "rollback":
                 return self._roll_back(int(order["to"]), record)
+            case "mark":
+                return self._apply(RunOrder(position, kind, mark=order["mark"], drift=order["drift"]))
             case "challenge":
                 if name == self.leading:
                     return record(f"{name} is the leading model; choose another name", "no-such-model")

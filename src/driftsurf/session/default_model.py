@@ -19,7 +19,7 @@ class DefaultModel(NamedTuple):
 
     name: str
     why: Message
-    """One line for people: which model it is, and how to get another."""
+    """One line for people: which model it is, and what decided that."""
 
 
 def has_trees() -> bool:
@@ -54,12 +54,8 @@ def choose_model(learner: str | None = None, parameters: Iterable[str] = ()) -> 
         )
     if not has_trees():
         install = registry.get("learner", "lightgbm").install
-        return DefaultModel(
-            PORTFOLIO, Message(f"{PORTFOLIO}, a portfolio; with boosted trees, usually more accurate: {install}")
-        )
-    return DefaultModel(
-        PORTFOLIO, Message(f"{PORTFOLIO}, a portfolio of models; for a faster one: ", Option("model", LINEAR))
-    )
+        return DefaultModel(PORTFOLIO, Message(f"{PORTFOLIO}, a portfolio of models without boosted trees ({install})"))
+    return DefaultModel(PORTFOLIO, Message(f"{PORTFOLIO}, a portfolio of models (", Option("model"), ")"))
 
 
 def _first_other(parameters: list[str], parts: list[registry.Entry]) -> str | None:

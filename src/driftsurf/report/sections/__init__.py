@@ -1,7 +1,7 @@
 """The sections of a run's page. Each module here holds one ``SECTION``: its title, figures, tables and words.
 
 To add a figure to the page, add a module; it is found by itself, and ``SECTION.position`` is its place on the page.
-``orders.py`` is a short example with a table, ``risk.py`` one with a figure. A section reads its :class:`RunView` and
+``drifts.py`` is a short example with a table, ``risk.py`` one with a figure. A section reads its :class:`RunView` and
 nothing else. The order of the sections is also in a test, ``tests/report/test_run_page.py``.
 """
 
@@ -15,6 +15,9 @@ from pkgutil import iter_modules
 from typing import Any
 
 from driftsurf.core.decisions import Decision
+from driftsurf.core.drifts import Drifts
+from driftsurf.core.journal import drifts_of
+from driftsurf.evaluation.baselines import Baselines, baselines
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.step_map import StepMap
@@ -23,6 +26,7 @@ from driftsurf.evaluation.trace import OTHER, Trace
 from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report.figure import Bars, Figure
 from driftsurf.runs.orders import OrderRecord
+from driftsurf.visible import escape
 
 __all__ = ["RunView", "Section", "sections"]
 
@@ -48,6 +52,8 @@ class RunView:
     """What was run, as in ``run.json``; empty if that is not known."""
     work: str = "gradients"
     """Unit in which the work of learning is counted: "gradients", or "visits" of rows."""
+    unlabelled: int = 0
+    """Number of rows without a label, which were predicted and not learned."""
 
     @functools.cached_property
     def summary(self) -> ClassificationSummary | RegressionSummary:
@@ -58,6 +64,16 @@ class RunView:
     def looks_for_drift(self) -> str:
         """How the strategy looks for drift: "thresholds", "detector", or empty if it does not."""
         return looks_for_drift(self.about, self.decisions)
+
+    @functools.cached_property
+    def drifts(self) -> Drifts:
+        """The drifts of the model, with times where they are known."""
+        return self.trace.timed(drifts_of(self.decisions), self.model)
+
+    @functools.cached_property
+    def trivial(self) -> Baselines:
+        """The errors of predictions that need no model."""
+        return baselines(self.trace, self.model, self.scores)
 
     @property
     def named_classes(self) -> list[Any]:
@@ -80,6 +96,22 @@ class RunView:
         columns = self.trace.of(self.model)
         return StepMap.of(columns) if self.scores is None else self.scores.step_map(columns)
 
+    def place(self, row: int) -> float:
+        """Return the place among the steps of a row that was learned."""
+        decision = next((one for one in reversed(self.decisions) if one.first_row <= row), None)
+        if decision is None:
+            return self.steps.of_row(row)
+        (start, stop), at = self.steps.around(decision, decision), self.steps.of_decision(decision)
+        return at + (stop - start) * min((row - decision.first_row) / max(decision.rows, 1), 1.0)
+
+    def when(self, place: float) -> str:
+        """Return the time of a step as text; empty if steps have no times."""
+        return self._times[min(max(int(place), 0), len(self._times) - 1)] if self._times else ""
+
+    @functools.cached_property
+    def _times(self) -> list[str]:
+        return self.trace.time_texts(self.model)
+
 
 @dataclass(frozen=True)
 class Section:
@@ -90,6 +122,15 @@ class Section:
     """Sections are ordered by this number."""
     build: Callable[[RunView], Iterable[str | Figure | Bars]]
     """Return HTML and figures, in their order; nothing leaves the section out."""
+    folded: bool = True
+    """Whether the section is among the details, which a reader unfolds."""
+
+    def render(self, parts: Iterable[str]) -> str:
+        """Return the section as HTML, given that of its parts."""
+        body = "\n".join(parts)
+        if self.folded:
+            return f'<details class="more"><summary><h2>{escape(self.title)}</h2></summary>\n{body}\n</details>'
+        return f"<h2>{escape(self.title)}</h2>\n{body}"
 
 
 @functools.cache

@@ -12,10 +12,7 @@ from driftsurf.report.sections import RunView, Section
 
 MOST_SPANS = 20
 """In a run with more spans, the last ones are listed."""
-CAPTION = (
-    "The prediction is a mixture of experts. Each curve is the share of one of them in the weights, after each batch. "
-    "A drift shows as a move of the weights to other experts."
-)
+CAPTION = "The prediction is a mixture of experts. Each curve is the share of one of them in it, after each batch."
 
 
 def build(run: RunView) -> Iterator[str | Figure]:
@@ -37,4 +34,4 @@ def build(run: RunView) -> Iterator[str | Figure]:
         yield html.note(f"{text[0].upper()}{text[1:]}.")
 
 
-SECTION = Section("Which experts were trusted", 25, build)
+SECTION = Section("Shares of the experts", 25, build)

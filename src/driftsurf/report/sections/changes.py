@@ -1,10 +1,11 @@
-"""Every transition of the strategy: when, what, why and between which models."""
+"""Every reaction of the strategy: when, what, why and between which models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.reactions import alike, phrase_of
 from driftsurf.explanation.records import BEGAN_REACTIVE, begins_reactive
 from driftsurf.report import html
@@ -17,22 +18,17 @@ MOST_LISTED = 400
 def build(run: RunView) -> Iterator[str]:
     """Return the table of transitions."""
     listed = [(decision, group) for decision in run.decisions for group in alike(decision.transitions)]
+    if begins_reactive(run.decisions):
+        yield f"<p>{BEGAN_REACTIVE}</p>"
     if not listed:
-        if begins_reactive(run.decisions):
-            yield f"<p>{BEGAN_REACTIVE}</p>"
-        elif run.looks_for_drift:
-            yield "<p>There was no sign of drift.</p>"
+        if run.looks_for_drift:
+            yield "<p>The model never reacted.</p>"
         return
-    times = run.trace.times(run.model)
-    units = ("datetime64[D]", "datetime64[m]", "datetime64[s]")
-    unit = next(unit for unit in units if times is None or unit == units[-1] or (times == times.astype(unit)).all())
 
     def when(decision: Decision) -> list[str]:
         """Return the time of the step of a decision, if it is known."""
-        if times is None:
-            return []
-        when = times[min(int(run.steps.of_decision(decision)), len(times) - 1)]
-        return [f'<span class="when">{str(when.astype(unit)).replace("T", " ")}</span>']
+        time = run.when(run.steps.of_decision(decision))
+        return [f'<span class="when">{time}</span>'] * bool(time)
 
     named = any(group[0].expert for _, group in listed)
     rows = [
@@ -41,13 +37,15 @@ def build(run: RunView) -> Iterator[str]:
             f"{group[0].step}</button>",
             *when(decision),
             f'<span class="kind {group[0].kind}"></span>{escape(_done(group))}',
-            "<br>".join(escape(f"{one.expert}: {one.reason}" if len(group) > 1 else one.reason) for one in group),
-            *["<br>".join(escape(one.expert) for one in group)] * named,
+            "<br>".join(
+                escape(f"{plain_expert(one.expert)}: {one.reason}" if len(group) > 1 else one.reason) for one in group
+            ),
+            *["<br>".join(escape(plain_expert(one.expert)) for one in group)] * named,
             "<br>".join(f"{one.old} &rarr; {one.new}" for one in group),
         )
         for decision, group in listed[:MOST_LISTED]
     ]
-    heads = ("step", *["time"] * (times is not None), "change", "reason", *["expert"] * named, "models")
+    heads = ("step", *["time"] * bool(run.when(0)), "change", "reason", *["expert"] * named, "models")
     yield html.wide_table(heads, rows, numbers=(0,))
     more = len(listed) - MOST_LISTED
     if more > 0:
@@ -59,4 +57,4 @@ def _done(group: Sequence[Transition]) -> str:
     return group[0].phrase if len(group) == 1 else phrase_of(group)
 
 
-SECTION = Section("Every change, and why", 50, build)
+SECTION = Section("Every reaction of the model, and why", 50, build)

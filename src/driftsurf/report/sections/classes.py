@@ -22,7 +22,13 @@ def build(run: RunView) -> Iterator[str | Figure]:
     """Return the figures and the table; nothing for regression, or if the trace does not count errors by class."""
     if run.trace.labels and f"wrong:{run.trace.labels[0]}" in run.trace.columns:
         later = describe_later_classes(run.trace, run.model)
-        yield html.note(f"The share of the rows of each class that was predicted wrongly. {later}".rstrip())
+        which = ""
+        if len(run.trace.labels) > len(SERIES_STYLES):
+            which = (
+                f" The figure has the {len(SERIES_STYLES)} classes with the most wrong predictions, because more "
+                "curves could not be told apart; the table has the others."
+            )
+        yield html.note(f"The share of the rows of each class that was predicted wrongly.{which} {later}".rstrip())
         yield _errors(run)
         yield _table(run)
         if run.named_classes:
@@ -31,12 +37,12 @@ def build(run: RunView) -> Iterator[str | Figure]:
 
 
 def _errors(run: RunView) -> Figure:
-    """Draw the most frequent classes; a class has a gap at steps without rows of it."""
+    """Draw the classes with the most wrong predictions; a class has a gap at steps without rows of it."""
     columns, labels = run.trace.of(run.model), list(run.trace.labels)
-    frequent = sorted(labels, key=lambda label: -int(columns[f"true:{label}"].sum()))[: len(SERIES_STYLES)]
+    worst = sorted(labels, key=lambda label: -int(columns[f"wrong:{label}"].sum()))[: len(SERIES_STYLES)]
     series = [
         Series(str(label), css, per_row(columns[f"wrong:{label}"], columns[f"true:{label}"]))
-        for label, css in zip(sorted(frequent, key=labels.index), SERIES_STYLES, strict=False)
+        for label, css in zip(sorted(worst, key=labels.index), SERIES_STYLES, strict=False)
     ]
     return Figure("classes", f"error of {run.model} by class over time", "error", 1.0, series)
 

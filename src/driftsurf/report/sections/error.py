@@ -1,18 +1,20 @@
-"""Error over time: the model, other models of the trace, and trivial predictions."""
+"""Error over time: the model, other models of the trace, and trivial predictions; with the numbers that matter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.evaluation.baselines import BASELINE_WORDS, baseline_errors, baselines
+from driftsurf.evaluation.baselines import baseline_errors
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Figure, Series, usual_top
 from driftsurf.report.sections import RunView, Section
-from driftsurf.visible import escape
+from driftsurf.report.sections.numbers import main_numbers
 
 BASELINE_STYLES = {"majority": "limit", "mean": "limit", "persistence": "rival"}
 LEAST_TOP = 0.1
@@ -20,27 +22,10 @@ LEAST_TOP = 0.1
 
 
 def build(run: RunView) -> Iterator[str | Figure]:
-    """Return the caption, the figure, and the errors beside those of trivial predictions."""
-    yield html.note(_caption(run))
+    """Return the figure, its caption, and the numbers."""
     yield _figure(run)
-    trivial = baselines(run.trace, run.model)
-    rows = [(escape(run.model), trivial.number(trivial.own), "")]
-    rows += [
-        (
-            f'{name}<span class="meaning">{BASELINE_WORDS[name]}</span>',
-            trivial.number(error),
-            _difference(trivial.own, error),
-        )
-        for name, error in trivial.others.items()
-    ]
-    yield html.wide_table(("prediction", trivial.measure, "the model is"), rows, numbers=(1, 2))
-
-
-def _difference(own: float, other: float) -> str:
-    """Return by how much the error of the model is smaller or larger than another one."""
-    if own == other or not other:
-        return "equally good" if own == other else "worse"
-    return f"{abs(1.0 - own / other):.0%} {'better' if own < other else 'worse'}"
+    yield html.note(f"{_caption(run)} {_extent(run)}")
+    yield html.cards(main_numbers(run))
 
 
 def _figure(run: RunView) -> Figure:
@@ -91,4 +76,34 @@ def _caption(run: RunView) -> str:
     return text
 
 
-SECTION = Section("Error over time", 10, build)
+def _extent(run: RunView) -> str:
+    """Return rows, steps and, for a stream whose true drifts are known, those in words."""
+    trace, columns = run.trace, run.trace.of(run.model)
+    steps, rows = len(columns["step"]), int(columns["rows"].sum())
+    endless = any(drift.start == 0 and drift.end >= rows for drift in trace.drifts)
+    drifts = "it drifts all the time" if endless else _count(len(trace.drifts), "true drift")
+    text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {_sizes(columns['rows'])}"
+    if trace.drifts or run.oracle is not None:  # the drifts of a file or of a service are not known
+        text += f"; {drifts if trace.drifts else 'no true drift'}"
+    text += "."
+    if run.unlabelled:
+        text += f" Without a label, and therefore only predicted: {_count(run.unlabelled, 'row')}."
+    if not trace.warmup_steps:
+        return text
+    if steps <= trace.warmup_steps:
+        return f"{text} There is only one batch, so everything was predicted before anything was learned."
+    return f"{text} Mean errors leave out the first batch, which was predicted before anything was learned."
+
+
+def _sizes(rows: npt.NDArray[Any]) -> str:
+    """Return the sizes of the steps in words; a shorter last step is not mentioned."""
+    rows = rows[rows > 0]
+    least, most = int(rows[: max(len(rows) - 1, 1)].min()), int(rows.max())
+    return f"{most:,} row{'s' * (most != 1)}" if least == most else f"{int(rows.min()):,} to {most:,} rows"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+SECTION = Section("Error over time", 10, build, folded=False)

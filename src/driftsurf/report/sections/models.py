@@ -10,8 +10,11 @@ from driftsurf.report.figure import Bar, Bars
 from driftsurf.report.sections import RunView, Section
 
 MOST_MODELS = 40
-"""In a run with more models, the last of those that predicted are shown."""
-CAPTION = "Each line is a model from its first step to its last: thick where it predicted, thin where it only learned."
+"""In a run with more models that predicted, the last of them are shown."""
+CAPTION = (
+    "Each line is a model that predicted, from its first step to its last: thick where it predicted, thin where it "
+    "only learned."
+)
 
 
 def build(run: RunView) -> Iterator[str | Bars]:
@@ -23,9 +26,8 @@ def build(run: RunView) -> Iterator[str | Bars]:
 
 
 def _bars(run: RunView) -> list[Bar]:
-    models = lineages(run.decisions, run.trace.late_predictors(run.model))
-    if len(models) > MOST_MODELS:
-        models = [model for model in models if model.predicted][-MOST_MODELS:]
+    late = run.trace.late_predictors(run.model)
+    models = [one for one in lineages(run.decisions, late) if one.predicted or one.late][-MOST_MODELS:]
     positions = run.steps.places(run.decisions)
 
     def position(step: int) -> float:

@@ -12,7 +12,7 @@ import msgspec
 
 from driftsurf.report.figure import Bars, Figure, Overlay, data
 from driftsurf.report.run_page import PageParts
-from driftsurf.report.sections import changes
+from driftsurf.report.sections import events
 from driftsurf.service.contract import Served
 from driftsurf.visible import visible_values
 
@@ -23,7 +23,7 @@ MOST_BUCKETS = 600
 LEAST_SECONDS = 0.8
 """The content is made at most this often."""
 MOST_CHANGES = 1000
-"""Changes of the model that are marked and listed at most: the newest ones."""
+"""Reactions and events that are marked and listed at most: the newest ones."""
 SHARE = 0.1
 """Share of the time that making the content may take: a long history is renewed less often."""
 
@@ -38,13 +38,19 @@ def plain_parts(parts: PageParts) -> dict[str, Any]:
         return {"figure": part.id, "html": _place(part)}
 
     sections = [
-        {"title": title, "parts": [plain(part) for part in contents]}
-        for title, contents in parts.sections.items()
-        if title != changes.SECTION.title  # the live page lists changes itself, the newest first
+        {"title": section.title, "folded": section.folded, "parts": [plain(part) for part in contents]}
+        for section, contents in parts.sections
+        if section is not events.SECTION  # the live page lists events itself, the newest first
     ]
     overlay = parts.overlay
-    newest = replace(overlay, changes=overlay.changes[-MOST_CHANGES:], reactive=overlay.reactive[-MOST_CHANGES:])
-    values = visible_values(data(newest, parts.figures, MOST_BUCKETS))
+    newest = replace(
+        overlay,
+        changes=overlay.changes[-MOST_CHANGES:],
+        reactive=overlay.reactive[-MOST_CHANGES:],
+        events=overlay.events[-MOST_CHANGES:],
+    )
+    figures = [part for _, contents in parts.sections for part in contents if not isinstance(part, str)]
+    values = visible_values(data(newest, figures, MOST_BUCKETS))
     return {"head": "".join(parts.head), "sections": sections, "data": values}
 
 

@@ -1,0 +1,44 @@
+"""Names of the figures by which models are judged, and which labels are imbalanced: defined once, for every place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = [
+    "AVERAGE_PRECISION",
+    "BALANCED_ERROR",
+    "ERROR",
+    "RARE_SHARE",
+    "ROOT_MEAN_SQUARED_ERROR",
+    "SHARES",
+    "rare_class",
+]
+
+ERROR: Final = "error"
+"""Share of the rows that were predicted wrongly."""
+BALANCED_ERROR: Final = "balanced error"
+"""Share of wrong rows of each class, averaged over the classes; used for imbalanced labels."""
+ROOT_MEAN_SQUARED_ERROR: Final = "root mean squared error"
+"""Error of a regression, in the unit of the label."""
+AVERAGE_PRECISION: Final = "average precision"
+"""Precision averaged over the rows of a class, which are found one after the other by falling score; by chance, it is
+the share of the class."""
+SHARES: Final = frozenset({ERROR, BALANCED_ERROR})
+"""Figures that are shares of rows, which are shown in percent; others are in the unit of the label."""
+RARE_SHARE: Final = 0.1
+"""Labels are imbalanced if less than this share of the rows is outside the most frequent class."""
+
+
+def rare_class(counts: Mapping[Any, int]) -> Any:
+    """Return the class that matters where labels are imbalanced, given the rows of each class; None if they are not.
+
+    It is the rare one of two classes, and the most frequent of several rare ones.
+
+    >>> rare_class({"ok": 980, "fraud": 15, "error": 5}), rare_class({"no": 800, "yes": 200})
+    ('fraud', None)
+    """
+    others = sorted((label for label in counts if counts[label]), key=lambda label: -counts[label])[1:]
+    if not others or sum(counts[label] for label in others) >= RARE_SHARE * sum(counts.values()):
+        return None
+    return others[0]

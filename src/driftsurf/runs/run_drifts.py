@@ -1,0 +1,97 @@
+"""Drifts of a run, whose numbers continue when its model returns to an earlier state or is replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
+
+from driftsurf.core.drifts import MARKS, Drift, DriftMark
+
+__all__ = ["RunDrifts"]
+
+KEPT = 100
+"""Drifts that a running run remembers at most: the newest ones. Its journal has all of them."""
+
+
+@dataclass(slots=True)
+class RunDrifts:
+    """Translates the numbers of drifts that a model counts by itself to those of its run, and keeps their marks.
+
+    Examples
+    --------
+    >>> drifts = RunDrifts()
+    >>> drift = Drift(0, 600, 6, 620, "harm", "error", error_before=0.1, error_peak=0.3)
+    >>> drifts.of(drift).number
+    0
+    >>> drifts.roll_back(RunDrifts(), row=900)
+    >>> drifts.of(drift).number, [one.ended_at_row for one in drifts.known]
+    (1, [900, None])
+    """
+
+    count: int = 0
+    """Number of drifts so far."""
+    numbers: tuple[tuple[int, int], ...] = ()
+    """Pairs of the number that the model counts and that of the run."""
+    known: tuple[Drift, ...] = ()
+    """The newest drifts as they are now, oldest first; replaced as a whole, so that other threads may read it."""
+    changed: list[Drift] = field(default_factory=list)
+    """Drifts that the order under way has changed, which are not in the journal yet."""
+
+    def of(self, drift: Drift) -> Drift:
+        """Return an update of a drift of the model with the number of the run and with its mark, and remember it."""
+        number = dict(self.numbers).get(drift.number)
+        if number is None:
+            number, self.count = self.count, self.count + 1
+            self.numbers = (*self.numbers, (drift.number, number))[-KEPT:]
+        before = self._find(number)
+        return self._changed(replace(drift, number=number, mark=before.mark if before is not None else drift.mark))
+
+    def roll_back(self, earlier: RunDrifts, row: int) -> None:
+        """Note that the model now is that of an earlier moment, or another one, whose first row is ``row``.
+
+        Drifts that go on, and that this model does not know, end.
+        """
+        self.numbers = earlier.numbers
+        followed = {number for _, number in self.numbers}
+        lost = [one for one in self.known if not one.ended and one.number not in followed]
+        self.changed += [self._changed(replace(one, ended_at_row=row)) for one in lost]
+
+    def mark(self, number: int | None, mark: str) -> tuple[str, Literal["", "no-such-drift"]]:
+        """Note what a person says about a drift, the newest one for None; return what was done, or why it was not.
+
+        This changes the record of the drift, and nothing that is learned.
+        """
+        drift = self._find(number)
+        if drift is None:
+            choices = ", ".join(str(one.number) for one in self.known) or "none"
+            return f"there is no such drift; choices: {choices}", "no-such-drift"
+        said: DriftMark = next((one for one in MARKS if one == mark), "")
+        self.changed.append(self._changed(replace(drift, mark=said)))
+        words = f"is marked as {said}" if said else "has no mark any more"
+        return f"drift {drift.number}, from row {drift.row:,} on, {words}", ""
+
+    def told(self, step: int) -> str:
+        """Return the lines of the journal about drifts that an order has changed."""
+        changed, self.changed = self.changed, []
+        return "".join(f"{json.dumps(one.record(step), separators=(',', ':'))}\n" for one in changed)
+
+    def _find(self, number: int | None) -> Drift | None:
+        return next((one for one in reversed(self.known) if number in (None, one.number)), None)
+
+    def _changed(self, drift: Drift) -> Drift:
+        others = {one.number: one for one in self.known} | {drift.number: drift}
+        self.known = tuple(others.values())[-KEPT:]
+        return drift
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the drifts as plain values for JSON."""
+        known = [one.to_dict() for one in self.known]
+        return {"count": self.count, "numbers": list(map(list, self.numbers)), "known": known}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return what ``to_dict`` was called on; ValueError, KeyError or TypeError if it is not valid."""
+        numbers = tuple((int(own), int(number)) for own, number in saved["numbers"])
+        return cls(int(saved["count"]), numbers, tuple(map(Drift.from_dict, saved["known"])))
