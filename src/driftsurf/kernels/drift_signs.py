@@ -128,8 +128,9 @@ def scan_losses(
         v[BLOCK_SUM] += total
         if v[BLOCK] >= BLOCK_ROWS:
             if watched and v[WEIGHT] >= 1000.0:
-                ratio = (v[BLOCK_SUM] / v[BLOCK] - v[MEAN]) ** 2 * v[BLOCK] / variance
-                v[SPREAD] = v[SPREAD] * 0.98 + min(ratio, LARGEST_RATIO)
+                # Only blocks above the usual loss count, twice: the loss of a model that still learns falls.
+                above = max(v[BLOCK_SUM] / v[BLOCK] - v[MEAN], 0.0)
+                v[SPREAD] = v[SPREAD] * 0.98 + min(2.0 * above * above * v[BLOCK] / variance, LARGEST_RATIO)
                 v[SPREADS] = v[SPREADS] * 0.98 + 1.0
             v[BLOCK] = 0.0
             v[BLOCK_SUM] = 0.0

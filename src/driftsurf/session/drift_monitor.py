@@ -30,7 +30,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import CSR, FloatArray, Rows, State, Strategy, take_rows
+from driftsurf.core.abilities import SnapshotScoring, abilities_of
+from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, State, Strategy, take_rows
 from driftsurf.core.drifts import MOST_EVIDENCE, Drift, DriftCause, Drifts, InputChange, InputChanges
 from driftsurf.core.fields import AnyArray, Array, Fields, Json, Real, Rule, Truth, Whole, misfit
 from driftsurf.core.options import number
@@ -41,16 +42,20 @@ from driftsurf.kernels.drift_signs import row_losses, scan_losses
 from driftsurf.session.correction import Correction, Evidence, changed_columns, narrowed, telling_columns
 from driftsurf.strategies.frozen import can_freeze, frozen_from, frozen_state
 
-__all__ = ["DriftMonitor", "Naming"]
+__all__ = ["DriftMonitor", "Surroundings"]
 
 Scorer = Callable[[Rows], FloatArray]
 
 
-class Naming(NamedTuple):
-    """Names of columns and classes, which are asked for when a drift is described."""
+class Surroundings(NamedTuple):
+    """What a monitor asks for when there may be a drift."""
 
     columns: Callable[[], Sequence[str]]
-    classes: Sequence[Any] = ()
+    """Returns the names of the columns."""
+    classes: Sequence[Any]
+    """Names of the classes by code."""
+    strategy: Strategy
+    """The strategy that is followed."""
 
 
 Integers = npt.NDArray[np.int64]
@@ -77,12 +82,14 @@ ANCHOR_ROWS, ANCHORS = 500, 3
 """Rows between frozen models, and how many of them are held."""
 LEAST_CHECKED = 100
 """Rows on which a frozen model must have been as good as usual before it can testify."""
+CONTESTANTS = 3
+"""Contestants of the second bet: the learning model, a correction, and a fresh model."""
 STAKES = np.array([0.1, 0.25, 0.5, 0.8])
 """Shares of the capital that are bet on a lead."""
 PATIENCE_ROWS = 100
 CONTEST_ROWS = 3_000
 """Rows of a contest, at most."""
-RESOLVED_ROWS = 2_000
+RESOLVED_ROWS = 5_000
 """Rows after harm was proven within which the kind of a drift is decided."""
 RECOVERY_ROWS = 300
 """Rows whose mean error shows whether a model has recovered."""
@@ -156,6 +163,8 @@ class Contest:
     """Columns that corrections examine."""
     old: Correction | None = None
     new: Correction | None = None
+    rival: Scorer | None = None
+    """A fresh model that learned the new rows alone."""
     corrected_rows: int = 0
     """Number of new rows of the last correction."""
     resolved: bool = False
@@ -209,7 +218,7 @@ class DriftMonitor:
         y: FloatArray,
         scores: FloatArray,
         scorer: Scorer | None,
-        names: Naming,
+        around: Surroundings,
     ) -> DriftMonitor:
         """Return the monitor after a step.
 
@@ -223,8 +232,8 @@ class DriftMonitor:
             Scores by which the rows were predicted, before they were learned.
         scorer
             Function that gave the scores, if it stays as it is.
-        names
-            Return the names of the columns, and of the classes by code.
+        around
+            What is asked for when there may be a drift.
         """
         new = copy.copy(self)
         new.updates = ()
@@ -236,7 +245,7 @@ class DriftMonitor:
             return new
         new._waiting = ()
         new._add_anchor(block.first_row, scorer)
-        new._process(waiting[0] if len(waiting) == 1 else _joined(waiting), names)
+        new._process(waiting[0] if len(waiting) == 1 else _joined(waiting), around)
         return new
 
     @property
@@ -260,7 +269,7 @@ class DriftMonitor:
         if quiet and row - last >= ANCHOR_ROWS and scorer is not None and can_freeze(scorer):
             self._anchors = (*self._anchors[1 - ANCHORS :], Anchor(row, scorer))
 
-    def _process(self, block: Block, names: Naming) -> None:
+    def _process(self, block: Block, around: Surroundings) -> None:
         """Scan a block, and look more closely where there is a sign or a drift."""
         self._scan = values = self._scan.copy()
         self._blocks = self._kept(block)
@@ -279,13 +288,13 @@ class DriftMonitor:
             losses = np.empty(stop - at)
             row_losses(scores[at:stop], block.y[at:stop], values, losses, mode)
             if self._contest is not None:
-                self._bet(block, at, stop, losses, names)
+                self._bet(block, at, stop, losses, around)
             if self.open is not None:
                 self._follow(first + stop)
             at = stop
         self._weigh_classes(mode)
         if self.rows // WINDOW_EVERY > first // WINDOW_EVERY:
-            self._compare_inputs(block.step, names)
+            self._compare_inputs(block.step, around)
 
     def _mode(self, block: Block) -> tuple[int, FloatArray]:
         """Return how losses are computed, and from what."""
@@ -403,7 +412,7 @@ class DriftMonitor:
             return None
         return min(found, key=lambda each: each[:2])[2:]
 
-    def _bet(self, block: Block, at: int, stop: int, own: FloatArray, names: Naming) -> None:
+    def _bet(self, block: Block, at: int, stop: int, own: FloatArray, around: Surroundings) -> None:
         """Bet on some rows: on the loss of the frozen model and, once harm is proven, on the lead over it."""
         contest = self._contest
         assert contest is not None
@@ -430,7 +439,7 @@ class DriftMonitor:
         if contest.drift < 0:
             crossed = np.flatnonzero(capital >= needed)
             if len(crossed) and self._rise(contest) >= self.smallest_rise * self._scan[scan.RANGE]:
-                self._declare(contest, part.first_row + int(crossed[0]), names)
+                self._declare(contest, part.first_row + int(crossed[0]), around)
             elif self._is_hopeless(contest, float(capital[-1])):
                 self._contest = None
             return
@@ -438,9 +447,9 @@ class DriftMonitor:
         grown = row - contest.since
         if contest.resolved or row - contest.start > RESOLVED_ROWS:
             self._contest = None
-            self._record(dataclasses.replace(drift, **self._cause(contest, row, names), **self._size(contest, drift)))
-        elif contest.new is None or grown >= 1.3 * contest.corrected_rows:
-            self._correct(contest, row)
+            self._record(dataclasses.replace(drift, **self._cause(contest, row, around), **self._size(contest, drift)))
+        elif contest.new is None or MOST_ROWS > grown >= 1.3 * contest.corrected_rows:
+            self._correct(contest, row, around)
 
     def _rise(self, contest: Contest) -> float:
         return max(contest.total / contest.rows, contest.before) - contest.usual
@@ -450,7 +459,7 @@ class DriftMonitor:
         rows = contest.rows
         return (rows >= 100 and capital < -2.0) or (rows >= 400 and capital < 0.0) or rows > CONTEST_ROWS
 
-    def _declare(self, contest: Contest, row: int, names: Naming) -> None:
+    def _declare(self, contest: Contest, row: int, around: Surroundings) -> None:
         """Record a new drift."""
         since = contest.since
         kept = self.drifts[1 - MOST_DRIFTS :]
@@ -469,20 +478,24 @@ class DriftMonitor:
             evidence=_evidence(contest),
         )
         self.drifts = Drifts((*kept, drift))
-        self._contest = contest = replace(contest, drift=taken, leads=np.zeros((2, len(STAKES))))
-        self._record(dataclasses.replace(drift, **self._cause(contest, row + 1, names)))
-        self._correct(contest, row + 1)
+        self._contest = contest = replace(contest, drift=taken, leads=np.zeros((CONTESTANTS, len(STAKES))))
+        self._record(dataclasses.replace(drift, **self._cause(contest, row + 1, around)))
+        self._correct(contest, row + 1, around)
 
     def _bet_on_lead(self, contest: Contest, part: Block, scores: FloatArray, lead: FloatArray) -> Contest:
         """Bet that what knows the new rows predicts better than the frozen model."""
         leads = contest.leads
         assert leads is not None
         leads = leads.copy()
-        differences = [lead]
+        differences = {0: lead}
         if contest.old is not None and contest.new is not None and contest.columns is not None:
             X, y = narrowed(part.X, contest.columns), part.y
-            differences.append(contest.old.losses(X, y, scores) - contest.new.losses(X, y, scores))
-        for place, one in enumerate(differences):
+            differences[1] = contest.old.losses(X, y, scores) - contest.new.losses(X, y, scores)
+        if contest.rival is not None:
+            fresh = contest.rival(part.X)
+            frozen = self._losses(part.y, scores)
+            differences[2] = frozen - self._losses(part.y, fresh if self.regression else _margins(fresh))
+        for place, one in differences.items():
             leads[place] += np.log1p(STAKES[:, None] * one).sum(axis=1)
         resolved = bool(_log_mean(leads.reshape(-1, 1))[0] >= math.log(1.0 / self.drift_risk))
         if resolved:
@@ -490,8 +503,8 @@ class DriftMonitor:
             self._record(dataclasses.replace(drift, kind="new rule"))
         return replace(contest, leads=leads, resolved=resolved)
 
-    def _correct(self, contest: Contest, row: int) -> None:
-        """Correct the frozen model by the new rows, and once by as many old ones that it had not learned."""
+    def _correct(self, contest: Contest, row: int, around: Surroundings) -> None:
+        """Let new rows correct the frozen model and teach a fresh one; as many old ones correct the former once."""
         old, new = self._sides(contest, row)
         count = min(len(old.y), len(new.y))
         if count < 30:
@@ -507,7 +520,9 @@ class DriftMonitor:
         newest = take_block(new, len(new.y) - count, len(new.y))
         X = narrowed(newest.X, columns)
         made = Correction.fitted(n_classes, unit, X, newest.y, new_scores[len(new.y) - count :])
-        self._contest = replace(contest, columns=columns, old=done, new=made, corrected_rows=len(new.y))
+        rival = _taught(newest, around)
+        rows = len(new.y)
+        self._contest = replace(contest, columns=columns, old=done, new=made, rival=rival, corrected_rows=rows)
 
     def _sides(self, contest: Contest, row: int) -> tuple[Block, Block]:
         """Return rows before the drift that the frozen model had not learned, and the rows since."""
@@ -530,13 +545,13 @@ class DriftMonitor:
 
     # -------------------------------------------------------------------- cause, size and end
 
-    def _cause(self, contest: Contest, row: int, names: Naming) -> dict[str, Any]:
+    def _cause(self, contest: Contest, row: int, around: Surroundings) -> dict[str, Any]:
         """Return the fields of a drift that say what changed, as far as the rows show it."""
         old, new = self._sides(contest, row)
         if min(len(old.y), len(new.y)) < 30:
             return {}
-        known = list(names.columns())
-        classes = () if self.regression else _class_moves(old.y, new.y, names.classes)
+        known = list(around.columns())
+        classes = () if self.regression else _class_moves(old.y, new.y, around.classes)
         width = new.X.n_features if isinstance(new.X, CSR) else new.X.shape[1]
         label = [known[k] if k < len(known) else f"column {k}" for k in range(width)]
         old_scores, new_scores = self._scored(contest, old), self._scored(contest, new)
@@ -631,7 +646,7 @@ class DriftMonitor:
 
     # -------------------------------------------------------------------- moves of the inputs alone
 
-    def _compare_inputs(self, step: int, names: Naming) -> None:
+    def _compare_inputs(self, step: int, around: Surroundings) -> None:
         """Compare the means of the last rows with those of earlier windows."""
         newest = self._blocks[-1]
         if isinstance(newest.X, CSR) or newest.X.shape[1] > MOST_WATCHED:
@@ -655,7 +670,7 @@ class DriftMonitor:
         if harmed or self._contest is not None:
             return
         known, order = (
-            list(names.columns()),
+            list(around.columns()),
             moved[np.argsort(-(shift[moved] / np.maximum(spread[moved], 1e-300)), kind="stable")],
         )
         columns = dict.fromkeys(source_column(known[k]) if k < len(known) else f"column {k}" for k in order.tolist())
@@ -724,6 +739,28 @@ FIELDS = Fields(
 )
 """Saved entries of a monitor."""
 
+TAUGHT_ROWS = 100
+"""Rows of a step of a fresh model."""
+
+
+def _taught(block: Block, around: Surroundings) -> Scorer | None:
+    """Return the scores of a fresh model that has learned these rows; None if it cannot be saved."""
+    strategy = around.strategy.fresh(0)
+    n_classes = 0 if strategy.learner.capabilities.regression else len(around.classes)
+    X = block.X
+    width = X.n_features if isinstance(X, CSR) else X.shape[1]
+    strategy.begin(width, sparse=isinstance(X, CSR), n_classes=n_classes)
+    frozen: Any = strategy
+    if SnapshotScoring not in abilities_of(strategy):
+        return None
+    for first in range(0, len(block.y), TAUGHT_ROWS):
+        stop = min(first + TAUGHT_ROWS, len(block.y))
+        part = take_rows(X, first, stop)
+        strategy.step(Batch(part, block.y[first:stop], np.ones(stop - first)))
+    scorer = frozen.scorer()
+    return scorer if can_freeze(scorer) else None
+
+
 EMPTY = np.zeros(0, np.int64)
 ROWS = Fields(
     {
@@ -752,6 +789,8 @@ ROWS = Fields(
 ANCHOR = Fields({"row": Whole()}, parts=["model"])
 """Saved entries of a frozen model."""
 
+PARTS = ["anchor", "old", "new", "rival"]
+"""Parts of a contest that have entries of their own."""
 CONTEST = Fields(
     {
         "number": Whole(1),
@@ -766,14 +805,14 @@ CONTEST = Fields(
         "total": Real(),
         "highest": Real(),
         "drift": Whole(-1),
-        "leads": Array(np.float64, (2, len(STAKES))),
+        "leads": Array(np.float64, (CONTESTANTS, len(STAKES))),
         "columns": Array(np.int64, ("columns",), least=0),
         "corrected_rows": Whole(),
         "resolved": Truth(),
         "n_classes": Whole(),
     },
     optional=["leads", "columns"],
-    parts=["anchor", "old", "new"],
+    parts=PARTS,
 )
 """Saved entries of a contest."""
 
@@ -821,11 +860,13 @@ def _anchor_from(state: Mapping[str, Any], strategy: Strategy) -> Anchor:
 
 
 def _contest_state(contest: Contest) -> State:
-    entries = {name: value for name, value in vars(contest).items() if name not in ("anchor", "old", "new")}
+    entries = {name: value for name, value in vars(contest).items() if name not in PARTS}
     state: State = {name: value for name, value in entries.items() if value is not None}
     state["n_classes"] = 0 if contest.old is None else contest.old.n_classes
     if contest.anchor is not None:
         state |= nest("anchor", _anchor_state(contest.anchor))
+    if contest.rival is not None:
+        state |= nest("rival", frozen_state(contest.rival))
     for name, one in (("old", contest.old), ("new", contest.new)):
         if one is not None:
             state |= nest(name, one.state())
@@ -837,9 +878,10 @@ def _contest_from(state: Mapping[str, Any], strategy: Strategy, regression: bool
     n_classes = known.pop("n_classes")
     anchor, sides = pick("anchor", state), {name: pick(name, state) for name in ("old", "new")}
     made: dict[str, Any] = {name: Correction.from_state(one, n_classes) for name, one in sides.items() if one}
-    if (len(made) == 1) or bool(made) != ("columns" in known) or (known["drift"] >= 0) != ("leads" in known):
+    if len(made) == 1 or bool(made) != ("columns" in known) or (known["drift"] >= 0) != ("leads" in known):
         raise misfit(state, "drift", "must have both corrections and the capitals, or none of them")
-    frozen = _anchor_from(anchor, strategy) if anchor else None
+    frozen, rival = _anchor_from(anchor, strategy) if anchor else None, pick("rival", state)
+    made["rival"] = frozen_from(rival, strategy) if rival else None
     names = [one.name for one in dataclasses.fields(Contest)]
     entries: dict[str, Any] = {name: known[name] for name in names if name in known}
     return Contest(anchor=frozen, **entries, **made)

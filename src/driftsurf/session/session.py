@@ -22,7 +22,7 @@ from driftsurf.core.values import replace
 from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.base import BaseSession
-from driftsurf.session.drift_monitor import Naming
+from driftsurf.session.drift_monitor import Surroundings
 from driftsurf.session.guard import UNGUARDED, RangeGuard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
@@ -204,8 +204,8 @@ class Session(BaseSession):
         assert admission is not None
         if monitor is not None and now.steps:
             first = taken.outcome.rows_seen - len(codes)
-            names = Naming(self._column_names, targets.labels)
-            monitor = monitor.after(now.steps, first, X, codes, taken.scores, scorer, names)
+            around = Surroundings(self._column_names, targets.labels, self.strategy)
+            monitor = monitor.after(now.steps, first, X, codes, taken.scores, scorer, around)
             if monitor.updates:
                 taken = taken._replace(outcome=Drifted(taken.outcome, monitor.updates))
         if shown:
@@ -444,9 +444,9 @@ class Session(BaseSession):
             tested = self.strategy.test_scores(batch)
         decision = self.strategy.step(batch) if tested is None else self.strategy.step(batch, tested)
         if monitor is not None and tested is not None and now.steps and len(batch.y):
-            names = Naming(self._column_names, targets.labels)
+            around = Surroundings(self._column_names, targets.labels, self.strategy)
             first = decision.first_row
-            monitor = monitor.after(decision.step, first, batch.X, batch.y, tested, scorer, names)
+            monitor = monitor.after(decision.step, first, batch.X, batch.y, tested, scorer, around)
             if monitor.updates:
                 decision = dataclasses.replace(decision, drifts=monitor.updates)
         now = self._published(
