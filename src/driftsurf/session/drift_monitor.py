@@ -68,7 +68,7 @@ LEAST_RARE = 20
 """Rows of the rarer class that are needed for that."""
 RARE, NOT_RARE = 0.1, 0.2
 """Share of the rarer of two classes below which errors of both classes count the same, and above which they stop."""
-RUN_LENGTH = 10_000.0
+RUN_LENGTH = 7_500.0
 """Rows between signs if nothing changes, about."""
 HALF_LIFE = 5_000.0
 """Rows in which the usual loss forgets half."""
@@ -80,6 +80,9 @@ MOST_ROWS, MOST_BYTES = 2_000, 4_000_000
 """Limits of the rows that are held for contests."""
 ANCHOR_ROWS, ANCHORS = 500, 3
 """Rows between frozen models, and how many of them are held."""
+OLD_ROWS, CHECKED_ROWS = 4_000, 150
+"""Rows after which a frozen model is replaced that is compared with the usual loss from time to time, since a model
+that learns a new rule within some rows shows no rise; and rows of such a comparison."""
 LEAST_CHECKED = 100
 """Rows on which a frozen model must have been as good as usual before it can testify."""
 CONTESTANTS = 3
@@ -201,6 +204,10 @@ class DriftMonitor:
         self._waiting: tuple[Block, ...] = ()
         self._blocks: tuple[Block, ...] = ()
         self._anchors: tuple[Anchor, ...] = ()
+        self._old: Anchor | None = None
+        """An older frozen model, ..."""
+        self._old_sum = 0.0, 0
+        """... the CUSUM of its losses, and the row since which it is positive."""
         self._contest: Contest | None = None
         self._contests = 0
         self._peak = 0.0
@@ -267,7 +274,29 @@ class DriftMonitor:
         last = self._anchors[-1].row if self._anchors else -ANCHOR_ROWS
         quiet = self._contest is None and self.open is None and not (self._scan[scan.CUSUM : scan.SINCE] > 2.0).any()
         if quiet and row - last >= ANCHOR_ROWS and scorer is not None and can_freeze(scorer):
-            self._anchors = (*self._anchors[1 - ANCHORS :], Anchor(row, scorer))
+            anchor = Anchor(row, scorer)
+            self._anchors = (*self._anchors[1 - ANCHORS :], anchor)
+            if self._old is None or (row - self._old.row >= OLD_ROWS and not self._old_sum[0]):
+                self._old, self._old_sum = anchor, (0.0, row)
+
+    def _check_old(self) -> bool:
+        """Compare the older frozen model with the usual loss; return whether that is a sign of drift."""
+        if self._old is None or self._contest is not None or self.open is not None:
+            return False
+        recent = self._rows_between(max(self.rows - CHECKED_ROWS, self._old.row), self.rows)
+        mean, weight = float(self._scan[scan.MEAN]), float(self._scan[scan.WEIGHT])
+        if len(recent.y) < CHECKED_ROWS or weight < max(self._least_rows, OLD_ROWS / 2):
+            return False
+        scores = self._old.scorer(recent.X)
+        losses = self._losses(recent.y, scores if self.regression else _margins(scores))
+        low, high, gain = scan.bet(_reference(mean, weight), float(self._scan[scan.RANGE]), 0)
+        total = self._old_sum[0] + (low * len(losses) + (high - low) * float(losses.sum())) / self._spread
+        self._old_sum = (total, self._old_sum[1]) if total > 0.0 else (0.0, self.rows)
+        return bool(total > max(math.log(RUN_LENGTH * gain), 3.0))
+
+    @property
+    def _spread(self) -> float:
+        return max(1.0, float(self._scan[scan.SPREAD] / self._scan[scan.SPREADS]))
 
     def _process(self, block: Block, around: Surroundings) -> None:
         """Scan a block, and look more closely where there is a sign or a drift."""
@@ -281,8 +310,8 @@ class DriftMonitor:
                 sign = scan_losses(scores, block.y, values, mode, at, self._least_rows, RUN_LENGTH, HALF_LIFE)
                 if sign < 0:
                     break
-                at = int(sign) + 1
-                self._begin_contest(first + at)
+                at, place = int(sign) + 1, int(values[scan.CUSUM : scan.SINCE].argmax())
+                self._begin_contest(first + at, int(values[scan.SINCE + place]), self._anchors)
                 continue
             stop = min(count, at + PART)
             losses = np.empty(stop - at)
@@ -293,6 +322,9 @@ class DriftMonitor:
                 self._follow(first + stop)
             at = stop
         self._weigh_classes(mode)
+        if self.rows // ANCHOR_ROWS > first // ANCHOR_ROWS and self._check_old() and self._old is not None:
+            self._begin_contest(self.rows, self._old_sum[1], (self._old,))
+            self._old_sum = 0.0, self.rows
         if self.rows // WINDOW_EVERY > first // WINDOW_EVERY:
             self._compare_inputs(block.step, around)
 
@@ -372,35 +404,34 @@ class DriftMonitor:
 
     # -------------------------------------------------------------------- the contest
 
-    def _begin_contest(self, row: int) -> None:
-        """Freeze the model as it was before the suspected rise; bets are made from ``row`` on."""
+    def _begin_contest(self, row: int, since: int, anchors: Sequence[Anchor]) -> None:
+        """Bet from ``row`` on, on the model as it was before the suspected rise."""
         values = self._scan
-        place = int(values[scan.CUSUM : scan.SINCE].argmax())
-        since = max(int(values[scan.SINCE + place]), self._blocks[0].first_row)
+        since = max(since, self._blocks[0].first_row)
         values[scan.CUSUM : scan.SINCE] = 0.0
         values[scan.SINCE : scan.CLASS] = row
         usual, weight = float(values[scan.MEAN]), float(values[scan.WEIGHT])
-        reference = usual + (1.0 + 2.0 * min(1.0, 400.0 / weight)) * _error(max(usual, 1.0 / weight), weight)
+        reference = _reference(usual, weight)
         found, anchor = usual, None
-        if self._anchors:
-            chosen = self._best_anchor(since, usual)
+        if anchors:
+            chosen = self._best_anchor(anchors, since, usual)
             if chosen is None:
                 return
             anchor, found, checked = chosen
             if found > usual:
                 usual, reference = found, max(reference, found + 0.5 * _error(found, checked))
         self._contests += 1
-        spread = max(1.0, float(values[scan.SPREAD] / values[scan.SPREADS]))
+        spread = self._spread
         blank = np.zeros(len(scan.ALTERNATIVES))
         contest = Contest(self._contests, since, row, anchor, usual, reference, spread, 0.0, blank)
         past = self._rows_between(since, row)
         before = float(self._losses(past.y, self._scored(contest, past)).mean()) if len(past.y) else usual
         self._contest = replace(contest, before=before)
 
-    def _best_anchor(self, since: int, usual: float) -> tuple[Anchor, float, int] | None:
+    def _best_anchor(self, anchors: Sequence[Anchor], since: int, usual: float) -> tuple[Anchor, float, int] | None:
         """Return the frozen model before a row that was as good as usual then, with its loss and on how many rows."""
         found: list[tuple[float, int, Anchor, float, int]] = []
-        for one in self._anchors:
+        for one in anchors:
             past = self._rows_between(one.row, since)
             if len(past.y) < LEAST_CHECKED:
                 continue
@@ -457,10 +488,11 @@ class DriftMonitor:
     def _is_hopeless(self, contest: Contest, capital: float) -> bool:
         """Return whether the rows since the sign look as usual."""
         rows = contest.rows
-        return (rows >= 100 and capital < -2.0) or (rows >= 400 and capital < 0.0) or rows > CONTEST_ROWS
+        return (rows >= 150 and capital < -3.0) or (rows >= 800 and capital < 0.0) or rows > CONTEST_ROWS
 
     def _declare(self, contest: Contest, row: int, around: Surroundings) -> None:
         """Record a new drift."""
+        contest = replace(contest, since=self._beginning(contest, row + 1))
         since = contest.since
         kept = self.drifts[1 - MOST_DRIFTS :]
         taken = kept[-1].number + 1 if len(kept) else 0
@@ -481,6 +513,17 @@ class DriftMonitor:
         self._contest = contest = replace(contest, drift=taken, leads=np.zeros((CONTESTANTS, len(STAKES))))
         self._record(dataclasses.replace(drift, **self._cause(contest, row + 1, around)))
         self._correct(contest, row + 1, around)
+
+    def _beginning(self, contest: Contest, row: int) -> int:
+        """Return the row from which on the losses of the frozen model are most likely to have risen."""
+        first = self._blocks[0].first_row if contest.anchor is None else contest.anchor.row + LEAST_CHECKED // 2
+        held = self._rows_between(min(first, contest.since), row)
+        losses = self._losses(held.y, self._scored(contest, held))
+        usual = min(max(contest.usual, 1e-4), 0.98)
+        risen = min(max(contest.total / contest.rows, usual * 1.1), 0.99)
+        low, high = math.log((1.0 - risen) / (1.0 - usual)), math.log(risen / usual)
+        gains = np.cumsum((low + (high - low) * losses)[::-1])
+        return row - 1 - int(gains.argmax())
 
     def _bet_on_lead(self, contest: Contest, part: Block, scores: FloatArray, lead: FloatArray) -> Contest:
         """Bet that what knows the new rows predicts better than the frozen model."""
@@ -628,7 +671,7 @@ class DriftMonitor:
         self._record(
             dataclasses.replace(drift, error_after=after, recovered_after_rows=after_rows, ended_at_row=row - 1)
         )
-        self._contests, self._anchors = 0, ()
+        self._contests, self._anchors, self._old = 0, (), None
         self._restart(float(RECOVERY_ROWS), mean)
 
     def _index(self, taken: int) -> int:
@@ -693,8 +736,11 @@ class DriftMonitor:
         for name, blocks in (("blocks", self._blocks), ("waiting", self._waiting)):
             if blocks:
                 state |= nest(name, _blocks_state(blocks))
+        state |= {"old_sum": self._old_sum[0], "old_since": self._old_sum[1]}
         for place, anchor in enumerate(self._anchors):
             state |= nest(f"anchor{place}", _anchor_state(anchor))
+        if self._old is not None:
+            state |= nest("old", _anchor_state(self._old))
         if self._contest is not None:
             state |= nest("contest", _contest_state(self._contest))
         return state
@@ -713,6 +759,8 @@ class DriftMonitor:
         new._blocks, new._waiting = (_blocks_from(pick(name, state), *shape) for name in ("blocks", "waiting"))
         anchors = [pick(f"anchor{place}", state) for place in range(ANCHORS)]
         new._anchors = tuple(_anchor_from(one, strategy) for one in anchors if one)
+        old = pick("old", state)
+        new._old, new._old_sum = (_anchor_from(old, strategy) if old else None), (known["old_sum"], known["old_since"])
         contest = pick("contest", state)
         new._contest = _contest_from(contest, strategy, self.regression) if contest else None
         if new._contest is not None and (not new._blocks or (new._contest.drift >= 0 and not len(new.drifts))):
@@ -725,6 +773,8 @@ FIELDS = Fields(
         "rows": Whole(),
         "contests": Whole(),
         "peak": Real(least=0.0),
+        "old_sum": Real(least=0.0),
+        "old_since": Whole(),
         "scan": Array(np.float64, (scan.VALUES,)),
         "drifts": Json(lambda saved: Drifts(map(Drift.from_dict, saved))),
         "changes": Json(
@@ -732,7 +782,7 @@ FIELDS = Fields(
         ),
         "means": Array(np.float64, ("windows", "means")),
     },
-    parts=["blocks", "waiting", "anchor*", "contest"],
+    parts=["blocks", "waiting", "anchor*", "old", "contest"],
     rules=[
         Rule("scan", "must have a spread and a range above 0", lambda known: bool((known["scan"][POSITIVE] > 0).all()))
     ],
@@ -965,6 +1015,11 @@ def source_column(name: str) -> str:
     ['city', 'city', 'city', 'price']
     """
     return name.partition("=")[0].partition(" (hash ")[0].removesuffix(" is missing")
+
+
+def _reference(usual: float, weight: float) -> float:
+    """Return the mean loss of the null hypothesis: the usual one and its standard error, more of it after few rows."""
+    return usual + (1.2 + 2.0 * min(1.0, 400.0 / weight)) * _error(max(usual, 1.0 / weight), weight)
 
 
 def _error(mean: float, rows: float) -> float:
