@@ -7,6 +7,7 @@ import html
 import re
 import shlex
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -34,6 +35,7 @@ from driftsurf.errors import (
     ShapeError,
     UnavailableError,
 )
+from driftsurf.evaluation.summary import summarise_classification
 from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.api import run
 from driftsurf.runs.rolled import Rotation
@@ -592,12 +594,37 @@ def test_error_now_is_that_of_the_last_steps_and_the_usual_one_that_of_all(model
     assert answer.labels is not None
     model.label(dict(zip(ids, np.where(answer.labels == "yes", "no", "yes").tolist(), strict=True))).result(60)
     after = settled(model).status()
-    # 100 of 500 rows are wrong now; in all rows so far it is 100 of 1,300.
+    # 100 of 500 rows are wrong now; in all rows after the first step it is 100 of 1,280.
     assert after.error == pytest.approx((400 * _last_400(model) + 100) / 500)
-    assert after.usual_error == pytest.approx((1200 * before.usual_error + 100) / 1300)
+    assert after.usual_error == pytest.approx((1180 * before.usual_error + 100) / 1280)
     assert reading_of(after, now=0.0).error_noise == pytest.approx(
         np.sqrt(after.usual_error * (1 - after.usual_error) / 500)
     )
+
+
+def test_a_model_that_has_learned_nothing_answers_the_most_frequent_label(model: ServedModel) -> None:
+    table, labels = rows(60)
+    nothing = model.predict(table.rows(0, 3))
+    assert (nothing.version, nothing.labels, nothing.guess) == (0, None, False)
+    for count, given in ((10, "yes"), (7, "no")):  # a time step has 20 rows
+        model.learn(table.rows(0, count), np.full(count, given)).result(60)
+    until = time.monotonic() + 60
+    while not model.predict(table.rows(0, 1)).guess and time.monotonic() < until:
+        time.sleep(0.01)
+    answer = model.predict(table.rows(20, 40), ids := [f"o-{k}" for k in range(20)], Request("a", b"1" * 32))
+    assert (answer.version, answer.guess) == (0, True)
+    assert answer.labels is not None
+    assert set(answer.labels.tolist()) == {"yes"}
+    assert model.predict(table.rows(20, 40), ids, Request("a", b"1" * 32)).guess
+    model.label(dict.fromkeys(ids, "no")).result(60)
+    model.learn(table.rows(40, 60), labels[40:]).result(60)
+    found = settled(model)
+    assert found.predict(table.rows(0, 1)).guess is False
+    counts = found.status().labels
+    assert (counts.labelled, counts.scored, counts.errors) == (20, 0, 0)  # a guess is no answer of a model
+    trace = Trace.from_csv(found.trace())
+    assert found.status().rows == trace.of(trace.models[0])["rows"].sum() == 40
+    assert found.status().usual_error == summarise_classification(trace, trace.models[0]).mean_error
 
 
 def test_trivial_rules_know_the_labels_that_had_come_when_the_rows_were_answered(model: ServedModel) -> None:

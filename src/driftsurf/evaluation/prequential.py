@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -28,7 +29,7 @@ class StepReport(Protocol):
     """A function called after every step of every model, such as a progress bar or a watcher."""
 
     def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
-        """Report one step; ``error`` is a share of rows, or a mean squared error for regression."""
+        """Report one step; ``error`` is a share of rows, or a root mean squared error for regression."""
         ...
 
 
@@ -122,7 +123,7 @@ def prequential(
             row = book.row(name, y, predicted, losses, decisions)
             builder.add(row)
             if on_step is not None:
-                on_step(step, name, row["error" if labels else "squared_error"], decisions)
+                on_step(step, name, row["error"] if labels else math.sqrt(row["squared_error"]), decisions)
     return builder.build(stream.name, size, tuple(stream.drifts), seconds)
 
 

@@ -143,9 +143,12 @@ def _across(place: float, steps: int) -> float:
 
 
 def error_curve(trace: Trace, model: str) -> npt.NDArray[np.float64]:
-    """Return the share of wrong rows, or the root mean squared error, of each step of one model."""
+    """Return the share of wrong rows, or the root mean squared error, of each step of one model; NaN in the warm-up."""
     columns = trace.of(model)
-    return np.asarray(columns["error"] if trace.labels else np.sqrt(columns["squared_error"]))
+    found = np.array(columns["error"] if trace.labels else np.sqrt(columns["squared_error"]))
+    if trace.warmup_steps < len(found):
+        found[: trace.warmup_steps] = np.nan
+    return found
 
 
 def drift_places(trace: Trace) -> Iterator[float]:

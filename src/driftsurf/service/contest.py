@@ -51,10 +51,10 @@ class Contest:
     def observe(self, seen: Mapping[str, Observation]) -> None:
         """Note the errors of a step that all models have predicted before they learned it."""
         if len(seen) > 1 or self._steps:
-            self.add({name: one.error for name, one in seen.items() if len(one.true)})
+            self.add({name: one.mean_loss for name, one in seen.items() if len(one.true)})
 
     def add(self, errors: Mapping[str, float]) -> None:
-        """Note the errors of a step."""
+        """Note the errors of a step: shares of wrong rows, or mean squared errors."""
         with self._lock:
             self._steps.append(dict(errors))
             self._added += 1
@@ -66,8 +66,13 @@ class Contest:
                 errors.pop(name, None)
             self._known = {}
 
-    def compare(self, leading: str, name: str, *, version: int, failed: str = "") -> ChallengerStatus:
-        """Return how a challenger compares; the interval is computed again once there is a twentieth more of steps."""
+    def compare(
+        self, leading: str, name: str, *, version: int, failed: str = "", regression: bool = False
+    ) -> ChallengerStatus:
+        """Return how a challenger compares, in the unit of the label.
+
+        The interval is computed again once there is a twentieth more of steps.
+        """
         with self._lock:
             pairs = [(one[leading], one[name]) for one in self._steps if leading in one and name in one]
             added = self._added
@@ -75,10 +80,11 @@ class Contest:
         if known is not None and added - since < max(1, known.steps // 20) and not failed:
             return known
         errors: FloatArray = np.array(pairs).reshape(len(pairs), 2)
-        means = errors.mean(axis=0).tolist() if len(pairs) else [math.nan, math.nan]
+        shown = np.sqrt if regression else np.asarray
+        means = shown(errors.mean(axis=0)).tolist() if len(pairs) else [math.nan, math.nan]
         low = high = math.nan
         if len(pairs) >= LEAST_STEPS:
-            resampled = resampled_means([errors[:, :1].T, errors[:, 1:].T], resamples=RESAMPLES)
+            resampled = shown(resampled_means([errors[:, :1].T, errors[:, 1:].T], resamples=RESAMPLES))
             found = interval(means[1] - means[0], resampled[:, 1] - resampled[:, 0])
             low, high = found.low, found.high
         status = ChallengerStatus(name, version, means[1], means[0], means[1] - means[0], low, high, len(pairs), failed)

@@ -85,13 +85,14 @@ class ServedColumn:
 class Answer:
     """Predictions of rows by one version of a model.
 
-    A model that has learned nothing answers version 0 without labels; its rows are still taken if they have ids.
+    A model that has learned nothing answers version 0 with a guess: the most frequent label, or the mean, of those that
+    have come; without labels before the first one. Guesses count in no error. Rows with ids are taken all the same.
     """
 
     version: int
     """Number of time steps that the model had learned."""
     labels: npt.NDArray[Any] | None
-    """Predicted labels, or numbers for regression, one for each row; None for version 0."""
+    """Predicted labels, or numbers for regression, one for each row; None for version 0 before any label came."""
     classes: tuple[Any, ...] = ()
     """The classes of the columns of ``probabilities``; empty for regression."""
     probabilities: FloatArray | None = None
@@ -100,6 +101,11 @@ class Answer:
     """Number of the record of rows with ids; None for rows that were not logged."""
     repeated: bool = False
     """Whether this is the answer that was given before to the same idempotency key."""
+
+    @property
+    def guess(self) -> bool:
+        """Whether the labels are the most frequent one, or the mean, because the model has learned nothing yet."""
+        return self.version == 0 and self.labels is not None
 
 
 class ServedSnapshot(Protocol):

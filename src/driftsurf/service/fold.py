@@ -44,7 +44,7 @@ class SavedPoint(NamedTuple):
 
 
 class StepError(NamedTuple):
-    """Error of the answers to the rows of a step, and that of the trivial rule."""
+    """Error of the answers to the rows of a step, and that of the trivial rule; mean squared errors for regression."""
 
     rows: int
     error: float
@@ -63,27 +63,36 @@ class ErrorFigures(NamedTuple):
 
 @dataclass(slots=True)
 class AnswerErrors:
-    """Errors of the answers of the last steps and of all steps, and those of the trivial rule."""
+    """Errors of the answers of the last steps and of all steps, and those of the trivial rule.
+
+    A row that came with its label, or was answered before there was a model, counts by its prediction just before it
+    was learned. The first step of a model that has learned nothing does not count.
+    """
 
     last: list[StepError] = field(default_factory=list)
     """The last steps that are reported; replaced, so that another thread can read it."""
     rows: int = 0
+    """Number of rows learned."""
+    scored: int = 0
     total: float = 0.0
-    """Number of all rows, and the sum of their errors."""
+    """Number of the rows that count, and the sum of their errors."""
 
-    def add(self, rows: int, error: float, trivial: float) -> None:
-        """Add a step."""
-        self.last = _recent([*self.last, StepError(rows, error, trivial)])
-        self.rows, self.total = self.rows + rows, self.total + rows * error
+    def add(self, rows: int, error: float, trivial: float, *, counts: bool = True) -> None:
+        """Add a step; a step that was predicted before anything was learned does not count."""
+        self.rows += rows
+        if counts:
+            self.last = _recent([*self.last, StepError(rows, error, trivial)])
+            self.scored, self.total = self.scored + rows, self.total + rows * error
 
-    def figures(self) -> ErrorFigures:
-        """Return the errors over the last steps and over all; NaN without any."""
+    def figures(self, *, regression: bool = False) -> ErrorFigures:
+        """Return the errors over the last steps and over all, in the unit of the label; NaN without any."""
         last = self.last
         rows = sum(one.rows for one in last)
         if not rows:
             return ErrorFigures()
         own, trivial = (sum(one.rows * one[place] for one in last) / rows for place in (1, 2))
-        return ErrorFigures(rows, own, self.total / self.rows, trivial)
+        found = own, self.total / self.scored, trivial
+        return ErrorFigures(rows, *(math.sqrt(one) if regression else one for one in found))
 
 
 def _recent(steps: list[StepError]) -> list[StepError]:
@@ -190,7 +199,8 @@ def _read_points(saved: Any) -> list[SavedPoint]:
 def _read_errors(saved: Any) -> AnswerErrors:
     """Return saved errors; ValueError or TypeError if they are not valid."""
     last = [StepError(int(rows), float(error), float(trivial)) for rows, error, trivial in saved["last"]]
-    return AnswerErrors(_recent(last), int(saved["rows"]), float(saved["total"]))
+    rows = int(saved["rows"])
+    return AnswerErrors(_recent(last), rows, int(saved.get("scored", rows)), float(saved["total"]))
 
 
 def _read_names(saved: Any) -> list[str]:

@@ -99,7 +99,9 @@ class ServedModel:
             undo.callback(self._follower.close)
             self.log: Log = log
             self._admission = Admission(blueprint, log, committer, clock)
-            self.snapshot: Version = Version(task=blueprint.task, categorical=blueprint.settings.categorical)
+            self.snapshot: Version = Version(
+                task=blueprint.task, categorical=blueprint.settings.categorical, guess=self._follower.guess
+            )
             self._follower.recover(saved)
             self.feed.older = self._journal_text
             self._publish()
@@ -136,10 +138,10 @@ class ServedModel:
         if len(columns) != len(follower.columns):  # they are decided once, and hundreds of versions a second follow
             columns = tuple(ServedColumn(*one) for one in follower.columns)
         if run is None:
-            self.snapshot = Version(columns, follower.task, categorical)
+            self.snapshot = Version(columns, follower.task, categorical, guess=follower.guess)
             return
-        session = run.session
-        self.snapshot = Version(columns, follower.task, categorical, run.fold.encoder, session, session.now)
+        encoder, session = run.fold.encoder, run.session
+        self.snapshot = Version(columns, follower.task, categorical, encoder, session, session.now, follower.guess)
 
     def _begin(self) -> None:
         follower = self._follower
@@ -301,8 +303,9 @@ class ServedModel:
         oldest: float | None = None
         if run is not None:
             fold, joiner = run.fold, run.fold.joiner
+            regression = fold.task == "regression"
             leading, pinned = run.leading, run.pinned
-            errors = fold.errors.figures()
+            errors = fold.errors.figures(regression=regression)
             counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, joiner.time
             oldest = joiner.oldest
             points = [RestorePoint(one.position, one.version, one.time) for one in list(fold.points)]
@@ -311,7 +314,8 @@ class ServedModel:
                 model = run.models.get(name)
                 if name != leading:
                     own = 0 if model is None else model.steps
-                    challengers.append(fold.contest.compare(leading, name, version=own, failed=one.failed))
+                    found = fold.contest.compare(leading, name, version=own, failed=one.failed, regression=regression)
+                    challengers.append(found)
         return ModelStatus(
             name=self.name, phase=learner.phase, failure=learner.failure, model=leading, task=version.task,
             label=settings.label, version=version.version, steps=steps, pinned=pinned,

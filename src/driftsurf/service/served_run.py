@@ -119,14 +119,14 @@ class ServedRun(LiveRun):
         recorder, count = self.plan.recorder, len(step.y)
         assert isinstance(recorder, TraceRecorder)
         trivial = next(iter(recorder.trivial_errors.values())) / (1 if self.plan.regression else count)
-        self.fold.errors.add(count, own.error, trivial)
+        self.fold.errors.add(count, own.mean_loss, trivial, counts=recorder.counts)
         for name, reason in self._failures:
             self._fail(name, reason)
         self._failures = []
 
     def _observe(self, rows: Any, labels: Any) -> dict[str, Observation]:
         """Let all models predict and learn a step; what users were answered takes the place of the predictions."""
-        leading = self.leading
+        leading, able = self.leading, {name for name, model in self.models.items() if model.steps}
         seen: dict[str, Observation] = {}
         for name, model in self.models.items():
             if name == leading:
@@ -139,7 +139,7 @@ class ServedRun(LiveRun):
             except Exception as error:  # what a challenger cannot learn is no fault of the leading model
                 kind = "" if isinstance(error, DriftsurfError) else f"{type(error).__name__}: "
                 self._failures.append((name, f"{kind}{error}"))
-        self.fold.contest.observe(seen)
+        self.fold.contest.observe({name: one for name, one in seen.items() if name in able})
         assert self._answers is not None
         seen[leading] = self._as_answered(seen[leading], self._answers)
         return seen
@@ -149,7 +149,10 @@ class ServedRun(LiveRun):
         super()._write_steps([step._replace(seen={self.plan.name: step.seen[self.leading]}) for step in steps])
 
     def _as_answered(self, own: Observation, step: StepRows) -> Observation:
-        """Return the observation of the leading model with the answers that users saw, where there were any."""
+        """Return the observation of the leading model with the answers that users saw, where there were any.
+
+        The scores remain those just before learning, because the log has no probabilities of answers.
+        """
         answered = step.versions > 0
         if not answered.any():
             return own
@@ -158,14 +161,7 @@ class ServedRun(LiveRun):
         predicted = np.where(answered, codes, own.predicted)
         version = self.session.steps - len(own.decisions)
         lags = np.where(answered, np.maximum(version - step.versions, 0), 0)
-        return replace(
-            own,
-            labels=targets.decode(predicted),
-            predicted=predicted,
-            scores=np.zeros(0),
-            probabilities=False,
-            lags=lags,
-        )
+        return replace(own, labels=targets.decode(predicted), predicted=predicted, lags=lags, current=own.predicted)
 
     def _fail(self, name: str, reason: str) -> None:
         """Let a challenger that cannot learn a step learn no more."""

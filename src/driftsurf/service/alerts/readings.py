@@ -34,11 +34,11 @@ def reading_of(
     """Return a reading of a model from its state.
 
     The error of a classification is a share of ``n`` rows, so that chance moves it by ``sqrt(p (1 - p) / n)``; for a
-    regression, a tenth of the usual error stands for the noise.
+    regression, a twentieth of the usual error stands for the noise.
     """
     usual = status.usual_error
     chance = math.sqrt(max(usual * (1.0 - usual), 0.0) / max(status.error_rows, 1))
-    noise = 0.1 * usual if status.task == "regression" else chance
+    noise = 0.05 * usual if status.task == "regression" else chance
     # After a quiet time the last label is old, and says nothing about a row that has just come.
     silent_since = None if status.oldest_waiting is None else max(status.oldest_waiting, status.last_label or 0.0)
     return Reading(

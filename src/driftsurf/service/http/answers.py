@@ -28,7 +28,7 @@ class Predictions(msgspec.Struct, omit_defaults=True):
 
     model: str
     version: int
-    """Number of time steps that the model had learned; 0 if it has learned nothing and predicts nothing."""
+    """Number of time steps that the model had learned; 0 if it has learned nothing."""
     predictions: list[Any]
     probabilities: list[float | None] | dict[str, list[float]] | None = None
     """Probability of each prediction, or of each class with ``probabilities=all``; absent if the model has none."""
@@ -39,6 +39,9 @@ class Predictions(msgspec.Struct, omit_defaults=True):
     """Whether the same request was answered before, under the same idempotency key."""
     skipped: int = 0
     bad_rows: list[BadRow] | None = None
+    guess: bool = False
+    """Whether the model has learned nothing yet, and the predictions are the most frequent label, or the mean, of those
+    that have come; null before the first one."""
 
 
 class Taken(msgspec.Struct, omit_defaults=True):
