@@ -12,7 +12,7 @@ from benchmarks.verdict.families import FAMILIES
 from benchmarks.verdict.judging import Task
 from benchmarks.verdict.models import MODELS, optional
 from benchmarks.verdict.running import STORE, run
-from benchmarks.verdict.streams import KINDS
+from benchmarks.verdict.streams import FIRST_JUDGED, KINDS
 from driftsurf.comparison.inputs import REAL
 from driftsurf.data.datasets.files import FOLDER_VARIABLE
 
@@ -57,7 +57,8 @@ def _tasks(options: argparse.Namespace) -> list[tuple[str, list[Task]]]:
         if part == "real" and not os.environ.get(FOLDER_VARIABLE):
             print(f"real streams are left out: {FOLDER_VARIABLE} is not set")
             continue
-        tasks = plan.made_tasks() if part == "made" else plan.real_tasks(REAL)
+        first = 0 if options.choosing else FIRST_JUDGED
+        tasks = plan.made_tasks(first) if part == "made" else plan.real_tasks(REAL, first)
         tasks = tasks[:: plan.EVERY_QUICK] if options.quick else tasks
         families = set(options.family) if options.family else {task.family for task in tasks}
         kinds = set(options.kind) if options.kind else {task.kind for task in tasks}
@@ -74,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     kinds = list(dict.fromkeys([*KINDS, *plan.REAL_KINDS]))
     parser.add_argument("--kind", nargs="+", choices=kinds, metavar="KIND", help=", ".join(kinds))
     parser.add_argument("--quick", action="store_true", help=f"one stream of {plan.EVERY_QUICK}, some minutes")
+    parser.add_argument("--choosing", action="store_true", help=f"take seeds below {FIRST_JUDGED}, to choose settings")
     parser.add_argument("--fresh", action="store_true", help="forget the results of finished streams")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each core")
     return parser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -115,7 +116,17 @@ class _Watched:
         self.seen += [stop] * (len(drifts) - len(self.seen))
         if stop == made.n_rows:
             errors, pairs = self.errors(), zip(drifts, self.seen, strict=True)
-            self.reports = [one.to_dict() | {"seen": seen} | self.curve(errors, one.row) for one, seen in pairs]
+            for one, seen in pairs:
+                names = [self._name(column) for column in one.columns]
+                known = {"seen": seen, "columns": list(dict.fromkeys(names))}
+                self.reports.append(one.to_dict() | known | self.curve(errors, one.row))
+
+    def _name(self, column: str) -> str:
+        """Return the name of a column of the stream. Columns of an array are counted, in whatever words."""
+        if isinstance(self.made.X, dict):
+            return column.split("=")[0]
+        place = re.search(r"\d+$", column)
+        return column if place is None else self.made.names[int(place[0])]
 
     def curve(self, errors: FloatArray, row: int) -> dict[str, float]:
         """Return the error before a row and its peak after it, as a person sees them in the curve."""

@@ -36,12 +36,13 @@ REAL_SEEDS = 3
 REAL_MODELS = (200, "light"), (20, "default")
 
 
-def made_tasks() -> list[Task]:
+def made_tasks(first_seed: int = FIRST_JUDGED) -> list[Task]:
     """Return the tasks on made streams. The seed says family, batch size, model and number of rows in turn."""
-    return [_made_task(kind, place) for kind in KINDS for place in range(STEADY if kind == "steady" else CHANGED)]
+    counts = {kind: STEADY if kind == "steady" else CHANGED for kind in KINDS}
+    return [_made_task(kind, place, first_seed) for kind, count in counts.items() for place in range(count)]
 
 
-def _made_task(kind: str, place: int) -> Task:
+def _made_task(kind: str, place: int, first_seed: int) -> Task:
     families = families_of(kind)
     turn, place_of_family = divmod(place, len(families))
     family = families[place_of_family]
@@ -59,7 +60,7 @@ def _made_task(kind: str, place: int) -> Task:
         rows = STEADY_ROWS[turn % len(STEADY_ROWS)]
         rows = min(rows, 20_000) if batch == 20 and model != "default" else rows
         rows = min(rows, MOST_TEXT if batch > 1 else ROWS[1]) if family == "text" else rows
-    return Task("made", kind, family, batch, model, FIRST_JUDGED + place, SINGLE_ROWS if single else rows)
+    return Task("made", kind, family, batch, model, first_seed + place, SINGLE_ROWS if single else rows)
 
 
 def _wraps(family: str, batch: int) -> bool:
@@ -67,14 +68,14 @@ def _wraps(family: str, batch: int) -> bool:
     return {"text": False, "trees": batch == 1_000, "regression": batch >= 200}.get(family, True)
 
 
-def real_tasks(streams: Sequence[str]) -> list[Task]:
+def real_tasks(streams: Sequence[str], first_seed: int = FIRST_JUDGED) -> list[Task]:
     """Return the tasks on real streams; ``rows`` 0 means all rows."""
-    return list(_real_tasks(streams))
+    return list(_real_tasks(streams, first_seed))
 
 
-def _real_tasks(streams: Sequence[str]) -> Iterator[Task]:
+def _real_tasks(streams: Sequence[str], first_seed: int) -> Iterator[Task]:
     for stream in streams:
         for kind in REAL_KINDS:
-            for seed in range(FIRST_JUDGED, FIRST_JUDGED + (1 if kind == "as-is" else REAL_SEEDS)):
+            for seed in range(first_seed, first_seed + (1 if kind == "as-is" else REAL_SEEDS)):
                 for batch, model in REAL_MODELS:
                     yield Task("real", kind, stream, batch, model, seed, 0 if kind == "as-is" else 20_000)

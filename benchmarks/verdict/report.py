@@ -97,8 +97,7 @@ def learned(record: Record) -> bool:
 def names_column(record: Record, among: int) -> bool:
     """Return whether a column that changed is among the first ones that the verdict names."""
     one = found(record)
-    named = [name.split("=")[0] for name in (one["columns"] if one else ())]
-    return bool(set(list(dict.fromkeys(named))[:among]) & set(record["columns"]))
+    return one is not None and bool(set(one["columns"][:among]) & set(record["columns"]))
 
 
 def signalled(record: Record, detector: str) -> tuple[bool, float | None]:
@@ -122,9 +121,10 @@ def lines(records: Sequence[Record]) -> Iterator[str]:
     """Yield the lines of the report on made streams."""
     good = [one for one in records if "failed" not in one]
     seeds = [one["seed"] for one in good]
+    sources = ", ".join(sorted({one["source"] for one in good}))
     yield (
-        f"{len(good):,} made streams, seeds {min(seeds)} to {max(seeds)}. Settings were chosen on seeds below "
-        f"{FIRST_JUDGED}; these streams chose nothing. Sources: {', '.join(sorted({one['source'] for one in good}))}."
+        f"{len(good):,} made streams, seeds {min(seeds)} to {max(seeds)}. Settings are chosen on seeds below "
+        f"{FIRST_JUDGED}, and judged on those from {FIRST_JUDGED} on. Digest of the source: {sources}."
     )
     kinds = {kind: [one for one in good if one["kind"] == kind] for kind in KINDS}
     yield from _quiet({kind: kinds[kind] for kind in KINDS if KINDS[kind].expected in ("none", "harm")})
