@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import html
+import math
 import re
 import shlex
 import threading
@@ -35,12 +36,15 @@ from driftsurf.errors import (
     ShapeError,
     UnavailableError,
 )
+from driftsurf.evaluation.rare import rare_class_of
 from driftsurf.evaluation.summary import summarise_classification
 from driftsurf.evaluation.trace import Trace
+from driftsurf.explanation.records import read_run
 from driftsurf.runs.api import run
 from driftsurf.runs.rolled import Rotation
 from driftsurf.service.alerts.readings import reading_of
 from driftsurf.service.contract import Order, Request
+from driftsurf.service.http.answers import model_info
 from driftsurf.service.http.problems import problem_of
 from driftsurf.service.journal import JournalFeed, JournalFile
 from driftsurf.service.model import ServedModel, open_model
@@ -636,6 +640,33 @@ def test_trivial_rules_know_the_labels_that_had_come_when_the_rows_were_answered
     trace = Trace.from_csv(settled(model).trace())
     found = trace.of(trace.models[0])["persistence_errors"][10:].tolist()
     assert found == [20 * (labels[99] != "yes")] * 5
+
+
+def test_the_figures_of_a_rare_class_are_those_of_the_trace(model: ServedModel) -> None:
+    table, _ = rows(1000)
+    price = np.asarray(table["price"].values)
+    labels = np.where(price > 1.6, "yes", "no")
+    model.learn(table.rows(0, 500), labels[:500]).result(60)
+    for start in range(500, 1000, 100):  # all of these rows are answered
+        ids = [f"o-{start + k}" for k in range(100)]
+        settled(model).predict(table.rows(start, start + 100), ids)
+        model.label(dict(zip(ids, labels[start : start + 100].tolist(), strict=True))).result(60)
+    status = settled(model).status()
+    model.flush()
+    record = read_run(model.folder / "checkpoints")
+    assert record.trace is not None
+    found = rare_class_of(record.trace, record.trace.models[0], record.scores)
+    assert status.rare == found
+    assert found is not None
+    assert found.label == "yes"
+    assert 0.5 < found.average_precision <= 1.0
+    assert record.scores is not None
+    assert all("auc_so_far" in line and "calibration" in line for line in record.scores.lines)  # of answered steps, too
+    assert math.isnan(reading_of(status, now=0.0).trivial_error)
+    assert model_info(status, [], [], "id").rare_class == {
+        "label": "yes", "share": found.share, "recall": found.recall, "precision": found.precision,
+        "average_precision": found.average_precision,
+    }  # fmt: skip
 
 
 def _last_400(model: ServedModel) -> float:

@@ -121,6 +121,11 @@ class ScoreRecorder:
         rare = rare_class(dict(enumerate(scores[:, 1].sum(axis=1).tolist())))
         return None if rare is None else (rare, average_precision(*scores[rare]))
 
+    def average_precision(self, label: Any) -> float:
+        """Average precision of the rare class so far; NaN for another class, and if labels are not imbalanced."""
+        rare, labels = self.rare_precision(), list(self.labels())
+        return rare[1] if rare is not None and labels[rare[0]] == label else math.nan
+
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""
         counters = self._taken, self._step, self._last_decision, self._decisions, self._labels_written

@@ -55,7 +55,7 @@ def result_html(result: RunResult) -> str:
     if result.keys is not None:
         return f"<div><p>{escape(result.model)} for each of {len(result.keys):,} keys</p>{link}</div>"
     drifts, experts = result.drifts, result.experts
-    parts = [f"<p><b>{escape(verdict_of(result.trace, result.model, drifts).text)}</b></p>"]
+    parts = [f"<p><b>{escape(verdict_of(result.trace, result.model, drifts, result.scores).text)}</b></p>"]
     parts += [drifts._repr_html_()] if len(drifts) else []
     parts += [trace_html(result.trace, {result.model: drifts}), link]
     if len(experts):

@@ -33,9 +33,11 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.measures import ERROR, ROOT_MEAN_SQUARED_ERROR
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
+from driftsurf.evaluation.rare import RareClass
 from driftsurf.report.run_page import PageParts
 from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
@@ -338,7 +340,8 @@ class ModelStatus:
     last_label: float | None
     """Log time of the last label; None before the first."""
     error: float
-    """Error of the answers in the last five steps, or in as many as have 500 rows; NaN before the first."""
+    """Error of the answers in the last five steps, or in as many as have 500 rows; NaN before the first. For regression
+    the root mean squared error, as for all errors here."""
     error_rows: int
     """Rows of these steps."""
     usual_error: float
@@ -347,10 +350,17 @@ class ModelStatus:
     """Error of the rule without a model, such as the most frequent class, over the same steps as ``error``."""
     restore_points: tuple[RestorePoint, ...]
     challengers: tuple[ChallengerStatus, ...]
+    rare: RareClass | None = None
+    """How well the rare class is found over all steps; None if labels are not imbalanced, and for regression."""
     connections: tuple[ConnectionStatus, ...] = ()
     """Brokers and databases that the model reads from and writes to."""
     oldest_waiting: float | None = None
     """Log time at which the oldest row that waits for its label came; None if none waits."""
+
+    @property
+    def metric(self) -> str:
+        """What the errors are: the share of wrong rows, or the root mean squared error."""
+        return ROOT_MEAN_SQUARED_ERROR if self.task == "regression" else ERROR
 
     @property
     def ready(self) -> bool:

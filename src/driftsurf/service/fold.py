@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from driftsurf.core.contracts import IncrementalState, State
 from driftsurf.core.fields import Fields, Json, Whole
+from driftsurf.core.measures import rare_class
 from driftsurf.core.state import nest, pick
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.log.records import ColumnKind, Record, read_rows
 from driftsurf.data.source import Position
 from driftsurf.data.target import Task
+from driftsurf.evaluation.rare import RareClass
 from driftsurf.service.contest import Contest
 from driftsurf.service.joining import Joiner, StepRows
 from driftsurf.service.request_keys import RequestKeys
@@ -76,13 +81,36 @@ class AnswerErrors:
     scored: int = 0
     total: float = 0.0
     """Number of the rows that count, and the sum of their errors."""
+    classes: dict[Any, list[int]] = field(default_factory=dict)
+    """For each class, of the rows that count: its rows, those predicted as it, and those of them that are right."""
 
-    def add(self, rows: int, error: float, trivial: float, *, counts: bool = True) -> None:
-        """Add a step; a step that was predicted before anything was learned does not count."""
+    def add(
+        self, rows: int, error: float, trivial: float, *, counts: bool = True, true: Any = (), predicted: Any = ()
+    ) -> None:
+        """Add a step; a step that was predicted before anything was learned does not count.
+
+        ``true`` and ``predicted`` are the classes of its rows; empty for regression.
+        """
         self.rows += rows
         if counts:
             self.last = _recent([*self.last, StepError(rows, error, trivial)])
             self.scored, self.total = self.scored + rows, self.total + rows * error
+            classes = {label: list(found) for label, found in self.classes.items()}  # another thread may read the old
+            for place, labels in enumerate((true, predicted, true[true == predicted] if len(true) else ())):
+                for label, count in Counter(np.asarray(labels).tolist()).items():
+                    classes.setdefault(label, [0, 0, 0])[place] += count
+            self.classes = classes
+
+    def rare(self, average_precision: Callable[[Any], float] = lambda label: math.nan) -> RareClass | None:
+        """Return how well the rare class is found; None if labels are not imbalanced."""
+        classes = self.classes
+        label = rare_class({label: rows for label, (rows, _, _) in classes.items()})
+        if label is None:
+            return None
+        rows, predicted, right = classes[label]
+        share = rows / sum(found[0] for found in classes.values())
+        precision = right / predicted if predicted else math.nan
+        return RareClass(label, share, right / rows, precision, average_precision(label))
 
     def figures(self, *, regression: bool = False) -> ErrorFigures:
         """Return the errors over the last steps and over all, in the unit of the label; NaN without any."""
@@ -156,7 +184,7 @@ class Fold:
             "order": json.dumps(self.order),
             "points": json.dumps(self.points),
             "lines": self.lines,
-            "errors": json.dumps(asdict(self.errors)),
+            "errors": json.dumps(asdict(self.errors) | {"classes": list(self.errors.classes.items())}),
         }
         if self.dismissed:
             state["dismissed"] = json.dumps(sorted(self.dismissed))
@@ -200,7 +228,10 @@ def _read_errors(saved: Any) -> AnswerErrors:
     """Return saved errors; ValueError or TypeError if they are not valid."""
     last = [StepError(int(rows), float(error), float(trivial)) for rows, error, trivial in saved["last"]]
     rows = int(saved["rows"])
-    return AnswerErrors(_recent(last), rows, int(saved.get("scored", rows)), float(saved["total"]))
+    classes = {label: [int(count) for count in counts] for label, counts in saved.get("classes", ())}
+    if not all(len(counts) == len(("rows", "predicted", "right")) for counts in classes.values()):
+        raise ValueError("each class must have three counts")
+    return AnswerErrors(_recent(last), rows, int(saved.get("scored", rows)), float(saved["total"]), classes)
 
 
 def _read_names(saved: Any) -> list[str]:

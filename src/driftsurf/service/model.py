@@ -297,7 +297,7 @@ class ServedModel:
         follower, admission, learner = self._follower, self._admission, self._learner
         run, log, settings = follower.run, self.log, self.blueprint.settings
         version = self.snapshot
-        errors = ErrorFigures()
+        errors, rare = ErrorFigures(), None
         counts, challengers, points, rows, steps = LabelCounts(), [], list[RestorePoint](), 0, 0
         last_label, early, at, pinned, leading = 0.0, 0, admission.time, False, self.blueprint.model
         oldest: float | None = None
@@ -305,7 +305,7 @@ class ServedModel:
             fold, joiner = run.fold, run.fold.joiner
             regression = fold.task == "regression"
             leading, pinned = run.leading, run.pinned
-            errors = fold.errors.figures(regression=regression)
+            errors, rare = fold.errors.figures(regression=regression), run.rare()
             counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, joiner.time
             oldest = joiner.oldest
             points = [RestorePoint(one.position, one.version, one.time) for one in list(fold.points)]
@@ -325,7 +325,7 @@ class ServedModel:
             log_bytes=sum(size for _, size in log.sizes()), free_bytes=self.free_bytes, checkpoint=follower.saved,
             rows=rows, labels=counts, early=early, last_label=last_label or None, oldest_waiting=oldest,
             error=errors.error, error_rows=errors.rows, usual_error=errors.usual, trivial_error=errors.trivial,
-            restore_points=tuple(points), challengers=tuple(challengers),
+            restore_points=tuple(points), challengers=tuple(challengers), rare=rare,
             connections=() if self._connections is None else self._connections.status(),
         )  # fmt: skip
 

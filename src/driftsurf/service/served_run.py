@@ -13,9 +13,11 @@ import numpy as np
 from driftsurf.core.state import pick
 from driftsurf.data.source import Position
 from driftsurf.errors import DriftsurfError, OptionError, StateError
+from driftsurf.evaluation.rare import RareClass
+from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
-from driftsurf.runs.folder import JOURNAL
+from driftsurf.runs.folder import JOURNAL, SCORES
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import Order as RunOrder
@@ -119,10 +121,17 @@ class ServedRun(LiveRun):
         recorder, count = self.plan.recorder, len(step.y)
         assert isinstance(recorder, TraceRecorder)
         trivial = next(iter(recorder.trivial_errors.values())) / (1 if self.plan.regression else count)
-        self.fold.errors.add(count, own.mean_loss, trivial, counts=recorder.counts)
+        classes = {} if self.plan.regression else {"true": np.asarray(step.y), "predicted": own.labels}
+        self.fold.errors.add(count, own.mean_loss, trivial, counts=recorder.counts, **classes)
         for name, reason in self._failures:
             self._fail(name, reason)
         self._failures = []
+
+    def rare(self) -> RareClass | None:
+        """Return how well the rare class is found, over all steps; None if labels are not imbalanced."""
+        recorder = self.plan.sidecars[SCORES]
+        assert isinstance(recorder, ScoreRecorder)
+        return self.fold.errors.rare(recorder.average_precision)
 
     def _observe(self, rows: Any, labels: Any) -> dict[str, Observation]:
         """Let all models predict and learn a step; what users were answered takes the place of the predictions."""

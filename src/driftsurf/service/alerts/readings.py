@@ -48,7 +48,8 @@ def reading_of(
         error=status.error,
         usual_error=usual,
         error_noise=noise,
-        trivial_error=status.trivial_error,
+        # The most frequent class is a rule that never finds the rare one, whatever its error.
+        trivial_error=status.trivial_error if status.rare is None else math.nan,
         trivial_rule="mean" if status.task == "regression" else "majority",
         label_age=math.nan if silent_since is None else now - silent_since,
         lag_rows=status.lag_rows,

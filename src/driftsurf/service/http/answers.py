@@ -112,6 +112,11 @@ class ModelInfo(msgspec.Struct, kw_only=True):
     """Error of the answers in all steps so far."""
     trivial_error: float | None
     """Error of a rule without a model, the most frequent class or the mean, on the same rows as ``error``."""
+    metric: str
+    """What these errors are: "error", the share of wrong rows, or "root mean squared error"."""
+    rare_class: dict[str, Any] | None
+    """If labels are imbalanced, how well the rare class is found in all steps so far: label, share, recall, precision,
+    average_precision; else null."""
     restore_points: list[dict[str, Any]]
     challengers: list[dict[str, Any]]
     connections: list[dict[str, Any]]
@@ -139,6 +144,7 @@ def model_info(status: ModelStatus, columns: list[dict[str, str]], classes: list
     return ModelInfo(
         **values,
         id=id,
+        rare_class=None if status.rare is None else _plain(status.rare),
         labels={**_plain(status.labels), "waiting": status.labels.waiting},
         restore_points=[_plain(one) for one in status.restore_points],
         challengers=[_plain(one) for one in status.challengers],
@@ -148,7 +154,7 @@ def model_info(status: ModelStatus, columns: list[dict[str, str]], classes: list
     )
 
 
-_OWN = "id", "labels", "restore_points", "challengers", "connections", "columns", "classes"
+_OWN = "id", "labels", "rare_class", "restore_points", "challengers", "connections", "columns", "classes"
 _SAME = tuple(name for name in ModelInfo.__struct_fields__ if name not in _OWN)
 """Entries that are those of the status."""
 
