@@ -42,7 +42,8 @@ def _figure(run: RunView) -> Figure:
     series += [Series(name, BASELINE_STYLES[name], _shown(trace, error)) for name, error in trivial.items()]
     series.append(Series(model, "curve", _errors(trace, model), marked=True))
     known = np.concatenate([one.values for one in series])
-    top = 1.05 * max(LEAST_TOP, float(np.nanmax(known))) if trace.labels else usual_top(known[np.isfinite(known)])
+    known = known[np.isfinite(known)]
+    top = 1.05 * max(LEAST_TOP, known.max(initial=0.0)) if trace.labels or not len(known) else usual_top(known)
     unit = "error" if trace.labels else "root mean squared error"
     return Figure("error", f"error of {model} over time", unit, top, series)
 
@@ -54,8 +55,7 @@ def _errors(trace: Trace, model: str) -> list[float]:
 def _shown(trace: Trace, error: FloatArray) -> list[float]:
     """Return shares of rows as they are, and squared errors as roots, without what an untrained model predicted."""
     shown = error.copy() if trace.labels else np.sqrt(error)
-    if trace.warmup_steps < len(shown):
-        shown[: trace.warmup_steps] = np.nan
+    shown[: trace.warmup_steps] = np.nan
     found: list[float] = shown.tolist()
     return found
 
