@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from driftsurf.core.drifts import Drift
 from driftsurf.service.alerts.rules import Change, Lead, Reading
 from driftsurf.service.contract import Event, ModelStatus, Served
 
@@ -19,10 +20,12 @@ TOLD = "transition", "order"
 
 
 def changes_of(events: Iterable[Event]) -> Iterator[Change]:
-    """Yield the transitions and orders among lines of a journal, in words."""
+    """Yield the drifts, transitions and orders among lines of a journal, in words."""
     for event in events:
         record = event.record
-        if record.get("type") in TOLD:
+        if record.get("type") == "drift":
+            yield Change(event.line, str(record.get("text", "")), Drift.from_dict(dict(record)))
+        elif record.get("type") in TOLD:
             text = str(record.get("text", ""))
             refused = record.get("outcome") == "refused" and record.get("reason") != FAILED_CHALLENGER
             yield Change(event.line, f"the order {record.get('order')} was refused: {text}" if refused else text)
@@ -46,7 +49,6 @@ def reading_of(
         time=now,
         changes=list(changes),
         error=status.error,
-        usual_error=usual,
         error_noise=noise,
         # The most frequent class is a rule that never finds the rare one, whatever its error.
         trivial_error=status.trivial_error if status.rare is None else math.nan,
