@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy.typing as npt
 
@@ -39,6 +39,7 @@ from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
 from driftsurf.evaluation.rare import RareClass
 from driftsurf.report.run_page import PageParts
+from driftsurf.service.judgement import Judgement
 from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
@@ -68,8 +69,8 @@ Durability: TypeAlias = Literal["process", "disk"]
 Phase: TypeAlias = Literal["recovering", "ready", "failed", "closing", "closed"]
 """Life of a served model. In "recovering" and "failed" it predicts rows without ids, with the last version that it has,
 and takes nothing (``UnavailableError``)."""
-OrderKind: TypeAlias = Literal["pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss"]
-ORDERS: tuple[OrderKind, ...] = ("pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss")
+OrderKind: TypeAlias = Literal["pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss", "mark"]
+ORDERS: tuple[OrderKind, ...] = get_args(OrderKind)
 
 
 # ---------------------------------------------------------------------------- predicting
@@ -203,6 +204,10 @@ class Order:
     """For "challenge": ``model``, ``learner``, ``parameters`` and ``seed``, as of ``driftsurf run``."""
     replace: bool = False
     """For "challenge": whether it may take the place of a challenger of that name, whose comparison is then lost."""
+    mark: str = ""
+    """For "mark": what is said about a drift, "expected", "false" or "none"."""
+    drift: int | None = None
+    """For "mark": the number of the drift; None for the newest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +361,10 @@ class ModelStatus:
     """Brokers and databases that the model reads from and writes to."""
     oldest_waiting: float | None = None
     """Log time at which the oldest row that waits for its label came; None if none waits."""
+    drifts: int = 0
+    """Number of drifts since the model is served."""
+    drifting: bool = False
+    """Whether a drift goes on."""
 
     @property
     def metric(self) -> str:
@@ -415,6 +424,10 @@ class Served(Protocol):
 
     def status(self) -> ModelStatus:
         """Return the model at this moment. Cheap enough to be called for every scrape."""
+        ...
+
+    def judge(self) -> Judgement:
+        """Return the verdict on the model; it may take as long as reading the trace."""
         ...
 
     def journal(self, since: int = 0, most: int = 1000) -> list[Event]:

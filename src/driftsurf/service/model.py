@@ -51,6 +51,8 @@ from driftsurf.service.contract import (
 from driftsurf.service.fold import ErrorFigures
 from driftsurf.service.following import Follower
 from driftsurf.service.journal import JournalFeed
+from driftsurf.service.judgement import Judgement
+from driftsurf.service.judging import Judge
 from driftsurf.service.learner import Learner
 from driftsurf.service.model_folder import LOG, folder_blueprint, written
 from driftsurf.service.outcomes import when_carried_out
@@ -89,6 +91,7 @@ class ServedModel:
         self._clock = clock
         self._room = 0.0, 2**62
         self._connections = connections
+        self._judge = Judge()
         self.feed: JournalFeed = JournalFeed()
         with contextlib.ExitStack() as undo:
             checkpoints = undo.enter_context(CheckpointFolder(folder / CHECKPOINTS))
@@ -300,14 +303,12 @@ class ServedModel:
         errors, rare = ErrorFigures(), None
         counts, challengers, points, rows, steps = LabelCounts(), [], list[RestorePoint](), 0, 0
         last_label, early, at, pinned, leading = 0.0, 0, admission.time, False, self.blueprint.model
-        oldest: float | None = None
         if run is not None:
             fold, joiner = run.fold, run.fold.joiner
             regression = fold.task == "regression"
             leading, pinned = run.leading, run.pinned
             errors, rare = fold.errors.figures(regression=regression), run.rare()
             counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, joiner.time
-            oldest = joiner.oldest
             points = [RestorePoint(one.position, one.version, one.time) for one in list(fold.points)]
             rows, steps = fold.errors.rows, run.step
             for name, one in list(fold.challengers.items()):
@@ -323,11 +324,17 @@ class ServedModel:
             lag_rows=max(0, admission.rows - follower.applied_rows),
             lag_seconds=max(0.0, admission.time - at) if follower.position < log.next else 0.0,
             log_bytes=sum(size for _, size in log.sizes()), free_bytes=self.free_bytes, checkpoint=follower.saved,
-            rows=rows, labels=counts, early=early, last_label=last_label or None, oldest_waiting=oldest,
+            rows=rows, labels=counts, early=early, last_label=last_label or None,
+            oldest_waiting=None if run is None else run.fold.joiner.oldest,
             error=errors.error, error_rows=errors.rows, usual_error=errors.usual, trivial_error=errors.trivial,
             restore_points=tuple(points), challengers=tuple(challengers), rare=rare,
             connections=() if self._connections is None else self._connections.status(),
+            drifts=0 if run is None else run.drifts.count, drifting=run is not None and run.drifts.drifting,
         )  # fmt: skip
+
+    def judge(self) -> Judgement:
+        """Return the verdict on the model, and its drifts."""
+        return self._judge.judge(self._follower.run)
 
     def journal(self, since: int = 0, most: int = 1000) -> list[Event]:
         """Return lines of the journal after line ``since``, as far as they are kept."""

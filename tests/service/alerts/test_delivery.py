@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import hmac
@@ -12,12 +11,12 @@ import socket
 import socketserver
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from drifting import BEGAN, GREW, OVER
+from receivers import Receiver, receiving
 
 from driftsurf.errors import DeliveryError
 from driftsurf.service.alerts import AlertOptions, AlertThread, Notice, Reading, read_alerts
@@ -28,44 +27,10 @@ from driftsurf.service.alerts.rules import Change
 NOTICE = Notice("sales/lag//1.000/firing", "firing", "sales", "lag", "warning", "9 rows wait", 1.0)
 
 
-class Receiver(ThreadingHTTPServer):
-    """An HTTP server that records requests and answers with the codes it is told to, then with 200."""
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, dict[str, str], Any, bytes]] = []
-        self.codes: list[int] = []
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append((self.path, dict(self.headers), json.loads(body), body))
-        code = self.server.codes.pop(0) if self.server.codes else 200
-        self.send_response(code)
-        if code == 302:
-            self.send_header("Location", f"{self.server.url}/elsewhere")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    server = Receiver()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    with contextlib.closing(server.socket):
+    with receiving() as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_webhook_is_signed(receiver: Receiver, tmp_path: Path) -> None:

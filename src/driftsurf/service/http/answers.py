@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
 
+from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.service.contract import ModelStatus
+from driftsurf.service.judgement import Judgement
 from driftsurf.service.wire.format import Fault
 
 __all__ = ["BadRow", "ModelInfo", "Models", "OrderAnswer", "Predictions", "Taken", "bad_rows", "model_info"]
@@ -74,10 +77,24 @@ class OrderAnswer(msgspec.Struct):
     """Line of the journal with the outcome; null if it was not carried out yet."""
 
 
+@dataclass(frozen=True, slots=True)
+class DriftInfo(Drift):
+    """A drift of the model, and the same in words."""
+
+    text: str = ""
+
+
 class ModelInfo(msgspec.Struct, kw_only=True):
     """A served model at one moment."""
 
     name: str
+    verdict: dict[str, str]
+    """``status``, one of fine, drifting, trivial and waiting, and ``text``: whether the data drifted, when and why, and
+    how good the model is beside a rule without a model."""
+    drifts: list[DriftInfo]
+    """The newest drifts, 100 at most, the newest one last."""
+    changes: list[InputChange]
+    """The newest moves of the inputs that did no harm, 100 at most, the newest one last."""
     phase: str
     """recovering, ready, failed, closing or closed."""
     failure: str
@@ -138,11 +155,19 @@ def bad_rows(faults: tuple[Fault, ...]) -> list[BadRow] | None:
     return [BadRow(*fault) for fault in faults] or None
 
 
-def model_info(status: ModelStatus, columns: list[dict[str, str]], classes: list[Any], id: str) -> ModelInfo:
+def model_info(
+    status: ModelStatus, judged: Judgement, columns: list[dict[str, str]], classes: list[Any], id: str
+) -> ModelInfo:
     """Return the state of a model as plain values; numbers that are not known yet are null in JSON."""
     values = {name: getattr(status, name) for name in _SAME}
     return ModelInfo(
         **values,
+        verdict={"status": judged.verdict.status, "text": judged.verdict.text},
+        drifts=[
+            DriftInfo(**{field.name: getattr(one, field.name) for field in fields(Drift)}, text=one.describe())
+            for one in judged.drifts
+        ],
+        changes=list(judged.changes),
         id=id,
         rare_class=None if status.rare is None else _plain(status.rare),
         labels={**_plain(status.labels), "waiting": status.labels.waiting},
@@ -154,7 +179,19 @@ def model_info(status: ModelStatus, columns: list[dict[str, str]], classes: list
     )
 
 
-_OWN = "id", "labels", "rare_class", "restore_points", "challengers", "connections", "columns", "classes"
+_OWN = (
+    "verdict",
+    "drifts",
+    "changes",
+    "id",
+    "labels",
+    "rare_class",
+    "restore_points",
+    "challengers",
+    "connections",
+    "columns",
+    "classes",
+)
 _SAME = tuple(name for name in ModelInfo.__struct_fields__ if name not in _OWN)
 """Entries that are those of the status."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from driftsurf.runs.prometheus import family, label_text
+from driftsurf.runs.prometheus import DRIFTING, DRIFTS, family, label_text
 from driftsurf.service.contract import ConnectionStatus, ModelStatus
 from driftsurf.service.http.entry import Entry
 
@@ -155,6 +155,8 @@ _FAMILIES: tuple[tuple[str, str, str, Callable[[ModelStatus], float | None]], ..
     ),
     ("steps_total", "counter", "Steps taken.", lambda one: one.version),
     ("rows_total", "counter", "Rows learned.", lambda one: one.rows),
+    (*DRIFTS, lambda one: one.drifts),
+    (*DRIFTING, lambda one: one.drifting),
     ("pinned", "gauge", "1 if the model is pinned, else 0.", lambda one: one.pinned),
     ("lag_rows", "gauge", "Rows and labels that are logged and not applied yet.", lambda one: one.lag_rows),
     ("lag_seconds", "gauge", "Log time that is not applied yet.", lambda one: one.lag_seconds),
