@@ -663,7 +663,7 @@ def test_the_figures_of_a_rare_class_are_those_of_the_trace(model: ServedModel) 
     assert record.scores is not None
     assert all("auc_so_far" in line and "calibration" in line for line in record.scores.lines)  # of answered steps, too
     assert math.isnan(reading_of(status, now=0.0).trivial_error)
-    assert model_info(status, [], [], "id").rare_class == {
+    assert model_info(status, model.judge(), [], [], "id").rare_class == {
         "label": "yes", "share": found.share, "recall": found.recall, "precision": found.precision,
         "average_precision": found.average_precision,
     }  # fmt: skip

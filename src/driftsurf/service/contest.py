@@ -7,6 +7,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,36 @@ import numpy as np
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.fields import Array, Fields, Json
 from driftsurf.evaluation.resampling import interval, resampled_means
-from driftsurf.service.contract import ChallengerStatus
 from driftsurf.session.observation import Observation
 
-__all__ = ["Contest"]
+__all__ = ["ChallengerStatus", "Contest"]
 
 MOST_STEPS = 1000
 """Last steps that are compared."""
 LEAST_STEPS = 8
 """Steps below which there is no interval."""
 RESAMPLES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ChallengerStatus:
+    """A challenger, compared with the leading model on the same rows, each predicted before it was learned."""
+
+    name: str
+    version: int
+    error: float
+    """Error over the compared steps."""
+    leading_error: float
+    """Error of the leading model over the same steps."""
+    difference: float
+    """``error - leading_error``; below 0 the challenger is better."""
+    low: float
+    high: float
+    """95 % interval of the difference, by a paired block bootstrap; NaN with too few steps."""
+    steps: int
+    """Number of compared steps."""
+    failed: str = ""
+    """Why it learns no more; empty as long as it learns."""
 
 
 class Contest:

@@ -39,7 +39,9 @@ from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
 from driftsurf.evaluation.rare import RareClass
 from driftsurf.report.run_page import PageParts
+from driftsurf.service.contest import ChallengerStatus
 from driftsurf.service.judgement import Judgement
+from driftsurf.service.restore_points import RestorePoint
 from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
@@ -234,37 +236,6 @@ class Event:
     """Number of the line, from 1."""
     record: Mapping[str, Any]
     """The line as an object: ``type`` is "step", "order", ... as in ``journal.jsonl``."""
-
-
-@dataclass(frozen=True, slots=True)
-class RestorePoint:
-    """An earlier state of the leading model to which "rollback" returns."""
-
-    position: int
-    version: int
-    time: float
-    """Log time of the last record that it has applied."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChallengerStatus:
-    """A challenger, compared with the leading model on the same rows, each predicted before it was learned."""
-
-    name: str
-    version: int
-    error: float
-    """Error over the compared steps."""
-    leading_error: float
-    """Error of the leading model over the same steps."""
-    difference: float
-    """``error - leading_error``; below 0 the challenger is better."""
-    low: float
-    high: float
-    """95 % interval of the difference, by a paired block bootstrap; NaN with too few steps."""
-    steps: int
-    """Number of compared steps."""
-    failed: str = ""
-    """Why it learns no more; empty as long as it learns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class ServedModel:
                 task=blueprint.task, categorical=blueprint.settings.categorical, guess=self._follower.guess
             )
             self._follower.recover(saved)
-            self.feed.older = self._journal_text
+            self.feed.older = lambda: self._text(JOURNAL)
             self._publish()
             self._learner = Learner(self._follower, ready=self._begin, idle=self._tick, needed=self._needed)
             self._open = undo.pop_all()
@@ -325,10 +325,9 @@ class ServedModel:
             lag_seconds=max(0.0, admission.time - at) if follower.position < log.next else 0.0,
             log_bytes=sum(size for _, size in log.sizes()), free_bytes=self.free_bytes, checkpoint=follower.saved,
             rows=rows, labels=counts, early=early, last_label=last_label or None,
-            oldest_waiting=None if run is None else run.fold.joiner.oldest,
             error=errors.error, error_rows=errors.rows, usual_error=errors.usual, trivial_error=errors.trivial,
-            restore_points=tuple(points), challengers=tuple(challengers), rare=rare,
-            connections=() if self._connections is None else self._connections.status(),
+            rare=rare, restore_points=tuple(points), oldest_waiting=None if run is None else run.fold.joiner.oldest,
+            challengers=tuple(challengers), connections=() if self._connections is None else self._connections.status(),
             drifts=0 if run is None else run.drifts.count, drifting=run is not None and run.drifts.drifting,
         )  # fmt: skip
 
@@ -340,19 +339,17 @@ class ServedModel:
         """Return lines of the journal after line ``since``, as far as they are kept."""
         return self.feed.since(since, most)
 
-    def _journal_text(self) -> str:
+    def _text(self, name: str) -> str:
         run = self._follower.run
-        return "" if run is None else run.text(JOURNAL)
+        return "" if run is None else run.text(name)
 
     def trace(self) -> str:
         """Return the trace as CSV: one line for each step and model."""
-        run = self._follower.run
-        return "" if run is None else run.text(TRACE)
+        return self._text(TRACE)
 
     def moves(self) -> str:
         """Return the columns that moved around each reaction as CSV."""
-        run = self._follower.run
-        return "" if run is None else run.text(COLUMNS)
+        return self._text(COLUMNS)
 
     def explain(self, step: int | None = None, *, everything: bool = False) -> str:
         """Return a decision in words: that of a step, the last change, or everything since the model began."""
