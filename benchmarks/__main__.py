@@ -1,8 +1,9 @@
-"""``python -m benchmarks [suite ...] [--rounds N] [--quick]``."""
+"""``python -m benchmarks [suite ...] [--rounds N] [--quick]`` and ``python -m benchmarks verdict [option ...]``."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from benchmarks import (
     adaptive,
@@ -23,6 +24,7 @@ from benchmarks import (
     wrapping,
 )
 from benchmarks.harness import MIN_ROUNDS, hold, machine, write
+from benchmarks.verdict import command as verdict
 
 SUITES = {
     "kernel": kernel.contests,
@@ -50,7 +52,14 @@ SUITES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure ratios of speeds.")
+    if sys.argv[1:2] == ["verdict"]:  # it measures errors, not times, and has options of its own
+        verdict.main(sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure ratios of speeds.",
+        epilog="python -m benchmarks verdict --help: how good verdicts on drift are",
+    )
     parser.add_argument("suites", nargs="*", metavar="suite", help=f"suites to run (default: all): {', '.join(SUITES)}")
     parser.add_argument("--rounds", type=int, default=9, help=f"number of rounds, at least {MIN_ROUNDS} (default: 9)")
     parser.add_argument("--quick", action="store_true", help="use small shapes, to check that everything runs")

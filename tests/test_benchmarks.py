@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 from benchmarks import step, trial
 from benchmarks.harness import hold
+from benchmarks.verdict import judging, plan, report, running
+from benchmarks.verdict.families import FAMILIES
+from benchmarks.verdict.streams import FIRST_JUDGED, KINDS, families_of, make
+
+from driftsurf.core.drifts import Drift
 
 
 def test_the_twins_of_a_trial_make_the_same_errors() -> None:
@@ -20,3 +29,69 @@ def test_the_kernels_of_a_run_are_recorded(monkeypatch: pytest.MonkeyPatch) -> N
     assert gradients > 1.0
     result = hold(next(step.contests(True, lambda note: None)), 1)
     assert [score.units for score in result.scores] == [1_000] * 3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_made_stream_has_the_rise_that_its_kind_says_and_is_a_function_of_its_seed(family: str) -> None:
+    made, again = make("abrupt-20", family, 3, 4_000), make("abrupt-20", family, 3, 4_000)
+    assert made.true_rise == pytest.approx(0.2, abs=0.01)
+    assert made.change_row is not None
+    assert 1_800 <= made.change_row < 2_200
+    np.testing.assert_array_equal(made.y, again.y)
+    assert make("steady", family, 3, 4_000).change_rows == ()
+    assert make("column", family, 3, 4_000).columns[0] in made.names
+
+
+def test_a_class_that_comes_was_not_there_before() -> None:
+    made = make("class-comes", "classes", 0, 4_000)
+    there = made.y == made.changed_class
+    assert there.any()
+    assert not there[: made.change_row].any()
+
+
+def test_the_plan_has_as_many_streams_as_are_needed_with_seeds_that_chose_nothing() -> None:
+    tasks = plan.made_tasks()
+    assert len({task.key for task in tasks}) == len(tasks)
+    assert min(task.seed for task in tasks) >= FIRST_JUDGED
+    for kind in KINDS:
+        own = [task for task in tasks if task.kind == kind]
+        assert len(own) == (1_000 if kind == "steady" else 200)
+        cells = {(task.family, task.batch) for task in own}
+        assert len(cells) == len(families_of(kind)) * len(plan.BATCHES)
+
+
+def test_results_of_finished_streams_are_kept_and_reported(tmp_path: Path) -> None:
+    tasks = [judging.Task("made", kind, "linear", 200, "default", 1_000, 4_000) for kind in ("steady", "abrupt-40")]
+    path = tmp_path / "verdict.jsonl"
+    first = running.run(tasks[:1], 1, path)
+    path.write_text(path.read_text() + '{"cut off')
+    path.write_text(path.read_text() + "\n")
+    both = running.run(tasks, 1, path)
+    assert both[tasks[0].key] == first[tasks[0].key]
+    assert list(running.read(path)) == [task.key for task in tasks]
+    changed = both[tasks[1].key]
+    assert changed["own_after"] - changed["own_before"] == pytest.approx(0.4, abs=0.06)
+    assert "seeds 1000 to 1000" in next(report.lines(list(both.values())))
+
+
+def record(**entries: Any) -> dict[str, Any]:
+    """Return the result of a stream that changed at row 5,000, for batches of 200 rows."""
+    found = Drift(0, 5_010, 25, 5_090, "new rule", "error", 0.05, 0.25, columns=("x2", "x0"))
+    drifts = [found.to_dict() | {"seen": 5_200}]
+    return {"change_rows": [5_000], "batch": 200, "true_needed": 20.0, "columns": ["x0"], "drifts": drifts} | entries
+
+
+def test_a_verdict_counts_for_the_change_before_it() -> None:
+    one = record()
+    assert not report.false_verdicts(one)
+    assert report.found(one)["row"] == 5_010
+    assert report.delay(one) == (10.0, 1.0)  # 200 rows, of which the batch forces 180
+    assert not report.names_column(one, 1)
+    assert report.names_column(one, 3)
+    early = record(change_rows=[6_000])
+    assert report.false_verdicts(early)
+    assert report.found(early) is None
+    assert report.false_verdicts(record(change_rows=[]))
+    later = record(change_rows=[1_000, 5_000])
+    assert report.found(later) is None
+    assert report.found(later, 1) is not None

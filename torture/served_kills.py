@@ -23,6 +23,7 @@ from typing import Any
 from driftsurf.core.disk import using
 from driftsurf.data.log.records import decode
 from driftsurf.errors import OptionError
+from driftsurf.runs.folder import JOURNAL
 from driftsurf.service.contract import Order, Request
 from driftsurf.service.model import open_model
 from driftsurf.service.settings import Keeping
@@ -156,7 +157,7 @@ def _wrong_after_kills(folder: Path, told: Sequence[dict[str, Any]]) -> str:
         keys = [record.key for record in records if record.key]
         if len(keys) != len(set(keys)):
             return "a request is in the log twice"
-        after, lines = digest(model._follower), model._journal_text().splitlines()
+        after, lines = digest(model._follower), model._text(JOURNAL).splitlines()
     finally:
         model.close()
     journal: list[str] = []

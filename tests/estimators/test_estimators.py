@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import driftsurf
-from driftsurf import AwareClassifier, DriftSurfClassifier
+from driftsurf import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor
 from driftsurf.errors import LabelError, StepInProgressError
 from driftsurf.learners import LinearSVM, LogisticRegression
 
@@ -208,6 +208,18 @@ def test_losses_before_the_first_step_are_those_of_the_predictions() -> None:
         right = seen.labels == labels
         assert (seen.log_losses()[right] <= np.log(2)).all()
         assert (seen.log_losses()[~right] >= np.log(2)).all()
+
+
+def test_a_method_of_river_is_answered_with_the_wrapper() -> None:
+    for model, wrapper in ((DriftSurfClassifier(), "OnlineClassifier"), (DriftSurfRegressor(), "OnlineRegressor")):
+        loose: Any = model
+        with pytest.raises(AttributeError, match=rf"learn_one.*driftsurf\.estimators\.river\.{wrapper}"):
+            loose.learn_one({"x": 1.0}, 1)
+        assert not hasattr(model, "predict_one")
+        with pytest.raises(AttributeError, match="before it is fitted"):
+            _ = model.n_features_in_
+        with pytest.raises(AttributeError, match="no attribute 'learn'"):
+            loose.learn()
 
 
 @pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")

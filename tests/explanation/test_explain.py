@@ -16,9 +16,11 @@ from noisy_decisions import ROWS, STEPS, decisions_of
 import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, explain
 from driftsurf.core.decisions import TRANSITION_WORDS, Decision, ModelRecord, Transition, significant
+from driftsurf.core.drifts import Drift, Drifts
 from driftsurf.detectors import DDM
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation.summary import summarise_regression
+from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.explain import explain_decision, recorded
 from driftsurf.explanation.lineage import lineages
 from driftsurf.explanation.records import RunRecord
@@ -45,7 +47,11 @@ def test_a_reaction_is_explained_with_its_numbers(run_folder: Path) -> None:
 
 def test_the_whole_run_is_explained_with_its_models(run_folder: Path) -> None:
     text = explain(str(run_folder))
-    first, second, third, *_ = text.splitlines()
+    verdict, overview, *_ = text.split("\n\n")
+    record = recorded(run_folder)
+    assert record.trace is not None
+    assert " ".join(verdict.split()) == verdict_of(record.trace, record.trace.models[0], record.drifts).text
+    first, second, third, *_ = overview.splitlines()
     assert first.startswith("Mixed: ")
     assert re.findall(r"[\d.,]*\d", first) == ["100", "20,000", "77,200", "0.2034"]
     assert re.search(r"11 .*, 8 .*, 3 ", second)
@@ -53,6 +59,14 @@ def test_the_whole_run_is_explained_with_its_models(run_folder: Path) -> None:
     assert f"step 10, rows 2,000 to 2,199: {TRANSITION_WORDS['kept'].phrase}" in text
     assert re.search(r"\n  model 0 +=", text)
     assert re.search(r"\n  model 0: .*\b0\b.* 0 ", text)
+
+
+def test_the_explanation_of_a_journal_begins_with_its_drifts(run_folder: Path) -> None:
+    decisions = recorded(run_folder).decisions
+    one = Drift(0, 4_000, 20, 4_150, "new rule", "error", 0.2, 0.7, columns=("x1",), evidence=1e6)
+    assert explain(decisions).startswith("No drift in 20,000 rows.\n\nsteps 0 to 99, ")
+    told = explain([replace(decisions[0], drifts=(one,)), *decisions[1:]])
+    assert " ".join(told.split("\n\n")[0].split()) == Drifts([one]).describe()
 
 
 def test_columns_that_changed_by_chance_are_not_named(run_folder: Path) -> None:

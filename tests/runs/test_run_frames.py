@@ -113,7 +113,7 @@ def test_options_that_frames_cannot_have_are_refused(
 
 def test_what_is_no_frame_is_refused_by_type() -> None:
     with pytest.raises(OptionError, match=r"ndarray.*driftsurf\.prequential"):
-        driftsurf.run(np.ones((3, 2)), label="sold")
+        driftsurf.run(np.ones((3, 2)), label="sold")  # type: ignore[arg-type]
     with pytest.raises(Exception, match=r"lazy frame"):
         run(pl.from_pandas(sales()).lazy())
     with pytest.raises(NonFiniteError, match="price"):

@@ -305,6 +305,8 @@ def test_signal_stops_a_run_that_waits_for_rows(tmp_path: Path) -> None:
                 yield batch
 
     class Recorder:
+        warmup_steps = 0
+
         def head(self) -> str:
             return ""
 

@@ -111,7 +111,8 @@ def test_regression_scores_leave_out_the_first_batch(tmp_path: Path) -> None:
 
 def test_single_batch_leads_to_a_hint_about_the_batch_size(tmp_path: Path) -> None:
     output = good(write_csv(tmp_path, ROWS[:60]), "--label", "sold", "--out", tmp_path / "run").output
-    assert "--batch-size 6" in output
+    assert "only one batch (--batch-size)" in output
+    assert all(cell == "-" for cell in next(line for line in output.splitlines() if "mean error" in line).split()[2:])
 
 
 def test_classes_after_the_first_batch_are_counted_by_name(tmp_path: Path) -> None:

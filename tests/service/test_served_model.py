@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import html
+import math
 import re
 import shlex
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -34,11 +36,15 @@ from driftsurf.errors import (
     ShapeError,
     UnavailableError,
 )
+from driftsurf.evaluation.rare import rare_class_of
+from driftsurf.evaluation.summary import summarise_classification
 from driftsurf.evaluation.trace import Trace
+from driftsurf.explanation.records import read_run
 from driftsurf.runs.api import run
 from driftsurf.runs.rolled import Rotation
 from driftsurf.service.alerts.readings import reading_of
 from driftsurf.service.contract import Order, Request
+from driftsurf.service.http.answers import model_info
 from driftsurf.service.http.problems import problem_of
 from driftsurf.service.journal import JournalFeed, JournalFile
 from driftsurf.service.model import ServedModel, open_model
@@ -592,12 +598,37 @@ def test_error_now_is_that_of_the_last_steps_and_the_usual_one_that_of_all(model
     assert answer.labels is not None
     model.label(dict(zip(ids, np.where(answer.labels == "yes", "no", "yes").tolist(), strict=True))).result(60)
     after = settled(model).status()
-    # 100 of 500 rows are wrong now; in all rows so far it is 100 of 1,300.
+    # 100 of 500 rows are wrong now; in all rows after the first step it is 100 of 1,280.
     assert after.error == pytest.approx((400 * _last_400(model) + 100) / 500)
-    assert after.usual_error == pytest.approx((1200 * before.usual_error + 100) / 1300)
+    assert after.usual_error == pytest.approx((1180 * before.usual_error + 100) / 1280)
     assert reading_of(after, now=0.0).error_noise == pytest.approx(
         np.sqrt(after.usual_error * (1 - after.usual_error) / 500)
     )
+
+
+def test_a_model_that_has_learned_nothing_answers_the_most_frequent_label(model: ServedModel) -> None:
+    table, labels = rows(60)
+    nothing = model.predict(table.rows(0, 3))
+    assert (nothing.version, nothing.labels, nothing.guess) == (0, None, False)
+    for count, given in ((10, "yes"), (7, "no")):  # a time step has 20 rows
+        model.learn(table.rows(0, count), np.full(count, given)).result(60)
+    until = time.monotonic() + 60
+    while not model.predict(table.rows(0, 1)).guess and time.monotonic() < until:
+        time.sleep(0.01)
+    answer = model.predict(table.rows(20, 40), ids := [f"o-{k}" for k in range(20)], Request("a", b"1" * 32))
+    assert (answer.version, answer.guess) == (0, True)
+    assert answer.labels is not None
+    assert set(answer.labels.tolist()) == {"yes"}
+    assert model.predict(table.rows(20, 40), ids, Request("a", b"1" * 32)).guess
+    model.label(dict.fromkeys(ids, "no")).result(60)
+    model.learn(table.rows(40, 60), labels[40:]).result(60)
+    found = settled(model)
+    assert found.predict(table.rows(0, 1)).guess is False
+    counts = found.status().labels
+    assert (counts.labelled, counts.scored, counts.errors) == (20, 0, 0)  # a guess is no answer of a model
+    trace = Trace.from_csv(found.trace())
+    assert found.status().rows == trace.of(trace.models[0])["rows"].sum() == 40
+    assert found.status().usual_error == summarise_classification(trace, trace.models[0]).mean_error
 
 
 def test_trivial_rules_know_the_labels_that_had_come_when_the_rows_were_answered(model: ServedModel) -> None:
@@ -609,6 +640,33 @@ def test_trivial_rules_know_the_labels_that_had_come_when_the_rows_were_answered
     trace = Trace.from_csv(settled(model).trace())
     found = trace.of(trace.models[0])["persistence_errors"][10:].tolist()
     assert found == [20 * (labels[99] != "yes")] * 5
+
+
+def test_the_figures_of_a_rare_class_are_those_of_the_trace(model: ServedModel) -> None:
+    table, _ = rows(1000)
+    price = np.asarray(table["price"].values)
+    labels = np.where(price > 1.6, "yes", "no")
+    model.learn(table.rows(0, 500), labels[:500]).result(60)
+    for start in range(500, 1000, 100):  # all of these rows are answered
+        ids = [f"o-{start + k}" for k in range(100)]
+        settled(model).predict(table.rows(start, start + 100), ids)
+        model.label(dict(zip(ids, labels[start : start + 100].tolist(), strict=True))).result(60)
+    status = settled(model).status()
+    model.flush()
+    record = read_run(model.folder / "checkpoints")
+    assert record.trace is not None
+    found = rare_class_of(record.trace, record.trace.models[0], record.scores)
+    assert status.rare == found
+    assert found is not None
+    assert found.label == "yes"
+    assert 0.5 < found.average_precision <= 1.0
+    assert record.scores is not None
+    assert all("auc_so_far" in line and "calibration" in line for line in record.scores.lines)  # of answered steps, too
+    assert math.isnan(reading_of(status, now=0.0).trivial_error)
+    assert model_info(status, model.judge(), [], [], "id").rare_class == {
+        "label": "yes", "share": found.share, "recall": found.recall, "precision": found.precision,
+        "average_precision": found.average_precision,
+    }  # fmt: skip
 
 
 def _last_400(model: ServedModel) -> float:

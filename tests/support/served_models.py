@@ -30,6 +30,7 @@ from driftsurf.service.contract import (
     Request,
     ServedColumn,
 )
+from driftsurf.service.judgement import UNJUDGED, Judgement
 from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
@@ -183,6 +184,9 @@ class MemoryModel:
             restore_points=(),
             challengers=(),
         )
+
+    def judge(self) -> Judgement:
+        return UNJUDGED
 
     def journal(self, since: int = 0, most: int = 1000) -> list[Event]:
         return [event for event in self.events if event.line > since][:most]

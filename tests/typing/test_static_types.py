@@ -14,11 +14,13 @@ from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier
 
 import driftsurf
-from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet, Trace, paper, prequential, recommended
+from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet, RunResult, Trace, paper, prequential, recommended
 from driftsurf.core.contracts import Detection, Learner, Strategy
 from driftsurf.core.decisions import Decision
+from driftsurf.core.drifts import Drifts
 from driftsurf.core.journal import Journal
 from driftsurf.core.typing import MatrixLike, TargetLike
+from driftsurf.core.views import Experts, Transitions
 from driftsurf.detectors import ADWIN, DDM
 from driftsurf.estimators import AUEClassifier, AUERegressor, ResetOnDriftClassifier, SlidingWindowRegressor
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
@@ -108,6 +110,28 @@ def test_sessions_and_evaluation() -> None:
     models = {"driftsurf": DriftSurfClassifier(), "aue": AUEClassifier(experts=2)}
     trace = assert_type(prequential(SEA(n_rows=400), models, batch_size=100), Trace)
     assert_type(trace.models, tuple[str, ...])
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    assert_type(prequential(models=AUEClassifier(experts=2), X=frame, y=y), Trace)
+
+
+def test_runs_over_frames(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "sold": y})
+    polars, columns = pl.from_pandas(frame), {"a": X[:, 0], "sold": y}
+    assert_type(driftsurf.run(polars, label="sold", model="driftsurf", out=tmp_path / "polars"), RunResult)
+    assert_type(driftsurf.run(columns, label="sold", model="driftsurf", out=tmp_path / "columns"), RunResult)
+    result = driftsurf.run(frame, label="sold", model="driftsurf", batch_size=20, out=tmp_path / "pandas")
+    assert_type(result.drifts, Drifts)
+    assert_type(result.drifts.to_frame(), pd.DataFrame)
+    assert_type(result.transitions, Transitions)
+    assert_type(result.transitions.to_frame(), pd.DataFrame)
+    assert_type(result.experts, Experts)
+    assert_type(result.explain(), str)
+    assert_type(result.page, Path)
+    if result.summary is not None:
+        assert_type(result.summary.to_frame(), pd.DataFrame)
+    assert_type(DriftSurfClassifier().fit(X, y).experts_, Experts)
+    with pytest.raises(AttributeError, match="OnlineClassifier"):
+        DriftSurfClassifier().learn_one({"a": 1.0}, 0)  # type: ignore[attr-defined]
 
 
 def test_fleets_and_files(tmp_path: Path) -> None:

@@ -233,6 +233,7 @@ class ModelClient:
             answer.get("ids"),
             answer.get("skipped", 0),
             answer.get("bad_rows") or [],
+            answer.get("guess", False),
         )
 
     def learn(self, rows: Any, *, on_bad_row: str = "fail", key: str | None = None) -> dict[str, Any]:

@@ -92,6 +92,8 @@ class Predictions:
     ids: list[str] | None = None
     skipped: int = 0
     bad_rows: list[dict[str, Any]] = field(default_factory=list)
+    guess: bool = False
+    """Whether the model has learned nothing yet, and predicts the most frequent label, or the mean, so far."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.predictions)

@@ -31,7 +31,7 @@ class TransitionWords(NamedTuple):
 
 
 TRANSITION_WORDS: Final[Mapping[TransitionKind, TransitionWords]] = {
-    "entered": TransitionWords("entered the reactive state", "sign of drift", "signs of drift"),
+    "entered": TransitionWords("entered the reactive state", "reaction", "reactions"),
     "switched": TransitionWords("switched to the new model", "switch to the new model", "switches to the new model"),
     "kept": TransitionWords("kept the old model", "new model rejected", "new models rejected"),
     "greedy": TransitionWords(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, overload
 
 from driftsurf.core.frames import html_table, new_frame
 from driftsurf.core.measures import SHARES
@@ -194,6 +194,7 @@ class Drifts(Sequence[Drift]):
 
     Examples
     --------
+    >>> from driftsurf.core.drifts import Drift
     >>> drifts = Drifts([Drift(0, 6000, 30, 6090, "new rule", "error", 0.07, 0.57)])
     >>> len(drifts), drifts[0].row, drifts.open is not None
     (1, 6000, True)
@@ -233,7 +234,7 @@ class Drifts(Sequence[Drift]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Drifts) and self._drifts == other._drifts
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         rows = ", ".join(f"row {one.row:,} ({one.kind})" for one in self._drifts)
@@ -289,6 +290,8 @@ class DriftNews:
 
     Examples
     --------
+    >>> from dataclasses import replace
+    >>> from driftsurf.core.drifts import Drift
     >>> drift = Drift(0, 6000, 30, 6090, "new rule", "error", 0.07, 0.3)
     >>> over = replace(drift, error_peak=0.57, error_after=0.09, recovered_after_rows=800, ended_at_row=6800)
     >>> news = DriftNews()
@@ -347,7 +350,14 @@ class InputChange:
 
 
 class InputChanges(tuple[InputChange, ...]):
-    """Moves of the inputs without harm, oldest first."""
+    """Moves of the inputs without harm, oldest first.
+
+    Examples
+    --------
+    >>> from driftsurf.core.drifts import InputChange
+    >>> InputChanges([InputChange(4000, 20, ("price",))]).to_frame()["row"].tolist()
+    [4000]
+    """
 
     __slots__ = ()
 

@@ -21,6 +21,7 @@ class Transitions(list[Transition]):
 
     Examples
     --------
+    >>> from driftsurf.core.decisions import Transition
     >>> found = Transitions([Transition("reset", step=12, old=0, new=1, why="60% of the batch were wrong")])
     >>> found[0].kind, found.to_frame()["what"][0]
     ('reset', 'started a fresh model')
@@ -46,7 +47,18 @@ class Transitions(list[Transition]):
 
 @dataclass(frozen=True, slots=True)
 class Expert:
-    """One of several models that vote, as it is after a time step."""
+    """One of several models that vote, as it is after a time step.
+
+    Examples
+    --------
+    >>> import driftsurf
+    >>> from driftsurf.streams import Mixed
+    >>> model = driftsurf.recommended("light", random_state=0)
+    >>> for X, y in Mixed(n_rows=1_000).batches(100):
+    ...     model = model.partial_fit(X, y)
+    >>> isinstance(model.experts_[0], Expert), round(sum(one.share for one in model.experts_), 6)
+    (True, 1.0)
+    """
 
     name: str
     share: float
@@ -64,7 +76,7 @@ class Experts(Sequence[Expert]):
 
     Examples
     --------
-    >>> from driftsurf.core.decisions import ModelRecord
+    >>> from driftsurf.core.decisions import Decision, ModelRecord
     >>> models = [ModelRecord("expert", k, 5, 0, 0.3, weight=share) for k, share in enumerate([0.2, 0.8])]
     >>> experts = Experts.of(Decision(5, 500, 100, "stable", 0, 0, 0, models))
     >>> experts

@@ -28,6 +28,8 @@ __all__ = ["Fitted", "FittedEstimator"]
 COMMON = "learner", "batch_size", "guard", "classes", "random_state"
 """Parameters of every estimator; all others are options of its strategy."""
 _NOT_PICKLED = "_first_call"
+_OF_RIVER = "learn_one", "predict_one", "predict_proba_one", "learn_many", "predict_many", "predict_proba_many"
+"""Methods of river's models, which estimators have only in a wrapper."""
 
 
 class Fitted(NamedTuple):
@@ -61,6 +63,17 @@ class FittedEstimator(BaseEstimator):
     """The task whose default learner is used when none is given."""
     _fitted: Fitted | None = None
     """None until the first batch has been learned."""
+
+    if not TYPE_CHECKING:  # for a type checker, any name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _OF_RIVER:
+                wrapper = "OnlineRegressor" if self._default_task == "regression" else "OnlineClassifier"
+                raise AttributeError(
+                    f"{type(self).__name__} has no {name!r}, which is of river; "
+                    f"driftsurf.estimators.river.{wrapper}(model) has it (extra 'river')"
+                )
+            return object.__getattribute__(self, name)  # raises the error of a property again
 
     @property
     def n_features_in_(self) -> int:

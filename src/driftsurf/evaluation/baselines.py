@@ -42,7 +42,9 @@ class Baselines:
     """How well the rare class is found, which counts instead of the errors if labels are imbalanced; else None."""
 
     def number(self, error: float) -> str:
-        """Return an error as text."""
+        """Return an error as text; "-" if it is not known."""
+        if math.isnan(error):
+            return "-"
         return f"{error:.4f}" if self.measure == "mean error" else significant(error)
 
     @property
@@ -93,7 +95,8 @@ class Baselines:
 def baselines(trace: Trace, model: str, scores: Scores | None = None) -> Baselines:
     """Compare a model with trivial predictions: by the share of wrong rows, or by the root mean squared error.
 
-    If labels are imbalanced, the comparison is about the rare class; ``scores`` has its average precision.
+    Errors are NaN if there is no step but the warm-up. If labels are imbalanced, the comparison is about the rare
+    class; ``scores`` has its average precision.
 
     *majority* predicts in each step the class that was most frequent before it; in the first step, the class that an
     untrained model predicts. *mean* predicts the mean target of all rows before the step. *persistence* repeats the
@@ -114,6 +117,8 @@ def baselines(trace: Trace, model: str, scores: Scores | None = None) -> Baselin
     measure, own = mean_error_of(trace, model)
     others = means if trace.labels else {name: math.sqrt(mean) for name, mean in means.items()}
     learned = len(trace.of(model)["rows"]) > trace.warmup_steps
+    if not learned:  # what was predicted says nothing about the model
+        return Baselines(measure, math.nan, dict.fromkeys(others, math.nan), learned)
     return Baselines(measure, own, others, learned, rare_class_of(trace, model, scores))
 
 

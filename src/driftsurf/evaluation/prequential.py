@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,13 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import whole
-from driftsurf.core.typing import Classes, MatrixLike, TargetLike
+from driftsurf.core.typing import Classes, MatrixLike, TableLike, TargetLike
 from driftsurf.errors import OptionError
+from driftsurf.evaluation.rows import labelled_rows
 from driftsurf.evaluation.scoring import Scorebook, StreamInfo
 from driftsurf.evaluation.trace import Trace, TraceBuilder
 from driftsurf.session.observation import Observation
+from driftsurf.session.step_rows import step_rows
 
 __all__ = ["IncrementalModel", "LabelledStream", "Observable", "StepReport", "prequential"]
 
@@ -28,7 +31,7 @@ class StepReport(Protocol):
     """A function called after every step of every model, such as a progress bar or a watcher."""
 
     def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
-        """Report one step; ``error`` is a share of rows, or a mean squared error for regression."""
+        """Report one step; ``error`` is a share of rows, or a root mean squared error for regression."""
         ...
 
 
@@ -68,27 +71,57 @@ class IncrementalModel(Protocol):
         ...
 
 
+Models: TypeAlias = Observable | IncrementalModel | Mapping[str, Observable | IncrementalModel]
+"""One model, or several by name."""
+
+
+@overload
 def prequential(
     stream: LabelledStream,
-    models: Observable | IncrementalModel | Mapping[str, Observable | IncrementalModel],
+    models: Models,
     *,
     batch_size: int | None = None,
     on_step: StepReport | None = None,
     clock: Callable[[], float] = time.perf_counter,
+) -> Trace: ...
+@overload
+def prequential(
+    *,
+    models: Models,
+    X: TableLike,
+    y: TargetLike,
+    batch_size: int | None = None,
+    on_step: StepReport | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Trace: ...
+def prequential(
+    stream: LabelledStream | None = None,
+    models: Models | None = None,
+    *,
+    X: TableLike | None = None,
+    y: TargetLike | None = None,
+    batch_size: int | None = None,
+    on_step: StepReport | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Trace:
-    """Evaluate one or several models on a stream in one pass; every model gets the same batches.
+    """Evaluate one or several models on a stream, or on rows, in one pass; every model gets the same batches.
 
     Parameters
     ----------
     stream
         The labelled rows. If its ``classes`` are empty, the task is regression, and the trace has squared and
         absolute errors.
+    X, y
+        Rows and labels in place of a stream, in the order in which they came: an array, a sparse matrix, a frame of
+        pandas or polars, a table of pyarrow or a dictionary of columns, and one label or number for each row. Models
+        get batches of the same form.
     models
         One model, or a dictionary from names to models. A model has ``observe``, as all of this package do, or
         ``predict`` and ``partial_fit`` as in scikit-learn. The latter cannot predict before the first batch; it is
         scored there as if it predicted the first class (0 for regression) for every row, as a fresh model does.
     batch_size
-        Rows of a time step; by default a hundredth of the stream, and at least one row.
+        Rows of a time step; by default a hundredth of a stream, and at least one row. Of ``X`` a fiftieth, at least 100
+        and at most 1,000, as in :func:`driftsurf.run`.
     on_step
         Called after each step of each model.
     clock
@@ -101,28 +134,42 @@ def prequential(
     >>> trace = prequential(SEA(n_rows=10_000), driftsurf.paper(1e-3, 1e-2, random_state=0))
     >>> trace.models, len(trace.columns["error"])
     (('model',), 100)
+    >>> sales = {"price": [9.5, 2.0, None, 1.5] * 100, "city": ["Rome", "Oslo", "Bern", "Rome"] * 100}
+    >>> trace = prequential(models=driftsurf.recommended("linear"), X=sales, y=["no", "yes", "no", "yes"] * 100)
+    >>> trace.columns["error"].tolist()
+    [0.5, 0.0, 0.0, 0.0]
     """
-    if isinstance(stream, type) or not isinstance(stream, LabelledStream):
-        raise OptionError(f"stream is {stream!r}; give a stream, such as driftsurf.streams.ArrayStream(X, y)")
+    if models is None:
+        raise OptionError("models is missing; give a model, or a dictionary from names to models")
     named = models if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise OptionError("models is empty; give at least one model to evaluate")
+    if stream is None:
+        stream = labelled_rows(X, y, named.values())
+        batch_size = step_rows(stream.n_rows) if batch_size is None else batch_size
+    elif X is not None or y is not None:
+        raise OptionError("pass a stream, or X and y, not both")
+    if isinstance(stream, type) or not isinstance(stream, LabelledStream):
+        raise OptionError(
+            f"stream is of the type {type(stream).__name__}; give a stream, such as driftsurf.streams.Mixed(), or rows "
+            "and labels: prequential(models=model, X=X, y=y)"
+        )
     if len({id(model) for model in named.values()}) < len(named):
         raise OptionError("models has the same model under two names, which would learn every batch twice; give copies")
     size = max(1, stream.n_rows // 100) if batch_size is None else whole("batch_size", batch_size, at_least=1)
     labels = tuple(stream.classes)
     builder, book = TraceBuilder(labels), Scorebook(labels)
     seconds = dict.fromkeys(named, 0.0)
-    for step, (X, y) in enumerate(stream.batches(size)):
-        book.step(y)
+    for step, (rows, truth) in enumerate(stream.batches(size)):
+        book.step(truth)
         for name, model in named.items():
             begin = clock()
-            predicted, losses, decisions = _test_then_train(model, X, y, labels)
+            predicted, losses, decisions = _test_then_train(model, rows, truth, labels)
             seconds[name] += clock() - begin
-            row = book.row(name, y, predicted, losses, decisions)
+            row = book.row(name, truth, predicted, losses, decisions)
             builder.add(row)
             if on_step is not None:
-                on_step(step, name, row["error" if labels else "squared_error"], decisions)
+                on_step(step, name, row["error"] if labels else math.sqrt(row["squared_error"]), decisions)
     return builder.build(stream.name, size, tuple(stream.drifts), seconds)
 
 

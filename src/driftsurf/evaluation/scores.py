@@ -89,7 +89,7 @@ class ScoreRecorder:
             found["labels"], self._labels_written = labels, len(labels)
         if self._step == self.warmup_steps:
             self._scores = self._scores[:0]
-        if one.probabilities and one.scores.ndim == 1 and len(one.scores) == len(one.true):
+        if one.current is None and one.probabilities and one.scores.ndim == 1 and len(one.scores) == len(one.true):
             tallied = _two_classes(one, len(labels))
             if tallied is not None:
                 confusion, counts, calibration = tallied
@@ -100,7 +100,8 @@ class ScoreRecorder:
         if len(one.scores) == len(true):
             found |= self._auc(_score_counts(one.scores, true))
             if one.probabilities:
-                found |= _calibration(one.scores, true, predicted)
+                current = predicted if one.current is None else _known(one.current, len(labels))
+                found |= _calibration(one.scores, true, current)
         return found
 
     def _auc(self, counts: npt.NDArray[np.int64]) -> dict[str, Any]:
@@ -119,6 +120,11 @@ class ScoreRecorder:
             scores = _for_classes(scores, 2)
         rare = rare_class(dict(enumerate(scores[:, 1].sum(axis=1).tolist())))
         return None if rare is None else (rare, average_precision(*scores[rare]))
+
+    def average_precision(self, label: Any) -> float:
+        """Average precision of the rare class so far; NaN for another class, and if labels are not imbalanced."""
+        rare, labels = self.rare_precision(), list(self.labels())
+        return rare[1] if rare is not None and labels[rare[0]] == label else math.nan
 
     def state(self) -> State:
         """Return what the next lines need, for a checkpoint."""

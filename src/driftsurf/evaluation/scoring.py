@@ -389,6 +389,11 @@ class TraceRecorder:
         return "".join(csv_line([_cell(row[name]) for name in self._names]) for row in rows)
 
     @property
+    def counts(self) -> bool:
+        """Whether the last step counts in mean errors: something had been learned before it was predicted."""
+        return self._book.step_number >= self.warmup_steps
+
+    @property
     def trivial_errors(self) -> dict[str, float]:
         """Errors of trivial predictions at the last step: numbers of rows, or mean squared errors for regression."""
         return self._book.trivial_errors

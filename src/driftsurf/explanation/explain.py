@@ -23,6 +23,7 @@ from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error
 from driftsurf.evaluation.summary import mean_error_of
+from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.belief import TURNED, describe_beliefs, describe_reacting, experts_of
 from driftsurf.explanation.lineage import LEAST_SHARE, describe_models, describe_row, lineages
 from driftsurf.explanation.records import (
@@ -105,7 +106,7 @@ def explain(
         parts.append(explain_decision(record, place))
     elif threshold is None:
         believed = "\n".join(describe_beliefs(record.decisions, MOST_BELIEFS))
-        parts += [_overview(record), believed, *_reactions(record), _models(record, width)]
+        parts += [_verdict(record), _overview(record), believed, *_reactions(record), _models(record, width)]
     if threshold is not None:
         orders = [order.step for order in record.orders if order.outcome == "done"]
         answer = replay(record.decisions, threshold, stable_threshold, orders=orders)
@@ -336,6 +337,13 @@ def _columns_moved(moves: Sequence[ColumnMove], counters: Sequence[ColumnMove], 
 # ---------------------------------------------------------------------------- the whole run
 
 
+def _verdict(record: RunRecord) -> str:
+    """Return whether the data drifted and, if the trace is known, how good the model is."""
+    if record.trace is None:
+        return record.drifts.describe() or f"No drift in {record.decisions[-1].rows_seen:,} rows."
+    return verdict_of(record.trace, record.trace.models[0], record.drifts, record.scores).text
+
+
 def _overview(record: RunRecord) -> str:
     """Summarise a run: its steps and error, the counts of transitions, the thresholds that fit, and the orders."""
     decisions = record.decisions
@@ -353,7 +361,7 @@ def _overview(record: RunRecord) -> str:
     totals = [f"{count:,} {transition_noun(kind, count)}" for kind, count in counted]
     began = begins_reactive(decisions)
     alone = "" if record.orders or began else ": one model was used for the whole run"
-    quiet = f"No {'new ' * began}sign of drift{alone}"
+    quiet = f"No {'new ' * began}reaction{alone}"
     if totals or began or looks_for_drift(record.about, decisions):
         lines.append(f"{', '.join(totals) or quiet}.")
     lines += describe_reacting(decisions)

@@ -60,7 +60,7 @@ class Lineage:
         if self.predicted:
             return _describe_spans(self.predicted, "had a share in predicting" if self.name else "predicted")
         if any(role == "stable" for role, _, _ in self.roles):
-            return "never predicted: it was the stable model, the reference for signs of drift"
+            return "never predicted: it was the stable model, the reference for reactions"
         if self.name:
             return "had no share in predictions"
         return "did not predict in it" if self.first_row < 0 else "never predicted"

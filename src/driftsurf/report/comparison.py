@@ -84,7 +84,8 @@ TIMES = (Column("CPU s", lambda one: f"{one.seconds:.2f}", 2),)
 COSTS = (Column("gradients per row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),)
 STYLE = (
     ".wide table { font-size: 13.5px; } td.number { white-space: nowrap; } td b { font-weight: 700; }"
-    " th { vertical-align: bottom; } td:first-child { white-space: normal; min-width: 11em; }" + CURVE_STYLE
+    " h1, h3, p, .legend span { overflow-wrap: anywhere; } th { vertical-align: bottom; }"
+    " td:first-child { white-space: normal; min-width: 11em; }" + CURVE_STYLE
 )
 TABLE_WIDTH = 160
 """Width of the tables if the output is not a terminal."""

@@ -25,7 +25,7 @@ COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#76
 CURVE_STYLE = (
     "".join(f".model-{k} {{ stroke: {colour}; }}" for k, colour in enumerate(COLOURS))
     + "[class^=model-] { fill: none; stroke-width: 1.5; }"
-    + " .winner { stroke-width: 3; } .trivial { stroke-dasharray: 2 4; } .legend span { overflow-wrap: anywhere; }"
+    + " .winner { stroke-width: 3; } .trivial { stroke-dasharray: 2 4; }"
 )
 """Style of the curves of :func:`curves`, which have the colours of :func:`chart`."""
 

@@ -218,8 +218,8 @@ def _numbers(trace: Trace) -> dict[str, Any]:
         "rows": int(columns["rows"].sum()),
         "steps": len(columns["step"]),
         "measure": "error" if trace.labels else "RMSE",
-        "error": found.own,
-        "baseline": found.others.get(rule),
+        "error": found.own if found.learned else None,
+        "baseline": found.others.get(rule) if found.learned else None,
         "rule": rule,
         "curve": _shortened(curve),
     }

@@ -55,7 +55,7 @@ def result_html(result: RunResult) -> str:
     if result.keys is not None:
         return f"<div><p>{escape(result.model)} for each of {len(result.keys):,} keys</p>{link}</div>"
     drifts, experts = result.drifts, result.experts
-    parts = [f"<p><b>{escape(verdict_of(result.trace, result.model, drifts).text)}</b></p>"]
+    parts = [f"<p><b>{escape(verdict_of(result.trace, result.model, drifts, result.scores).text)}</b></p>"]
     parts += [drifts._repr_html_()] if len(drifts) else []
     parts += [trace_html(result.trace, {result.model: drifts}), link]
     if len(experts):
@@ -83,14 +83,12 @@ def _address(page: Path) -> str:
 
 def _lines(trace: Trace) -> tuple[Sequence[str], list[Sequence[Any]]]:
     """Return the head and the lines of the table of models, with the trivial predictions at the end."""
-    lines: list[Sequence[Any]] = [(model, _number(baselines(trace, model).own, trace)) for model in trace.models]
+    lines: list[Sequence[Any]] = [
+        (model, found.number(found.own)) for model in trace.models for found in [baselines(trace, model)]
+    ]
     others = baselines(trace, trace.models[0])
-    lines += [(f"{name} (trivial rule)", _number(error, trace)) for name, error in others.others.items()]
+    lines += [(f"{name} (trivial rule)", others.number(error)) for name, error in others.others.items()]
     return ("model", others.measure), lines
-
-
-def _number(error: float, trace: Trace) -> str:
-    return f"{error:.4f}" if trace.labels else significant(error)
 
 
 def _curves(trace: Trace, found: Mapping[str, Drifts]) -> str:
@@ -143,9 +141,11 @@ def _across(place: float, steps: int) -> float:
 
 
 def error_curve(trace: Trace, model: str) -> npt.NDArray[np.float64]:
-    """Return the share of wrong rows, or the root mean squared error, of each step of one model."""
+    """Return the share of wrong rows, or the root mean squared error, of each step of one model; NaN in the warm-up."""
     columns = trace.of(model)
-    return np.asarray(columns["error"] if trace.labels else np.sqrt(columns["squared_error"]))
+    found = np.array(columns["error"] if trace.labels else np.sqrt(columns["squared_error"]))
+    found[: trace.warmup_steps] = np.nan
+    return found
 
 
 def drift_places(trace: Trace) -> Iterator[float]:

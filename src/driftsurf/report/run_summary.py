@@ -92,8 +92,7 @@ def _print_beside_baselines(screen: Console, result: RunResult) -> None:
     rows = {
         "rows": f"{int(columns['rows'].sum()):,}",
         "steps": f"{len(columns['step']):,}",
-        **_other_errors(summary),
-        **_scores(result, summary),
+        **(_other_errors(summary) | _scores(result, summary) if trivial.learned else {}),
         **{name: str(count) for name, count in _reactions(result, summary).items()},
         **_costs(result, summary),
     }

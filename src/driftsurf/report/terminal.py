@@ -94,7 +94,7 @@ class Progress:
     errors
         Use standard error, because standard output is taken.
     regression
-        Errors are mean squared errors, and are shown as their roots.
+        Errors are root mean squared errors.
     """
 
     def __init__(
@@ -150,11 +150,11 @@ class Progress:
         """Show one step, unless it is of another model."""
         if model != self._model or self._quiet:
             return
-        warm_up = step == 0 and (self._regression or self._steps is None)  # predicted before anything was learned
-        if not math.isnan(error) and not warm_up:  # NaN: no label arrived
+        if not math.isnan(error):  # NaN: no label arrived, or nothing had been learned
             # Every row counts the same, as in the mean error of the run. A step without decisions counts as the last.
             self._rows = sum(decision.rows for decision in decisions) or self._rows
-            self._error, self._scored = self._error + self._rows * error, self._scored + self._rows
+            loss = error**2 if self._regression else error
+            self._error, self._scored = self._error + self._rows * loss, self._scored + self._rows
         for decision in decisions:
             for phase, drift in self._news.take(decision.drifts):
                 self._console.print(drift.news(phase), style=_STYLES[phase])
@@ -163,9 +163,10 @@ class Progress:
         if self._console.is_terminal:
             self._bar.update(self._task, completed=done, error=self._error_text(error), state=state)
         elif self._is_line_due(done):
-            mean = f", mean {self._number(self._error / self._scored)}" if self._scored else ""
+            mean = self._error / self._scored if self._scored else 0.0
+            mean_text = f", mean {self._number(math.sqrt(mean) if self._regression else mean)}" if self._scored else ""
             of = "" if self._steps is None else f" of {self._steps}"
-            self._console.print(f"step {step}{of}: {self._error_text(error)}{mean}{f', {state}' if state else ''}")
+            self._console.print(f"step {step}{of}: {self._error_text(error)}{mean_text}{f', {state}' if state else ''}")
 
     def note(self, text: str) -> None:
         """Show a line of text."""
@@ -173,12 +174,12 @@ class Progress:
             self._console.print(text)
 
     def _error_text(self, error: float) -> str:
-        if math.isnan(error):  # no label arrived
+        if math.isnan(error):
             return "nothing scored" if self._scored else "nothing scored yet"
         return f"{'RMSE' if self._regression else 'error'} {self._number(error)}"
 
     def _number(self, error: float) -> str:
-        return significant(math.sqrt(error)) if self._regression else f"{error:.3f}"
+        return significant(error) if self._regression else f"{error:.3f}"
 
     def _is_line_due(self, done: int) -> bool:
         if self._steps is None:

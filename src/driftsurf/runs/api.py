@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from driftsurf import registry
 from driftsurf.core.drifts import Drifts
-from driftsurf.core.typing import TableLike
+from driftsurf.core.frames import Frame
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import STANDARD_INPUT, OnBadRow, OnSchemaChange
@@ -34,7 +34,7 @@ __all__ = ["is_stream", "run"]
 
 
 def run(
-    source: StrPath | TableLike,
+    source: StrPath | Frame | Mapping[str, Any],
     *,
     # Tables
     label: str | None = None,

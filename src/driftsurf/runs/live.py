@@ -7,6 +7,7 @@ from a source is in :mod:`driftsurf.runs.loop`.
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -242,7 +243,9 @@ class LiveRun:
             # Listeners come last: what they report can be found in the files, and one that raises changes nothing.
             for listener in self.listeners:
                 for step, name, one in taken.reports():
-                    listener(step, name, one.error, one.decisions)
+                    # What was predicted before anything was learned says nothing about the model.
+                    error = one.error if step >= self.plan.recorder.warmup_steps else math.nan
+                    listener(step, name, error, one.decisions)
             for batch_listener in self.batch_listeners:
                 batch_listener()
             return taken.own

@@ -66,6 +66,9 @@ class Writer(Saved, Protocol):
 class Recorder(Writer, Protocol):
     """Makes the lines of the trace."""
 
+    warmup_steps: int
+    """Steps at the beginning that were predicted before anything was learned."""
+
     def lines(self, y: Any, seen: Mapping[str, Observation]) -> str:
         """Return one line for each model, or nothing if no row could be scored."""
         ...

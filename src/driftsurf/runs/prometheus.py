@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -33,7 +34,8 @@ SECONDS_BETWEEN = 1.0
 class _Counts:
     """Counts of one model since this process began."""
 
-    error: float = 0.0
+    error: float = math.nan
+    """Error of the last step; NaN if it is not known."""
     reactive: bool = False
     labelled: int | None = None
     """Number of rows whose label came; None if labels come with their rows."""
@@ -101,7 +103,9 @@ class RunMetrics:
         def each(value: Callable[[_Counts], float]) -> dict[str, float]:
             return {metric_labels(name): value(counts) for name, counts in models.items()}
 
-        yield from family("error", "gauge", "Error of the last step.", each(lambda counts: counts.error))
+        errors = {labels: one for labels, one in each(lambda counts: counts.error).items() if not math.isnan(one)}
+        what = "Error of the last step: share of wrong rows, or root mean squared error."
+        yield from family("error", "gauge", what, errors)
         yield from family(
             "reactive", "gauge", "1 in the reactive state, else 0.", each(lambda counts: int(counts.reactive))
         )

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from driftsurf.core.drifts import MARKS, Drift, DriftMark
 
-__all__ = ["RunDrifts"]
+__all__ = ["KEPT", "RunDrifts"]
 
 KEPT = 100
 """Drifts that a running run remembers at most: the newest ones. Its journal has all of them."""
@@ -38,6 +38,11 @@ class RunDrifts:
     """The newest drifts as they are now, oldest first; replaced as a whole, so that other threads may read it."""
     changed: list[Drift] = field(default_factory=list)
     """Drifts that the order under way has changed, which are not in the journal yet."""
+
+    @property
+    def drifting(self) -> bool:
+        """Whether a drift goes on."""
+        return any(not one.ended for one in self.known)
 
     def of(self, drift: Drift) -> Drift:
         """Return an update of a drift of the model with the number of the run and with its mark, and remember it."""

@@ -28,6 +28,7 @@ from driftsurf.errors import (
     ShapeError,
     ValueTypeError,
 )
+from driftsurf.runs.orders import MARKS
 from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.columns import conform, find_columns
 from driftsurf.service.committer import Committer
@@ -186,6 +187,9 @@ class Admission:
             content["options"] = dict(order.options)
         if order.kind == "rollback":
             content["to"] = order.to
+        if order.kind == "mark":
+            choice("mark", order.mark, MARKS)
+            content |= {"mark": order.mark, "drift": order.drift}
         if order.kind == "warm":
             content["from"] = self.log.first
         if request.by:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -69,6 +70,19 @@ class ServiceConfig:
     keeping: Keeping = field(default_factory=Keeping)
     alerts: AlertOptions = field(default_factory=AlertOptions)
     telemetry: TelemetryOptions = field(default_factory=TelemetryOptions)
+
+    @property
+    def linked_alerts(self) -> AlertOptions:
+        """Options of alerts whose links lead to this host and port, unless they name another address.
+
+        >>> ServiceConfig(ServiceOptions(port=9000)).linked_alerts.address
+        'http://127.0.0.1:9000'
+        """
+        host, port = self.service.host, self.service.port
+        if self.alerts.address or not port:  # a free port is not known yet
+            return self.alerts
+        name = platform.node() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+        return replace(self.alerts, address=f"http://{name}:{port}")
 
     def check(self) -> None:
         """Raise OptionError if something has a value that cannot be used."""

@@ -7,6 +7,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,36 @@ import numpy as np
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.fields import Array, Fields, Json
 from driftsurf.evaluation.resampling import interval, resampled_means
-from driftsurf.service.contract import ChallengerStatus
 from driftsurf.session.observation import Observation
 
-__all__ = ["Contest"]
+__all__ = ["ChallengerStatus", "Contest"]
 
 MOST_STEPS = 1000
 """Last steps that are compared."""
 LEAST_STEPS = 8
 """Steps below which there is no interval."""
 RESAMPLES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ChallengerStatus:
+    """A challenger, compared with the leading model on the same rows, each predicted before it was learned."""
+
+    name: str
+    version: int
+    error: float
+    """Error over the compared steps."""
+    leading_error: float
+    """Error of the leading model over the same steps."""
+    difference: float
+    """``error - leading_error``; below 0 the challenger is better."""
+    low: float
+    high: float
+    """95 % interval of the difference, by a paired block bootstrap; NaN with too few steps."""
+    steps: int
+    """Number of compared steps."""
+    failed: str = ""
+    """Why it learns no more; empty as long as it learns."""
 
 
 class Contest:
@@ -51,10 +72,10 @@ class Contest:
     def observe(self, seen: Mapping[str, Observation]) -> None:
         """Note the errors of a step that all models have predicted before they learned it."""
         if len(seen) > 1 or self._steps:
-            self.add({name: one.error for name, one in seen.items() if len(one.true)})
+            self.add({name: one.mean_loss for name, one in seen.items() if len(one.true)})
 
     def add(self, errors: Mapping[str, float]) -> None:
-        """Note the errors of a step."""
+        """Note the errors of a step: shares of wrong rows, or mean squared errors."""
         with self._lock:
             self._steps.append(dict(errors))
             self._added += 1
@@ -66,8 +87,13 @@ class Contest:
                 errors.pop(name, None)
             self._known = {}
 
-    def compare(self, leading: str, name: str, *, version: int, failed: str = "") -> ChallengerStatus:
-        """Return how a challenger compares; the interval is computed again once there is a twentieth more of steps."""
+    def compare(
+        self, leading: str, name: str, *, version: int, failed: str = "", regression: bool = False
+    ) -> ChallengerStatus:
+        """Return how a challenger compares, in the unit of the label.
+
+        The interval is computed again once there is a twentieth more of steps.
+        """
         with self._lock:
             pairs = [(one[leading], one[name]) for one in self._steps if leading in one and name in one]
             added = self._added
@@ -75,10 +101,11 @@ class Contest:
         if known is not None and added - since < max(1, known.steps // 20) and not failed:
             return known
         errors: FloatArray = np.array(pairs).reshape(len(pairs), 2)
-        means = errors.mean(axis=0).tolist() if len(pairs) else [math.nan, math.nan]
+        shown = np.sqrt if regression else np.asarray
+        means = shown(errors.mean(axis=0)).tolist() if len(pairs) else [math.nan, math.nan]
         low = high = math.nan
         if len(pairs) >= LEAST_STEPS:
-            resampled = resampled_means([errors[:, :1].T, errors[:, 1:].T], resamples=RESAMPLES)
+            resampled = shown(resampled_means([errors[:, :1].T, errors[:, 1:].T], resamples=RESAMPLES))
             found = interval(means[1] - means[0], resampled[:, 1] - resampled[:, 0])
             low, high = found.low, found.high
         status = ChallengerStatus(name, version, means[1], means[0], means[1] - means[0], low, high, len(pairs), failed)

@@ -28,15 +28,20 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.measures import ERROR, ROOT_MEAN_SQUARED_ERROR
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
+from driftsurf.evaluation.rare import RareClass
 from driftsurf.report.run_page import PageParts
+from driftsurf.service.contest import ChallengerStatus
+from driftsurf.service.judgement import Judgement
+from driftsurf.service.restore_points import RestorePoint
 from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
@@ -66,8 +71,8 @@ Durability: TypeAlias = Literal["process", "disk"]
 Phase: TypeAlias = Literal["recovering", "ready", "failed", "closing", "closed"]
 """Life of a served model. In "recovering" and "failed" it predicts rows without ids, with the last version that it has,
 and takes nothing (``UnavailableError``)."""
-OrderKind: TypeAlias = Literal["pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss"]
-ORDERS: tuple[OrderKind, ...] = ("pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss")
+OrderKind: TypeAlias = Literal["pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss", "mark"]
+ORDERS: tuple[OrderKind, ...] = get_args(OrderKind)
 
 
 # ---------------------------------------------------------------------------- predicting
@@ -85,13 +90,14 @@ class ServedColumn:
 class Answer:
     """Predictions of rows by one version of a model.
 
-    A model that has learned nothing answers version 0 without labels; its rows are still taken if they have ids.
+    A model that has learned nothing answers version 0 with a guess: the most frequent label, or the mean, of those that
+    have come; without labels before the first one. Guesses count in no error. Rows with ids are taken all the same.
     """
 
     version: int
     """Number of time steps that the model had learned."""
     labels: npt.NDArray[Any] | None
-    """Predicted labels, or numbers for regression, one for each row; None for version 0."""
+    """Predicted labels, or numbers for regression, one for each row; None for version 0 before any label came."""
     classes: tuple[Any, ...] = ()
     """The classes of the columns of ``probabilities``; empty for regression."""
     probabilities: FloatArray | None = None
@@ -100,6 +106,11 @@ class Answer:
     """Number of the record of rows with ids; None for rows that were not logged."""
     repeated: bool = False
     """Whether this is the answer that was given before to the same idempotency key."""
+
+    @property
+    def guess(self) -> bool:
+        """Whether the labels are the most frequent one, or the mean, because the model has learned nothing yet."""
+        return self.version == 0 and self.labels is not None
 
 
 class ServedSnapshot(Protocol):
@@ -195,6 +206,10 @@ class Order:
     """For "challenge": ``model``, ``learner``, ``parameters`` and ``seed``, as of ``driftsurf run``."""
     replace: bool = False
     """For "challenge": whether it may take the place of a challenger of that name, whose comparison is then lost."""
+    mark: str = ""
+    """For "mark": what is said about a drift, "expected", "false" or "none"."""
+    drift: int | None = None
+    """For "mark": the number of the drift; None for the newest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,37 +236,6 @@ class Event:
     """Number of the line, from 1."""
     record: Mapping[str, Any]
     """The line as an object: ``type`` is "step", "order", ... as in ``journal.jsonl``."""
-
-
-@dataclass(frozen=True, slots=True)
-class RestorePoint:
-    """An earlier state of the leading model to which "rollback" returns."""
-
-    position: int
-    version: int
-    time: float
-    """Log time of the last record that it has applied."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChallengerStatus:
-    """A challenger, compared with the leading model on the same rows, each predicted before it was learned."""
-
-    name: str
-    version: int
-    error: float
-    """Error over the compared steps."""
-    leading_error: float
-    """Error of the leading model over the same steps."""
-    difference: float
-    """``error - leading_error``; below 0 the challenger is better."""
-    low: float
-    high: float
-    """95 % interval of the difference, by a paired block bootstrap; NaN with too few steps."""
-    steps: int
-    """Number of compared steps."""
-    failed: str = ""
-    """Why it learns no more; empty as long as it learns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +316,8 @@ class ModelStatus:
     last_label: float | None
     """Log time of the last label; None before the first."""
     error: float
-    """Error of the answers in the last five steps, or in as many as have 500 rows; NaN before the first."""
+    """Error of the answers in the last five steps, or in as many as have 500 rows; NaN before the first. For regression
+    the root mean squared error, as for all errors here."""
     error_rows: int
     """Rows of these steps."""
     usual_error: float
@@ -341,10 +326,21 @@ class ModelStatus:
     """Error of the rule without a model, such as the most frequent class, over the same steps as ``error``."""
     restore_points: tuple[RestorePoint, ...]
     challengers: tuple[ChallengerStatus, ...]
+    rare: RareClass | None = None
+    """How well the rare class is found over all steps; None if labels are not imbalanced, and for regression."""
     connections: tuple[ConnectionStatus, ...] = ()
     """Brokers and databases that the model reads from and writes to."""
     oldest_waiting: float | None = None
     """Log time at which the oldest row that waits for its label came; None if none waits."""
+    drifts: int = 0
+    """Number of drifts since the model is served."""
+    drifting: bool = False
+    """Whether a drift goes on."""
+
+    @property
+    def metric(self) -> str:
+        """What the errors are: the share of wrong rows, or the root mean squared error."""
+        return ROOT_MEAN_SQUARED_ERROR if self.task == "regression" else ERROR
 
     @property
     def ready(self) -> bool:
@@ -399,6 +395,10 @@ class Served(Protocol):
 
     def status(self) -> ModelStatus:
         """Return the model at this moment. Cheap enough to be called for every scrape."""
+        ...
+
+    def judge(self) -> Judgement:
+        """Return the verdict on the model; it may take as long as reading the trace."""
         ...
 
     def journal(self, since: int = 0, most: int = 1000) -> list[Event]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from driftsurf.core.contracts import IncrementalState, State
 from driftsurf.core.fields import Fields, Json, Whole
+from driftsurf.core.measures import rare_class
 from driftsurf.core.state import nest, pick
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.log.records import ColumnKind, Record, read_rows
 from driftsurf.data.source import Position
 from driftsurf.data.target import Task
+from driftsurf.evaluation.rare import RareClass
 from driftsurf.service.contest import Contest
 from driftsurf.service.joining import Joiner, StepRows
 from driftsurf.service.request_keys import RequestKeys
@@ -44,7 +49,7 @@ class SavedPoint(NamedTuple):
 
 
 class StepError(NamedTuple):
-    """Error of the answers to the rows of a step, and that of the trivial rule."""
+    """Error of the answers to the rows of a step, and that of the trivial rule; mean squared errors for regression."""
 
     rows: int
     error: float
@@ -63,27 +68,59 @@ class ErrorFigures(NamedTuple):
 
 @dataclass(slots=True)
 class AnswerErrors:
-    """Errors of the answers of the last steps and of all steps, and those of the trivial rule."""
+    """Errors of the answers of the last steps and of all steps, and those of the trivial rule.
+
+    A row that came with its label, or was answered before there was a model, counts by its prediction just before it
+    was learned. The first step of a model that has learned nothing does not count.
+    """
 
     last: list[StepError] = field(default_factory=list)
     """The last steps that are reported; replaced, so that another thread can read it."""
     rows: int = 0
+    """Number of rows learned."""
+    scored: int = 0
     total: float = 0.0
-    """Number of all rows, and the sum of their errors."""
+    """Number of the rows that count, and the sum of their errors."""
+    classes: dict[Any, list[int]] = field(default_factory=dict)
+    """For each class, of the rows that count: its rows, those predicted as it, and those of them that are right."""
 
-    def add(self, rows: int, error: float, trivial: float) -> None:
-        """Add a step."""
-        self.last = _recent([*self.last, StepError(rows, error, trivial)])
-        self.rows, self.total = self.rows + rows, self.total + rows * error
+    def add(
+        self, rows: int, error: float, trivial: float, *, counts: bool = True, true: Any = (), predicted: Any = ()
+    ) -> None:
+        """Add a step; a step that was predicted before anything was learned does not count.
 
-    def figures(self) -> ErrorFigures:
-        """Return the errors over the last steps and over all; NaN without any."""
+        ``true`` and ``predicted`` are the classes of its rows; empty for regression.
+        """
+        self.rows += rows
+        if counts:
+            self.last = _recent([*self.last, StepError(rows, error, trivial)])
+            self.scored, self.total = self.scored + rows, self.total + rows * error
+            classes = {label: list(found) for label, found in self.classes.items()}  # another thread may read the old
+            for place, labels in enumerate((true, predicted, true[true == predicted] if len(true) else ())):
+                for label, count in Counter(np.asarray(labels).tolist()).items():
+                    classes.setdefault(label, [0, 0, 0])[place] += count
+            self.classes = classes
+
+    def rare(self, average_precision: Callable[[Any], float] = lambda label: math.nan) -> RareClass | None:
+        """Return how well the rare class is found; None if labels are not imbalanced."""
+        classes = self.classes
+        label = rare_class({label: rows for label, (rows, _, _) in classes.items()})
+        if label is None:
+            return None
+        rows, predicted, right = classes[label]
+        share = rows / sum(found[0] for found in classes.values())
+        precision = right / predicted if predicted else math.nan
+        return RareClass(label, share, right / rows, precision, average_precision(label))
+
+    def figures(self, *, regression: bool = False) -> ErrorFigures:
+        """Return the errors over the last steps and over all, in the unit of the label; NaN without any."""
         last = self.last
         rows = sum(one.rows for one in last)
         if not rows:
             return ErrorFigures()
         own, trivial = (sum(one.rows * one[place] for one in last) / rows for place in (1, 2))
-        return ErrorFigures(rows, own, self.total / self.rows, trivial)
+        found = own, self.total / self.scored, trivial
+        return ErrorFigures(rows, *(math.sqrt(one) if regression else one for one in found))
 
 
 def _recent(steps: list[StepError]) -> list[StepError]:
@@ -147,7 +184,7 @@ class Fold:
             "order": json.dumps(self.order),
             "points": json.dumps(self.points),
             "lines": self.lines,
-            "errors": json.dumps(asdict(self.errors)),
+            "errors": json.dumps(asdict(self.errors) | {"classes": list(self.errors.classes.items())}),
         }
         if self.dismissed:
             state["dismissed"] = json.dumps(sorted(self.dismissed))
@@ -190,7 +227,11 @@ def _read_points(saved: Any) -> list[SavedPoint]:
 def _read_errors(saved: Any) -> AnswerErrors:
     """Return saved errors; ValueError or TypeError if they are not valid."""
     last = [StepError(int(rows), float(error), float(trivial)) for rows, error, trivial in saved["last"]]
-    return AnswerErrors(_recent(last), int(saved["rows"]), float(saved["total"]))
+    rows = int(saved["rows"])
+    classes = {label: [int(count) for count in counts] for label, counts in saved.get("classes", ())}
+    if not all(len(counts) == len(("rows", "predicted", "right")) for counts in classes.values()):
+        raise ValueError("each class must have three counts")
+    return AnswerErrors(_recent(last), rows, int(saved.get("scored", rows)), float(saved["total"]), classes)
 
 
 def _read_names(saved: Any) -> list[str]:

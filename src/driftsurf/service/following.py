@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy.typing as npt
 
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.log import Log
@@ -16,7 +19,7 @@ from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.rolled import Rotation
 from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.fold import Challenger, Fold, saved_order
-from driftsurf.service.joining import Joiner, StepRows
+from driftsurf.service.joining import Joiner, StepRows, most_usual
 from driftsurf.service.journal import JournalFeed
 from driftsurf.service.recovering import rollback_positions
 from driftsurf.service.request_keys import RequestKeys
@@ -98,6 +101,8 @@ class Follower:
         self.keys: RequestKeys = RequestKeys(keeping.idempotency_keys)
         self.awaited: set[str] = set()
         """Challengers that were ordered before the run began."""
+        self._ahead_labels: Counter[float] = Counter()
+        """How often each label, given by its code, was only read so far."""
         self._first_rows: list[RowBlock] = []
         self._returned_to: list[int] = []
         """Positions at which checkpoints are saved, because orders in the log return to them."""
@@ -106,6 +111,15 @@ class Follower:
     def rotation(self) -> Rotation:
         """When the journal begins a new file."""
         return Rotation(self.keeping.journal_bytes, JOURNAL_PARTS)
+
+    def guess(self) -> npt.NDArray[Any] | None:
+        """Return the most frequent label, or the mean, of those that came before the first step; None without any.
+
+        Any thread may call it.
+        """
+        if self.run is not None:
+            return self.run.fold.joiner.guess()
+        return None if self.targets is None else most_usual(self.targets, dict(self._ahead_labels))
 
     def close(self) -> None:
         """Close the files of the run."""
@@ -234,7 +248,8 @@ class Follower:
                     self.task = self.blueprint.task_of(record.labels)
                     self.targets = self.blueprint.targets(self.task)
                 assert self.targets is not None
-                self.targets = self.targets.read(record.labels, record.count)[0]
+                self.targets, codes = self.targets.read(record.labels, record.count)
+                self._ahead_labels.update(codes.tolist())
             if self.task is not None and sum(block.count for block in self._first_rows) >= size:
                 self._begin()
                 return

@@ -7,6 +7,7 @@ at a time. Time is that of the records.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -25,12 +26,25 @@ from driftsurf.data.log.records import Kinds, Record
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late import as_input
 
-__all__ = ["Joiner", "StepRows", "packed_texts", "unpacked_texts"]
+__all__ = ["Joiner", "StepRows", "most_usual", "packed_texts", "unpacked_texts"]
 
 LEARNED, LOST = 1, 2
 """What became of a row whose id is remembered."""
 SPARE_ROWS = 10_000
 """Rows that nothing waits for which may be stored, besides three for each one that waits."""
+
+
+def most_usual(targets: ClassTargets | RegressionTargets, counts: Mapping[float, int]) -> npt.NDArray[Any] | None:
+    """Return the most frequent label, or the mean, given how often each code came; None without any.
+
+    >>> most_usual(ClassTargets(("no", "yes")), {0.0: 7, 1.0: 2}).tolist()
+    ['no']
+    """
+    if not counts:
+        return None
+    if isinstance(targets, RegressionTargets):
+        return np.array([sum(code * count for code, count in counts.items()) / sum(counts.values())])
+    return np.asarray(targets.decode(np.array([max(sorted(counts), key=lambda code: counts[code])])))
 
 
 class StepRows(NamedTuple):
@@ -115,6 +129,10 @@ class Joiner:
     def in_step(self) -> int:
         """Number of labelled rows that wait for their time step to become full."""
         return len(self._step)
+
+    def guess(self) -> npt.NDArray[Any] | None:
+        """Return what :func:`most_usual` does for the labels of the step that is not full. Any thread may call it."""
+        return most_usual(self.targets, Counter([code for _, code in list(self._step)]))
 
     @property
     def stored(self) -> Any:

@@ -51,6 +51,8 @@ from driftsurf.service.contract import (
 from driftsurf.service.fold import ErrorFigures
 from driftsurf.service.following import Follower
 from driftsurf.service.journal import JournalFeed
+from driftsurf.service.judgement import Judgement
+from driftsurf.service.judging import Judge
 from driftsurf.service.learner import Learner
 from driftsurf.service.model_folder import LOG, folder_blueprint, written
 from driftsurf.service.outcomes import when_carried_out
@@ -89,6 +91,7 @@ class ServedModel:
         self._clock = clock
         self._room = 0.0, 2**62
         self._connections = connections
+        self._judge = Judge()
         self.feed: JournalFeed = JournalFeed()
         with contextlib.ExitStack() as undo:
             checkpoints = undo.enter_context(CheckpointFolder(folder / CHECKPOINTS))
@@ -99,9 +102,11 @@ class ServedModel:
             undo.callback(self._follower.close)
             self.log: Log = log
             self._admission = Admission(blueprint, log, committer, clock)
-            self.snapshot: Version = Version(task=blueprint.task, categorical=blueprint.settings.categorical)
+            self.snapshot: Version = Version(
+                task=blueprint.task, categorical=blueprint.settings.categorical, guess=self._follower.guess
+            )
             self._follower.recover(saved)
-            self.feed.older = self._journal_text
+            self.feed.older = lambda: self._text(JOURNAL)
             self._publish()
             self._learner = Learner(self._follower, ready=self._begin, idle=self._tick, needed=self._needed)
             self._open = undo.pop_all()
@@ -136,10 +141,10 @@ class ServedModel:
         if len(columns) != len(follower.columns):  # they are decided once, and hundreds of versions a second follow
             columns = tuple(ServedColumn(*one) for one in follower.columns)
         if run is None:
-            self.snapshot = Version(columns, follower.task, categorical)
+            self.snapshot = Version(columns, follower.task, categorical, guess=follower.guess)
             return
-        session = run.session
-        self.snapshot = Version(columns, follower.task, categorical, run.fold.encoder, session, session.now)
+        encoder, session = run.fold.encoder, run.session
+        self.snapshot = Version(columns, follower.task, categorical, encoder, session, session.now, follower.guess)
 
     def _begin(self) -> None:
         follower = self._follower
@@ -295,23 +300,23 @@ class ServedModel:
         follower, admission, learner = self._follower, self._admission, self._learner
         run, log, settings = follower.run, self.log, self.blueprint.settings
         version = self.snapshot
-        errors = ErrorFigures()
+        errors, rare = ErrorFigures(), None
         counts, challengers, points, rows, steps = LabelCounts(), [], list[RestorePoint](), 0, 0
         last_label, early, at, pinned, leading = 0.0, 0, admission.time, False, self.blueprint.model
-        oldest: float | None = None
         if run is not None:
             fold, joiner = run.fold, run.fold.joiner
+            regression = fold.task == "regression"
             leading, pinned = run.leading, run.pinned
-            errors = fold.errors.figures()
+            errors, rare = fold.errors.figures(regression=regression), run.rare()
             counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, joiner.time
-            oldest = joiner.oldest
             points = [RestorePoint(one.position, one.version, one.time) for one in list(fold.points)]
             rows, steps = fold.errors.rows, run.step
             for name, one in list(fold.challengers.items()):
                 model = run.models.get(name)
                 if name != leading:
                     own = 0 if model is None else model.steps
-                    challengers.append(fold.contest.compare(leading, name, version=own, failed=one.failed))
+                    found = fold.contest.compare(leading, name, version=own, failed=one.failed, regression=regression)
+                    challengers.append(found)
         return ModelStatus(
             name=self.name, phase=learner.phase, failure=learner.failure, model=leading, task=version.task,
             label=settings.label, version=version.version, steps=steps, pinned=pinned,
@@ -319,29 +324,32 @@ class ServedModel:
             lag_rows=max(0, admission.rows - follower.applied_rows),
             lag_seconds=max(0.0, admission.time - at) if follower.position < log.next else 0.0,
             log_bytes=sum(size for _, size in log.sizes()), free_bytes=self.free_bytes, checkpoint=follower.saved,
-            rows=rows, labels=counts, early=early, last_label=last_label or None, oldest_waiting=oldest,
+            rows=rows, labels=counts, early=early, last_label=last_label or None,
             error=errors.error, error_rows=errors.rows, usual_error=errors.usual, trivial_error=errors.trivial,
-            restore_points=tuple(points), challengers=tuple(challengers),
-            connections=() if self._connections is None else self._connections.status(),
+            rare=rare, restore_points=tuple(points), oldest_waiting=None if run is None else run.fold.joiner.oldest,
+            challengers=tuple(challengers), connections=() if self._connections is None else self._connections.status(),
+            drifts=0 if run is None else run.drifts.count, drifting=run is not None and run.drifts.drifting,
         )  # fmt: skip
+
+    def judge(self) -> Judgement:
+        """Return the verdict on the model, and its drifts."""
+        return self._judge.judge(self._follower.run)
 
     def journal(self, since: int = 0, most: int = 1000) -> list[Event]:
         """Return lines of the journal after line ``since``, as far as they are kept."""
         return self.feed.since(since, most)
 
-    def _journal_text(self) -> str:
+    def _text(self, name: str) -> str:
         run = self._follower.run
-        return "" if run is None else run.text(JOURNAL)
+        return "" if run is None else run.text(name)
 
     def trace(self) -> str:
         """Return the trace as CSV: one line for each step and model."""
-        run = self._follower.run
-        return "" if run is None else run.text(TRACE)
+        return self._text(TRACE)
 
     def moves(self) -> str:
         """Return the columns that moved around each reaction as CSV."""
-        run = self._follower.run
-        return "" if run is None else run.text(COLUMNS)
+        return self._text(COLUMNS)
 
     def explain(self, step: int | None = None, *, everything: bool = False) -> str:
         """Return a decision in words: that of a step, the last change, or everything since the model began."""

@@ -15,6 +15,7 @@ from driftsurf.service.background import Background
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.connections.connections import Connections
 from driftsurf.service.contract import Event, ModelStatus, Phase, Served, ServedColumn
+from driftsurf.service.judgement import UNJUDGED, Judgement
 from driftsurf.service.model import ServedModel, add_challengers, open_model
 from driftsurf.service.progress import Progress
 from driftsurf.service.settings import SETTINGS_FILE, Keeping, ModelSettings
@@ -81,6 +82,10 @@ class OpeningModel:
             free_bytes=free, checkpoint=0, rows=0, labels=LabelCounts(), early=0, last_label=None, error=nan,
             error_rows=0, usual_error=nan, trivial_error=nan, restore_points=(), challengers=(),
         )  # fmt: skip
+
+    def judge(self) -> Judgement:
+        """Return that nothing was scored."""
+        return UNJUDGED
 
     def journal(self, since: int = 0, most: int = 1000) -> list[Event]:
         """Return no lines."""

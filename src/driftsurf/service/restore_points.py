@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = ["DAY", "spaced"]
+__all__ = ["DAY", "RestorePoint", "spaced"]
 
 MINUTE, DAY = 60.0, 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePoint:
+    """An earlier state of the leading model to which "rollback" returns."""
+
+    position: int
+    version: int
+    time: float
+    """Log time of the last record that it has applied."""
 
 
 def spaced(times: Sequence[float], now: float, number: int) -> list[int]:

@@ -82,7 +82,7 @@ class Service:
                 self.app.entries[place.name].refuse = place.refuse
             self._open.callback(self._close_models)
             self.alerts: AlertThread = AlertThread(
-                config.alerts, folder / ALERTS, ModelReadings(self.models, self._counts)
+                config.linked_alerts, folder / ALERTS, ModelReadings(self.models, self._counts)
             )
             self.app.alerts = lambda: self.alerts.status
             if config.telemetry.endpoint is not None:
@@ -181,7 +181,7 @@ class Service:
         if bool(config.keys) != bool(self.config.keys):
             check_address(self.config.service.host, has_keys=bool(config.keys))
         self.app.change(config.keys, config.limits)
-        self.alerts.change(config.alerts)
+        self.alerts.change(config.linked_alerts)
         # Some models may still have to be opened: as they were asked for when the service began.
         self.config = replace(config, models=self.config.models)
 

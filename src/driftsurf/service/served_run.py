@@ -10,17 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.core.drifts import InputChange
 from driftsurf.core.state import pick
 from driftsurf.data.source import Position
 from driftsurf.errors import DriftsurfError, OptionError, StateError
+from driftsurf.evaluation.rare import RareClass
+from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
-from driftsurf.runs.folder import JOURNAL
+from driftsurf.runs.folder import JOURNAL, SCORES
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import Order as RunOrder
 from driftsurf.runs.orders import OrderRecord, Refusal
 from driftsurf.runs.plan import RunPlan
+from driftsurf.runs.run_drifts import KEPT
 from driftsurf.runs.steps import Step
 from driftsurf.service.fold import Challenger, Fold, SavedPoint
 from driftsurf.service.joining import StepRows
@@ -95,6 +99,11 @@ class ServedRun(LiveRun):
         assert isinstance(leading, Session)
         return leading
 
+    @property
+    def input_changes(self) -> list[InputChange]:
+        """The newest moves of the inputs without harm, with the numbers of the run."""
+        return [self._numbering.of_change(one) for one in self.session.changes[-KEPT:]]
+
     def resume(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint."""
         super().resume(saved)
@@ -119,14 +128,21 @@ class ServedRun(LiveRun):
         recorder, count = self.plan.recorder, len(step.y)
         assert isinstance(recorder, TraceRecorder)
         trivial = next(iter(recorder.trivial_errors.values())) / (1 if self.plan.regression else count)
-        self.fold.errors.add(count, own.error, trivial)
+        classes = {} if self.plan.regression else {"true": np.asarray(step.y), "predicted": own.labels}
+        self.fold.errors.add(count, own.mean_loss, trivial, counts=recorder.counts, **classes)
         for name, reason in self._failures:
             self._fail(name, reason)
         self._failures = []
 
+    def rare(self) -> RareClass | None:
+        """Return how well the rare class is found, over all steps; None if labels are not imbalanced."""
+        recorder = self.plan.sidecars[SCORES]
+        assert isinstance(recorder, ScoreRecorder)
+        return self.fold.errors.rare(recorder.average_precision)
+
     def _observe(self, rows: Any, labels: Any) -> dict[str, Observation]:
         """Let all models predict and learn a step; what users were answered takes the place of the predictions."""
-        leading = self.leading
+        leading, able = self.leading, {name for name, model in self.models.items() if model.steps}
         seen: dict[str, Observation] = {}
         for name, model in self.models.items():
             if name == leading:
@@ -139,7 +155,7 @@ class ServedRun(LiveRun):
             except Exception as error:  # what a challenger cannot learn is no fault of the leading model
                 kind = "" if isinstance(error, DriftsurfError) else f"{type(error).__name__}: "
                 self._failures.append((name, f"{kind}{error}"))
-        self.fold.contest.observe(seen)
+        self.fold.contest.observe({name: one for name, one in seen.items() if name in able})
         assert self._answers is not None
         seen[leading] = self._as_answered(seen[leading], self._answers)
         return seen
@@ -149,7 +165,10 @@ class ServedRun(LiveRun):
         super()._write_steps([step._replace(seen={self.plan.name: step.seen[self.leading]}) for step in steps])
 
     def _as_answered(self, own: Observation, step: StepRows) -> Observation:
-        """Return the observation of the leading model with the answers that users saw, where there were any."""
+        """Return the observation of the leading model with the answers that users saw, where there were any.
+
+        The scores remain those just before learning, because the log has no probabilities of answers.
+        """
         answered = step.versions > 0
         if not answered.any():
             return own
@@ -158,14 +177,7 @@ class ServedRun(LiveRun):
         predicted = np.where(answered, codes, own.predicted)
         version = self.session.steps - len(own.decisions)
         lags = np.where(answered, np.maximum(version - step.versions, 0), 0)
-        return replace(
-            own,
-            labels=targets.decode(predicted),
-            predicted=predicted,
-            scores=np.zeros(0),
-            probabilities=False,
-            lags=lags,
-        )
+        return replace(own, labels=targets.decode(predicted), predicted=predicted, lags=lags, current=own.predicted)
 
     def _fail(self, name: str, reason: str) -> None:
         """Let a challenger that cannot learn a step learn no more."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf.core.abilities import CategoryTold
 from driftsurf.core.contracts import FloatArray
@@ -36,6 +37,8 @@ class Version:
     """The session whose version this is; it may have learned more since."""
     now: Snapshot | None = None
     """The session as it was after the step."""
+    guess: Callable[[], npt.NDArray[Any] | None] = lambda: None
+    """Returns what is predicted for every row before the first step: the most frequent label, or the mean, so far."""
 
     @property
     def version(self) -> int:
@@ -81,7 +84,8 @@ class Version:
     def answer(self, table: Table) -> Answer:
         """Predict rows whose columns have been checked."""
         if self.encoder is None or not self.version:
-            return Answer(0, None)
+            usual = self.guess()
+            return Answer(0, None if usual is None else np.repeat(usual, len(table)))
         return self._answer(self.encoder.transform(table))
 
     def answer_numbers(self, numbers: FloatArray) -> Answer | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,6 +77,8 @@ class Observation:
     """Step and models of rows whose labels came late; None for rows that were predicted just before."""
     lags: npt.NDArray[np.int64] | None = None
     """Time steps learned between the prediction of each row and its label; None if rows were predicted just before."""
+    current: npt.NDArray[Any] | None = None
+    """Codes that ``scores`` predict, where ``predicted`` are answers of earlier models; None if both are the same."""
 
     @property
     def errors(self) -> int:
@@ -84,7 +87,12 @@ class Observation:
 
     @property
     def error(self) -> float:
-        """Share of wrong predictions; for regression, the mean squared error; NaN without rows."""
+        """Share of wrong predictions; for regression, the root mean squared error; NaN without rows."""
+        return math.sqrt(self.mean_loss) if self.predicted.dtype.kind == "f" else self.mean_loss
+
+    @property
+    def mean_loss(self) -> float:
+        """Share of wrong predictions; for regression, the mean squared error, whose mean over rows can be taken."""
         if not len(self.true):
             return float("nan")
         regression = self.predicted.dtype.kind == "f"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 
+from drifting import BEGAN, GREW, OVER
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driftsurf.core.drifts import Drift
 from driftsurf.service.alerts import AlertBook, AlertOptions, Reading
 from driftsurf.service.alerts.rules import Change
 
-OPTIONS = AlertOptions(hold=10.0, lag_rows=5)
+OPTIONS = AlertOptions(hold=10.0, lag_rows=5, transitions=True)
 
 
 def _reading(
@@ -52,10 +55,55 @@ def test_a_transition_is_told_once_and_history_is_not() -> None:
     assert book.update(_reading(3.0)) == []
 
 
-def test_transitions_can_be_left_out() -> None:
-    book = AlertBook(AlertOptions(transitions=False))
+def test_transitions_are_not_told_by_default() -> None:
+    book = AlertBook(AlertOptions())
     book.update(_reading(0.0))
     assert book.update(_reading(1.0, lines=(5,))) == []
+
+
+def _drifting(time: float, *drifts: Drift, line: int) -> Reading:
+    changes = [Change(line + k, one.describe(), one) for k, one in enumerate(drifts)]
+    return Reading(model="sales", time=time, changes=changes)
+
+
+def test_a_drift_is_told_when_it_begins_and_when_it_is_over() -> None:
+    book = AlertBook(AlertOptions(address="https://models.example.org/"))
+    book.update(_reading(0.0))
+    (began,) = book.update(_drifting(5.0, BEGAN, line=1))
+    assert (began.kind, began.rule, began.value, began.limit) == ("firing", "drift", 0.3, 0.07)
+    assert "'price' and 'distance' no longer predict the label as before" in began.headline
+    assert (began.link, began.drift) == ("https://models.example.org/#sales", {"news": "began", **BEGAN.to_dict()})
+    assert book.update(_drifting(10.0, GREW, line=2)) == []
+    assert [notice.drift for notice in book.active()] == [{"news": "began", **GREW.to_dict()}]
+    book = AlertBook(book.options, json.loads(json.dumps(book.state(), allow_nan=False)))  # a restart
+    (over,) = book.update(_drifting(15.0, OVER, line=3))
+    assert (over.kind, over.since, over.until) == ("resolved", 5.0, 15.0)
+    assert "was back at 9 % after 800 rows" in over.headline
+    assert (book.active(), book.update(_drifting(20.0, replace(OVER, mark="false"), line=4))) == ([], [])
+    later = replace(BEGAN, number=1, row=5000)
+    both = book.update(_drifting(25.0, later, replace(OVER, number=1), line=5))  # within one reading
+    assert [notice.kind for notice in both] == ["firing", "resolved"]
+    assert len({notice.id for notice in (began, over, *both)}) == 4
+
+
+def test_only_a_drift_that_goes_on_is_told_at_the_first_reading() -> None:
+    history = [BEGAN, OVER, replace(BEGAN, number=1), replace(GREW, number=1)]
+    (told,) = AlertBook(AlertOptions()).update(_drifting(0.0, *history, line=1))
+    assert (told.kind, told.subject, told.link) == ("firing", "drift 1", "")
+    assert AlertBook(AlertOptions()).update(_drifting(0.0, BEGAN, OVER, line=1)) == []
+
+
+def test_drifts_can_be_left_out() -> None:
+    book = AlertBook(AlertOptions(drifts=False))
+    book.update(_reading(0.0))
+    assert (book.update(_drifting(1.0, BEGAN, line=1)), book.active()) == ([], [])
+
+
+def test_an_alert_of_a_rule_that_is_gone_ends() -> None:
+    condition = {"rule": "error-above-usual", "severity": "warning", "summary": "", "value": 0.3, "limit": 0.2}
+    entry = {"condition": condition, "since": 0.0, "seen": 0.0, "told": True}
+    book = AlertBook(OPTIONS, {"entries": [["sales", "error-above-usual", "", entry]], "lines": {}})
+    assert [notice.kind for notice in book.update(_reading(60.0))] == ["resolved"]
 
 
 def test_refused_rows_are_judged_when_enough_rows_have_come() -> None:

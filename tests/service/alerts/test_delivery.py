@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import hmac
@@ -12,11 +11,12 @@ import socket
 import socketserver
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from drifting import BEGAN, GREW, OVER
+from receivers import Receiver, receiving
 
 from driftsurf.errors import DeliveryError
 from driftsurf.service.alerts import AlertOptions, AlertThread, Notice, Reading, read_alerts
@@ -27,44 +27,10 @@ from driftsurf.service.alerts.rules import Change
 NOTICE = Notice("sales/lag//1.000/firing", "firing", "sales", "lag", "warning", "9 rows wait", 1.0)
 
 
-class Receiver(ThreadingHTTPServer):
-    """An HTTP server that records requests and answers with the codes it is told to, then with 200."""
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, dict[str, str], Any, bytes]] = []
-        self.codes: list[int] = []
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append((self.path, dict(self.headers), json.loads(body), body))
-        code = self.server.codes.pop(0) if self.server.codes else 200
-        self.send_response(code)
-        if code == 302:
-            self.send_header("Location", f"{self.server.url}/elsewhere")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    server = Receiver()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    with contextlib.closing(server.socket):
+    with receiving() as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_webhook_is_signed(receiver: Receiver, tmp_path: Path) -> None:
@@ -171,7 +137,9 @@ class Service:
     def __init__(self, url: str, path: Path, **options: Any) -> None:
         self.time, self.reading, self.path = 0.0, dict[str, Any](), path
         channels = {"ops": {"kind": "webhook", "url": url}}
-        self.options: AlertOptions = read_alerts({"hold": 0, "lag-rows": 5, "channels": channels, **options})
+        self.options: AlertOptions = read_alerts(
+            {"hold": 0, "lag-rows": 5, "transitions": True, "channels": channels, **options}
+        )
         self.restart()
 
     def restart(self) -> None:
@@ -215,6 +183,29 @@ def test_a_restart_repeats_nothing(receiver: Receiver, tmp_path: Path) -> None:
         service.tick(float(time), lag_rows=9, changes=[Change(time, "switched")])
         service.restart()
     assert _kinds(receiver) == ["firing", "event", "event", "event"]
+
+
+def test_a_drift_reaches_a_webhook_and_alertmanager_with_its_cause_numbers_and_link(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    channels = {"ops": {"kind": "webhook", "url": receiver.url}, "am": {"kind": "alertmanager", "url": receiver.url}}
+    service = Service(receiver.url, tmp_path / "alerts.json", channels=channels, address="https://ml.example.org")
+    service.tick(0.0)
+    for time, drift in enumerate((BEGAN, GREW, OVER), start=1):
+        service.tick(float(time), changes=[Change(time, drift.describe(), drift)])
+        service.restart()
+    told = [body for path, _, body, _ in receiver.requests if path == "/"]
+    assert [(body["rule"], body["kind"], body["drift"]["news"]) for body in told] == [
+        ("drift", "firing", "began"),
+        ("drift", "resolved", "over"),
+    ]
+    assert all(BEGAN.cause_sentence() in body["summary"] for body in told)
+    numbers = {name: told[1]["drift"][name] for name in ("row", "error_before", "error_peak", "recovered_after_rows")}
+    assert numbers == {"row": 600, "error_before": 0.07, "error_peak": 0.57, "recovered_after_rows": 800}
+    assert {body["link"] for body in told} == {"https://ml.example.org/#sales"}
+    alerts = [alert for path, _, body, _ in receiver.requests if path == "/api/v2/alerts" for alert in body]
+    assert ["endsAt" in alert for alert in alerts][:: len(alerts) - 1] == [False, True]
+    assert len({json.dumps([alert["labels"], alert["startsAt"]]) for alert in alerts}) == 1
 
 
 def test_a_refused_notice_does_not_block_the_next(

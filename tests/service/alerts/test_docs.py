@@ -30,5 +30,5 @@ def test_every_rule_is_documented() -> None:
         (Path(__file__).parents[3] / "src/driftsurf/service/alerts" / name).read_text()
         for name in ("rules.py", "book.py")
     )
-    rules = set(re.findall(r"Condition\(\s*\"([a-z-]+)\"", source)) | {"transition"}
+    rules = set(re.findall(r"Condition\(\s*\"([a-z-]+)\"", source)) | {"transition", "drift"}
     assert rules == set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.M))

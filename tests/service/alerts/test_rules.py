@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 
 import pytest
+from drifting import BEGAN
 from served_models import MemoryModel
 
-from driftsurf.errors import OptionError
+from driftsurf.errors import DriftsurfWarning, OptionError
 from driftsurf.service.alerts import AlertOptions, Reading, read_alerts
 from driftsurf.service.alerts.readings import changes_of, reading_of
 from driftsurf.service.alerts.rules import Lead, conditions, ending
@@ -16,7 +17,6 @@ from driftsurf.service.contract import Event
 
 FINE = {
     "error": 0.1,
-    "usual_error": 0.1,
     "error_noise": 0.01,
     "trivial_error": 0.4,
     "label_age": 10.0,
@@ -29,8 +29,7 @@ FINE = {
 @pytest.mark.parametrize(
     ("rule", "values"),
     [
-        ("error-above-usual", {"error": 0.14}),
-        ("worse-than-trivial", {"error": 0.5, "usual_error": 0.6}),
+        ("worse-than-trivial", {"error": 0.5}),
         ("label-silence", {"label_age": 4000.0}),
         ("lag", {"lag_rows": 200_000}),
         ("disk", {"disk_free": 1e6}),
@@ -49,7 +48,7 @@ def test_each_condition_is_found_by_its_rule_alone(rule: str, values: dict[str, 
 
 def test_unknown_numbers_raise_no_alert() -> None:
     assert conditions(Reading(model="sales", time=0.0), AlertOptions()) == []
-    unknown_noise = Reading(model="sales", time=0.0, error=0.9, usual_error=0.1, error_noise=math.nan)
+    unknown_noise = Reading(model="sales", time=0.0, error=0.9, trivial_error=0.1, error_noise=math.nan)
     assert conditions(unknown_noise, AlertOptions()) == []
 
 
@@ -92,6 +91,24 @@ def test_a_refused_order_is_told_as_refused() -> None:
     refused, failed, done = changes_of(Event(line, record) for line, record in enumerate(lines))
     assert "rollback was refused" in refused.text
     assert (failed.text, done.text) == ("lin failed", order["text"])
+
+
+def test_lines_about_drifts_are_told_with_the_drift() -> None:
+    (found,) = changes_of([Event(4, BEGAN.record(7))])
+    assert (found.drift, found.text) == (BEGAN, BEGAN.describe())
+
+
+def test_an_error_above_the_usual_one_alone_is_no_alert() -> None:
+    """A limit that is read after every batch is crossed by chance; the evidence for a drift is not."""
+    status = replace(MemoryModel().status(), error=0.3, error_rows=500, usual_error=0.1, trivial_error=0.4)
+    assert conditions(reading_of(status, now=1000.0), AlertOptions(disk_free=0)) == []
+
+
+def test_the_former_name_of_a_limit_is_read_with_a_warning() -> None:
+    with pytest.warns(DriftsurfWarning, match="'error-noise'.*'trivial-noise'"):
+        assert read_alerts({"error-noise": 5}).trivial_noise == 5
+    with pytest.raises(OptionError, match="error-noise"):
+        read_alerts({"error-noise": 5, "trivial-noise": 4})
 
 
 @pytest.mark.parametrize(

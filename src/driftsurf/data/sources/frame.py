@@ -43,7 +43,7 @@ class FrameRows:
     """
 
     def __init__(self, frame: Any, drop: Collection[str] = ()) -> None:
-        self.names = column_names(frame)
+        self.names: list[str] = column_names(frame)
         """All columns of the frame."""
         self.table: Table = read_table(frame, drop)
         """The columns that are needed."""

@@ -42,7 +42,8 @@ def _figure(run: RunView) -> Figure:
     series += [Series(name, BASELINE_STYLES[name], _shown(trace, error)) for name, error in trivial.items()]
     series.append(Series(model, "curve", _errors(trace, model), marked=True))
     known = np.concatenate([one.values for one in series])
-    top = 1.05 * max(LEAST_TOP, float(np.nanmax(known))) if trace.labels else usual_top(known[np.isfinite(known)])
+    known = known[np.isfinite(known)]
+    top = 1.05 * max(LEAST_TOP, known.max(initial=0.0)) if trace.labels or not len(known) else usual_top(known)
     unit = "error" if trace.labels else "root mean squared error"
     return Figure("error", f"error of {model} over time", unit, top, series)
 
@@ -52,10 +53,9 @@ def _errors(trace: Trace, model: str) -> list[float]:
 
 
 def _shown(trace: Trace, error: FloatArray) -> list[float]:
-    """Return shares of rows as they are, and squared errors as roots without the warm-up, for which 0 was predicted."""
-    shown = error if trace.labels else np.sqrt(error)
-    if not trace.labels and trace.warmup_steps < len(shown):
-        shown[: trace.warmup_steps] = np.nan
+    """Return shares of rows as they are, and squared errors as roots, without what an untrained model predicted."""
+    shown = error.copy() if trace.labels else np.sqrt(error)
+    shown[: trace.warmup_steps] = np.nan
     found: list[float] = shown.tolist()
     return found
 
@@ -65,8 +65,8 @@ def _caption(run: RunView) -> str:
     text = "The share of each batch that was predicted wrongly, before the batch was learned."
     if not trace.labels:
         text = "The root mean squared error of each batch before it was learned, in the unit of the label."
-        if trace.warmup_steps:
-            text += " The first batch is left out, because nothing had been learned before it."
+    if trace.warmup_steps:
+        text += " The first batch is left out, because nothing had been learned before it."
     if run.oracle and trace.drifts:
         when = "at each" if trace.labels else "after the first batch of each"
         text += (

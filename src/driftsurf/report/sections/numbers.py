@@ -45,6 +45,8 @@ def main_numbers(run: RunView) -> Iterator[tuple[str, str]]:
     summary, trace, oracle, trivial = run.summary, run.trace, run.oracle, run.trivial
     classes = isinstance(summary, ClassificationSummary)
     yield from ((name, own) for name, own, _ in trivial.headline)
+    if not trivial.learned:
+        return
     if oracle is not None:
         yield (
             f"{oracle} (oracle)",
@@ -70,6 +72,8 @@ def main_numbers(run: RunView) -> Iterator[tuple[str, str]]:
 
 def _others(run: RunView) -> Iterator[tuple[str, str]]:
     summary = run.summary
+    if not run.trivial.learned:
+        return
     if isinstance(summary, ClassificationSummary):
         if run.trivial.rare is not None and run.scores is not None and not math.isnan(run.scores.auc):
             yield "ROC AUC", f"{run.scores.auc:.3f}"

@@ -1,4 +1,4 @@
-"""The book of alerts: which conditions are known, which have ended, and whom to tell."""
+"""The book of alerts: which conditions and drifts are known, which have ended, and whom to tell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
+from driftsurf.core.drifts import Drift, DriftNews, DriftPhase
 from driftsurf.service.alerts.notice import Notice, NoticeKind
 from driftsurf.service.alerts.options import AlertOptions
 from driftsurf.service.alerts.rules import Condition, Reading, conditions, ending
@@ -28,8 +30,17 @@ class _Entry:
     told: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A drift as it was when it was last heard of."""
+
+    since: float
+    """When its beginning was heard of."""
+    drift: Drift
+
+
 class AlertBook:
-    """Remembers the conditions of all models, and returns a notice when one of them begins or ends.
+    """Remembers the conditions and drifts of all models, and returns a notice when one of them begins or ends.
 
     Parameters
     ----------
@@ -56,6 +67,11 @@ class AlertBook:
             for model, rule, subject, entry in known.get("entries", ())
         }
         self._lines: dict[str, int] = dict(known.get("lines", {}))
+        self._drifts: dict[str, dict[int, _Told]] = {}
+        """Drifts of each model that go on, and its newest one, by number."""
+        for model, since, record in known.get("drifts", ()):
+            drift = Drift.from_dict(record)
+            self._drifts.setdefault(model, {})[drift.number] = _Told(since, drift)
         self._refused: dict[str, tuple[int, int, list[Condition]]] = {}
         """Rows and refused rows of each model when they were last judged, and the judgement; of this process, as the
         counters are."""
@@ -71,13 +87,19 @@ class AlertBook:
             fires = not told and reading.time - since >= self.options.hold
             self._entries[key] = _Entry(condition, since, reading.time, told or fires)
             if fires:
-                notices.append(_notice(reading.model, condition, since, None))
+                notices.append(self._notice(reading.model, condition, since, None))
         return notices + self._ended(reading)
 
     def active(self) -> list[Notice]:
         """Return the alerts that somebody has been told of and that have not ended."""
-        return [
-            _notice(model, entry.condition, entry.since, None)
+        drifts = [
+            self._of_drift(model, "began", one.drift, one.since, None)
+            for model, known in self._drifts.items()
+            for one in known.values()
+            if self.options.drifts and not one.drift.ended
+        ]
+        return drifts + [
+            self._notice(model, entry.condition, entry.since, None)
             for (model, _, _), entry in self._entries.items()
             if entry.told
         ]
@@ -88,7 +110,10 @@ class AlertBook:
             [*key, {**asdict(entry), "condition": _plain(asdict(entry.condition))}]
             for key, entry in self._entries.items()
         ]
-        return {"entries": entries, "lines": dict(self._lines)}
+        drifts = [
+            [model, one.since, one.drift.to_dict()] for model, known in self._drifts.items() for one in known.values()
+        ]
+        return {"entries": entries, "lines": dict(self._lines), "drifts": drifts}
 
     def _ended(self, reading: Reading) -> list[Notice]:
         """Forget the conditions of this model that have been over for long enough, and return what to tell of them."""
@@ -100,25 +125,64 @@ class AlertBook:
             del self._entries[key]
             if entry.told:
                 now = replace(entry.condition, summary=ending(entry.condition, reading, self.options))
-                notices.append(_notice(reading.model, now, entry.since, entry.seen))
+                notices.append(self._notice(reading.model, now, entry.since, entry.seen))
         return notices
 
     def _changes(self, reading: Reading) -> Iterable[Notice]:
-        """Yield a notice for each new line of the journal. Lines before the first reading are history."""
+        """Yield notices for new lines of the journal. Lines before the first reading are history."""
         newest = max((change.line for change in reading.changes), default=-1)
-        last = self._lines.setdefault(reading.model, newest)
-        for change in reading.changes:
-            if change.line > last and self.options.transitions:
-                yield Notice(
-                    f"{reading.model}/change/{change.line}",
-                    "event",
-                    reading.model,
-                    "transition",
-                    "info",
-                    change.text,
-                    reading.time,
-                )
+        history = reading.model not in self._lines
+        last = -1 if history else self._lines[reading.model]
+        new = [change for change in reading.changes if change.line > last]
+        drifts = list(self._heard(reading, [change.drift for change in new if change.drift is not None]))
+        if history:  # a drift that goes on is news, whenever it began
+            going_on = (one for one in self._drifts.get(reading.model, {}).values() if not one.drift.ended)
+            drifts = [self._of_drift(reading.model, "began", one.drift, one.since, None) for one in going_on]
+        yield from drifts if self.options.drifts else ()
+        for change in new if self.options.transitions and not history else ():
+            if change.drift is None:
+                name = f"{reading.model}/change/{change.line}"
+                link = self._link(reading.model)
+                yield Notice(name, "event", reading.model, "transition", "info", change.text, reading.time, link=link)
         self._lines[reading.model] = max(last, newest)
+
+    def _heard(self, reading: Reading, updates: Iterable[Drift]) -> Iterable[Notice]:
+        """Take updates of drifts, and yield a notice for each beginning and each end."""
+        known = self._drifts.get(reading.model, {})
+        news = DriftNews(one.drift for one in known.values())
+        for update in updates:
+            before = known.get(update.number)
+            since = reading.time if before is None else before.since
+            for phase, drift in news.take([update]):
+                yield self._of_drift(reading.model, phase, drift, since, reading.time if phase == "over" else None)
+            known = {**known, update.number: _Told(since, update)}
+        newest = max(known, default=-1)
+        kept = {number: one for number, one in known.items() if number == newest or not one.drift.ended}
+        if kept:
+            self._drifts[reading.model] = kept
+
+    def _of_drift(self, model: str, phase: DriftPhase, drift: Drift, since: float, until: float | None) -> Notice:
+        kind: NoticeKind = "firing" if phase == "began" else "resolved"
+        peak, before = (None if math.isnan(number) else number for number in (drift.error_peak, drift.error_before))
+        return Notice(
+            f"{model}/drift/{drift.number}/{since:.3f}/{kind}",
+            kind,
+            model,
+            "drift",
+            "warning",
+            drift.news(phase),
+            since,
+            until,
+            f"drift {drift.number}",
+            peak,
+            before,
+            {"news": phase, **drift.to_dict()},
+            self._link(model),
+        )
+
+    def _link(self, model: str) -> str:
+        """Return the address of the live page of a model; "" if that of the service is not known."""
+        return f"{self.options.address.rstrip('/')}/#{quote(model, safe='')}" if self.options.address else ""
 
     def _refusals(self, reading: Reading) -> list[Condition]:
         """Return a condition if too many rows are refused, judged whenever enough new rows have come."""
@@ -134,25 +198,25 @@ class AlertBook:
         self._refused[reading.model] = rows, refused, judged
         return judged
 
-
-def _notice(model: str, condition: Condition, since: float, until: float | None) -> Notice:
-    kind: NoticeKind = "firing" if until is None else "resolved"
-    # Not the summary: a condition keeps its name while its numbers change.
-    name = "/".join((model, condition.rule, condition.subject, f"{since:.3f}", kind))
-    value, limit = (None if math.isnan(number) else number for number in (condition.value, condition.limit))
-    return Notice(
-        name,
-        kind,
-        model,
-        condition.rule,
-        condition.severity,
-        condition.summary,
-        since,
-        until,
-        condition.subject,
-        value,
-        limit,
-    )
+    def _notice(self, model: str, condition: Condition, since: float, until: float | None) -> Notice:
+        kind: NoticeKind = "firing" if until is None else "resolved"
+        # Not the summary: a condition keeps its name while its numbers change.
+        name = "/".join((model, condition.rule, condition.subject, f"{since:.3f}", kind))
+        value, limit = (None if math.isnan(number) else number for number in (condition.value, condition.limit))
+        return Notice(
+            name,
+            kind,
+            model,
+            condition.rule,
+            condition.severity,
+            condition.summary,
+            since,
+            until,
+            condition.subject,
+            value,
+            limit,
+            link=self._link(model),
+        )
 
 
 def _plain(condition: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 __all__ = ["Notice", "NoticeKind", "Severity"]
 
@@ -29,6 +30,10 @@ class Notice:
     subject: str = ""
     value: float | None = None
     limit: float | None = None
+    drift: Mapping[str, Any] | None = None
+    """For the rule "drift": the drift with all its numbers, as in the journal."""
+    link: str = ""
+    """Address of the live page of the model; empty if it is not known."""
 
     @property
     def headline(self) -> str:
@@ -37,4 +42,4 @@ class Notice:
         >>> Notice("1", "firing", "sales", "lag", "warning", "9 rows wait to be learned", 0.0).headline
         'sales: 9 rows wait to be learned'
         """
-        return f"{self.model}: {'resolved: ' * (self.kind == 'resolved')}{self.summary}"
+        return f"{self.model}: {'resolved: ' * (self.kind == 'resolved' and self.drift is None)}{self.summary}"

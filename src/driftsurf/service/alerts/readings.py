@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from driftsurf.core.drifts import Drift
 from driftsurf.service.alerts.rules import Change, Lead, Reading
 from driftsurf.service.contract import Event, ModelStatus, Served
 
@@ -19,10 +20,12 @@ TOLD = "transition", "order"
 
 
 def changes_of(events: Iterable[Event]) -> Iterator[Change]:
-    """Yield the transitions and orders among lines of a journal, in words."""
+    """Yield the drifts, transitions and orders among lines of a journal, in words."""
     for event in events:
         record = event.record
-        if record.get("type") in TOLD:
+        if record.get("type") == "drift":
+            yield Change(event.line, str(record.get("text", "")), Drift.from_dict(dict(record)))
+        elif record.get("type") in TOLD:
             text = str(record.get("text", ""))
             refused = record.get("outcome") == "refused" and record.get("reason") != FAILED_CHALLENGER
             yield Change(event.line, f"the order {record.get('order')} was refused: {text}" if refused else text)
@@ -34,11 +37,11 @@ def reading_of(
     """Return a reading of a model from its state.
 
     The error of a classification is a share of ``n`` rows, so that chance moves it by ``sqrt(p (1 - p) / n)``; for a
-    regression, a tenth of the usual error stands for the noise.
+    regression, a twentieth of the usual error stands for the noise.
     """
     usual = status.usual_error
     chance = math.sqrt(max(usual * (1.0 - usual), 0.0) / max(status.error_rows, 1))
-    noise = 0.1 * usual if status.task == "regression" else chance
+    noise = 0.05 * usual if status.task == "regression" else chance
     # After a quiet time the last label is old, and says nothing about a row that has just come.
     silent_since = None if status.oldest_waiting is None else max(status.oldest_waiting, status.last_label or 0.0)
     return Reading(
@@ -46,9 +49,9 @@ def reading_of(
         time=now,
         changes=list(changes),
         error=status.error,
-        usual_error=usual,
         error_noise=noise,
-        trivial_error=status.trivial_error,
+        # The most frequent class is a rule that never finds the rare one, whatever its error.
+        trivial_error=status.trivial_error if status.rare is None else math.nan,
         trivial_rule="mean" if status.task == "regression" else "majority",
         label_age=math.nan if silent_since is None else now - silent_since,
         lag_rows=status.lag_rows,

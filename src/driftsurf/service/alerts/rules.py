@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from driftsurf.core.decisions import significant
+from driftsurf.core.drifts import Drift
 from driftsurf.core.sizes import shown_bytes
 from driftsurf.service.alerts.notice import Severity
 from driftsurf.service.alerts.options import AlertOptions
@@ -17,12 +18,14 @@ __all__ = ["RULES", "Change", "Condition", "Lead", "Reading", "conditions", "end
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A line of the journal that users want to hear of: a transition of the model, or an order that was carried out."""
+    """A line of the journal that users want to hear of: about a drift, a transition, or an order carried out."""
 
     line: int
     """Number of the line in the journal."""
     text: str
     """What happened and why, in words."""
+    drift: Drift | None = None
+    """The drift as it is with this line, if the line is about one."""
 
 
 class Lead(NamedTuple):
@@ -48,10 +51,8 @@ class Reading:
     """Changes since the last reading, at least; those that are known are dropped."""
     error: float = math.nan
     """Mean error of the most recent rows with a label."""
-    usual_error: float = math.nan
-    """Mean error of all rows with a label before those."""
     error_noise: float = math.nan
-    """Standard error of the difference of the two if nothing has changed."""
+    """Standard error of this mean if nothing has changed."""
     trivial_error: float = math.nan
     """Mean error of the best rule without a model, such as the most frequent class, on the most recent rows."""
     trivial_rule: str = "majority"
@@ -92,22 +93,9 @@ class Condition:
 Rule: TypeAlias = Callable[[Reading, AlertOptions], Iterator[Condition]]
 
 
-def error_above_usual(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
-    """Yield a condition if the recent error is above the usual one by more than noise explains."""
-    limit = reading.usual_error + options.error_noise * reading.error_noise
-    if reading.error > limit:
-        yield Condition(
-            "error-above-usual",
-            "warning",
-            f"the error is {significant(reading.error)}; usually it is {significant(reading.usual_error)}",
-            reading.error,
-            limit,
-        )
-
-
 def worse_than_trivial(reading: Reading, options: AlertOptions) -> Iterator[Condition]:
     """Yield a condition if a rule that needs no model would have made fewer errors recently."""
-    if reading.error > reading.trivial_error + options.error_noise * reading.error_noise:
+    if reading.error > reading.trivial_error + options.trivial_noise * reading.error_noise:
         yield Condition(
             "worse-than-trivial",
             "critical",
@@ -174,7 +162,6 @@ def connection_lost(reading: Reading, options: AlertOptions) -> Iterator[Conditi
 
 
 RULES: tuple[Rule, ...] = (
-    error_above_usual,
     worse_than_trivial,
     label_silence,
     lag,
@@ -183,7 +170,7 @@ RULES: tuple[Rule, ...] = (
     learner_failed,
     connection_lost,
 )
-"""Every rule of a condition that lasts. Transitions and refused rows need a memory, which the book has."""
+"""Every rule of a condition that lasts. Drifts, transitions and refused rows need a memory, which the book has."""
 
 
 def conditions(reading: Reading, options: AlertOptions) -> list[Condition]:
@@ -209,9 +196,8 @@ def ending(condition: Condition, reading: Reading, options: AlertOptions) -> str
     'only 12 rows wait to be learned'
     """
     subject = condition.subject
-    error, usual, trivial = map(significant, (reading.error, reading.usual_error, reading.trivial_error))
+    error, trivial = map(significant, (reading.error, reading.trivial_error))
     texts = {
-        "error-above-usual": f"the error is {error} now; usually it is {usual}",
         "worse-than-trivial": f"the error is {error} now, and that of the rule {reading.trivial_rule!r} is {trivial}",
         "label-silence": "no row waits for a label" if math.isnan(reading.label_age) else "labels come again",
         "lag": f"only {reading.lag_rows:,} rows wait to be learned",
@@ -221,4 +207,4 @@ def ending(condition: Condition, reading: Reading, options: AlertOptions) -> str
         "learner-failed": "the model learns again",
         "connection-lost": f"the {subject} is connected again",
     }
-    return texts[condition.rule]
+    return texts.get(condition.rule, "the rule no longer exists")  # an earlier version may have raised the alert

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
 
+from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.service.contract import ModelStatus
+from driftsurf.service.judgement import Judgement
 from driftsurf.service.wire.format import Fault
 
 __all__ = ["BadRow", "ModelInfo", "Models", "OrderAnswer", "Predictions", "Taken", "bad_rows", "model_info"]
@@ -28,7 +31,7 @@ class Predictions(msgspec.Struct, omit_defaults=True):
 
     model: str
     version: int
-    """Number of time steps that the model had learned; 0 if it has learned nothing and predicts nothing."""
+    """Number of time steps that the model had learned; 0 if it has learned nothing."""
     predictions: list[Any]
     probabilities: list[float | None] | dict[str, list[float]] | None = None
     """Probability of each prediction, or of each class with ``probabilities=all``; absent if the model has none."""
@@ -39,6 +42,9 @@ class Predictions(msgspec.Struct, omit_defaults=True):
     """Whether the same request was answered before, under the same idempotency key."""
     skipped: int = 0
     bad_rows: list[BadRow] | None = None
+    guess: bool = False
+    """Whether the model has learned nothing yet, and the predictions are the most frequent label, or the mean, of those
+    that have come; null before the first one."""
 
 
 class Taken(msgspec.Struct, omit_defaults=True):
@@ -71,10 +77,24 @@ class OrderAnswer(msgspec.Struct):
     """Line of the journal with the outcome; null if it was not carried out yet."""
 
 
+@dataclass(frozen=True, slots=True)
+class DriftInfo(Drift):
+    """A drift of the model, and the same in words."""
+
+    text: str = ""
+
+
 class ModelInfo(msgspec.Struct, kw_only=True):
     """A served model at one moment."""
 
     name: str
+    verdict: dict[str, str]
+    """``status``, one of fine, drifting, trivial and waiting, and ``text``: whether the data drifted, when and why, and
+    how good the model is beside a rule without a model."""
+    drifts: list[DriftInfo]
+    """The newest drifts, 100 at most, the newest one last."""
+    changes: list[InputChange]
+    """The newest moves of the inputs that did no harm, 100 at most, the newest one last."""
     phase: str
     """recovering, ready, failed, closing or closed."""
     failure: str
@@ -109,6 +129,11 @@ class ModelInfo(msgspec.Struct, kw_only=True):
     """Error of the answers in all steps so far."""
     trivial_error: float | None
     """Error of a rule without a model, the most frequent class or the mean, on the same rows as ``error``."""
+    metric: str
+    """What these errors are: "error", the share of wrong rows, or "root mean squared error"."""
+    rare_class: dict[str, Any] | None
+    """If labels are imbalanced, how well the rare class is found in all steps so far: label, share, recall, precision,
+    average_precision; else null."""
     restore_points: list[dict[str, Any]]
     challengers: list[dict[str, Any]]
     connections: list[dict[str, Any]]
@@ -130,12 +155,21 @@ def bad_rows(faults: tuple[Fault, ...]) -> list[BadRow] | None:
     return [BadRow(*fault) for fault in faults] or None
 
 
-def model_info(status: ModelStatus, columns: list[dict[str, str]], classes: list[Any], id: str) -> ModelInfo:
+def model_info(
+    status: ModelStatus, judged: Judgement, columns: list[dict[str, str]], classes: list[Any], id: str
+) -> ModelInfo:
     """Return the state of a model as plain values; numbers that are not known yet are null in JSON."""
     values = {name: getattr(status, name) for name in _SAME}
     return ModelInfo(
         **values,
+        verdict={"status": judged.verdict.status, "text": judged.verdict.text},
+        drifts=[
+            DriftInfo(**{field.name: getattr(one, field.name) for field in fields(Drift)}, text=one.describe())
+            for one in judged.drifts
+        ],
+        changes=list(judged.changes),
         id=id,
+        rare_class=None if status.rare is None else _plain(status.rare),
         labels={**_plain(status.labels), "waiting": status.labels.waiting},
         restore_points=[_plain(one) for one in status.restore_points],
         challengers=[_plain(one) for one in status.challengers],
@@ -145,7 +179,19 @@ def model_info(status: ModelStatus, columns: list[dict[str, str]], classes: list
     )
 
 
-_OWN = "id", "labels", "restore_points", "challengers", "connections", "columns", "classes"
+_OWN = (
+    "verdict",
+    "drifts",
+    "changes",
+    "id",
+    "labels",
+    "rare_class",
+    "restore_points",
+    "challengers",
+    "connections",
+    "columns",
+    "classes",
+)
 _SAME = tuple(name for name in ModelInfo.__struct_fields__ if name not in _OWN)
 """Entries that are those of the status."""
 

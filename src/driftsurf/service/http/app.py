@@ -231,7 +231,8 @@ class App:
     async def _models(self, request: HttpRequest) -> Response:
         shown = [entry for name, entry in self.entries.items() if request.caller.allows("read", name)]
         scopes = {name: found for name in self.entries if (found := request.caller.scopes_for(name))}
-        return json_response(Models([info(entry) for entry in shown], scopes))  # type: ignore[arg-type]
+        models = [await entry.in_thread(info, entry) for entry in shown]
+        return json_response(Models(models, scopes))  # type: ignore[arg-type]
 
     async def _alerts(self, request: HttpRequest) -> Response:
         request.caller.require("read", None)

@@ -230,7 +230,8 @@ class EventStreams:
                 idle = idle + 1 if not stream.readers else 0
                 events = await entry.in_thread(entry.served.journal, stream.line, MOST_LINES)
                 last = events[-1].line if events else stream.line
-                frame = _frame("frame", last, {"events": _lines(events), "status": _short_status(entry)})
+                status = await entry.in_thread(_short_status, entry)
+                frame = _frame("frame", last, {"events": _lines(events), "status": status})
                 stream.first, stream.line, stream.frame = stream.line, last, frame
                 await self._write_all(stream)
         except Exception:

@@ -216,6 +216,7 @@ def predictions_of(name: str, answer: Answer, rows: RowsRead, *, all_classes: bo
         answer.repeated,
         rows.n_skipped,
         bad_rows(rows.faults),
+        answer.guess,
     )
 
 

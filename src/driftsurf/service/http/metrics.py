@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from driftsurf.runs.prometheus import family, label_text
+from driftsurf.runs.prometheus import DRIFTING, DRIFTS, family, label_text
 from driftsurf.service.contract import ConnectionStatus, ModelStatus
 from driftsurf.service.http.entry import Entry
 
@@ -135,8 +135,28 @@ _FAMILIES: tuple[tuple[str, str, str, Callable[[ModelStatus], float | None]], ..
     ("error", "gauge", "Error of the answers over the last steps.", lambda one: one.error),
     ("usual_error", "gauge", "Error of the answers over all steps.", lambda one: one.usual_error),
     ("trivial_error", "gauge", "Error of the trivial rule over the last steps.", lambda one: one.trivial_error),
+    (
+        "rare_class_recall",
+        "gauge",
+        "Share of the rare class that was found.",
+        lambda one: None if one.rare is None else one.rare.recall,
+    ),
+    (
+        "rare_class_precision",
+        "gauge",
+        "Share of the rows predicted as the rare class that are right.",
+        lambda one: None if one.rare is None else one.rare.precision,
+    ),
+    (
+        "rare_class_average_precision",
+        "gauge",
+        "Average precision of the rare class.",
+        lambda one: None if one.rare is None else one.rare.average_precision,
+    ),
     ("steps_total", "counter", "Steps taken.", lambda one: one.version),
     ("rows_total", "counter", "Rows learned.", lambda one: one.rows),
+    (*DRIFTS, lambda one: one.drifts),
+    (*DRIFTING, lambda one: one.drifting),
     ("pinned", "gauge", "1 if the model is pinned, else 0.", lambda one: one.pinned),
     ("lag_rows", "gauge", "Rows and labels that are logged and not applied yet.", lambda one: one.lag_rows),
     ("lag_seconds", "gauge", "Log time that is not applied yet.", lambda one: one.lag_seconds),

@@ -62,8 +62,8 @@ class JournalPage(msgspec.Struct):
 
 
 def info(entry: Entry) -> ModelInfo:
-    """Return the state of a model as plain values."""
-    return model_info(entry.served.status(), entry.columns(), entry.classes(), entry.formats.id)
+    """Return the state of a model as plain values; it may take as long as reading the trace."""
+    return model_info(entry.served.status(), entry.served.judge(), entry.columns(), entry.classes(), entry.formats.id)
 
 
 async def _shown(entry: Entry, show: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
@@ -78,7 +78,7 @@ async def _shown(entry: Entry, show: Callable[P, T], *arguments: P.args, **optio
 
 async def status(entry: Entry, request: HttpRequest) -> Response:
     """Show the state of a model."""
-    return json_response(info(entry))
+    return json_response(await entry.in_thread(info, entry))
 
 
 async def journal(entry: Entry, request: HttpRequest) -> Response:

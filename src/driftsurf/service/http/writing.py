@@ -34,7 +34,7 @@ BAD_ROWS: tuple[OnBadRow, ...] = ("fail", "skip")
 class OrderBody(msgspec.Struct, forbid_unknown_fields=True):
     """An order of an operator."""
 
-    kind: Literal["pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss"]
+    kind: OrderKind
     model: str = ""
     """For promote, warm, challenge and dismiss: the name of the challenger."""
     to: int | None = None
@@ -43,6 +43,10 @@ class OrderBody(msgspec.Struct, forbid_unknown_fields=True):
     """For challenge: model, learner, parameters and seed, as of driftsurf run."""
     replace: bool = False
     """For challenge: whether it may take the place of a challenger of that name, whose comparison is then lost."""
+    mark: Literal["", "expected", "false", "none"] = ""
+    """For mark: what is said about a drift; none takes it back. It changes the record of the drift, nothing else."""
+    drift: int | None = None
+    """For mark: the number of the drift; null for the newest one."""
 
 
 def _on_bad_row(request: HttpRequest) -> OnBadRow:
@@ -223,7 +227,7 @@ async def order(entry: Entry, request: HttpRequest) -> Response:
     kind: OrderKind = asked.kind
     _check_registered(asked.options)
     with entry.under_way(request):
-        given = Order(kind, asked.model, asked.to, asked.options, asked.replace)
+        given = Order(kind, asked.model, asked.to, asked.options, asked.replace, asked.mark, asked.drift)
         future = await entry.call(LARGE, entry.served.order, given, request.to_core(body))
         try:
             done = await asyncio.wait_for(entry.crossing.result(future), ORDER_SECONDS)

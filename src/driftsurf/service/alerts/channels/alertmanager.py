@@ -51,6 +51,7 @@ class AlertmanagerChannel(Channel):
             "labels": labels,
             "annotations": {"summary": notice.headline},
             "startsAt": _moment(notice.since),
+            **({"generatorURL": notice.link} if notice.link else {}),
             **ends,
         }
 

@@ -96,6 +96,7 @@ class MailChannel(Channel):
         lines = [notice.headline, "", f"rule: {notice.rule}", f"severity: {notice.severity}"]
         lines += [f"since: {formatdate(notice.since)}"]
         lines += [] if notice.until is None else [f"until: {formatdate(notice.until)}"]
+        lines += [f"page: {notice.link}"] if notice.link else []
         message.set_content("\n".join(map(visible, lines)))
         return message
 

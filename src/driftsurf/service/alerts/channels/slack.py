@@ -33,5 +33,6 @@ class SlackChannel(Channel):
         """Deliver notices, one message each."""
         for notice in notices:
             # Slack reads these three characters as markup, as in <!channel>.
-            text = notice.headline.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+            text = notice.headline + (f" {notice.link}" if notice.link else "")
+            text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
             post(self.url, json.dumps({"text": f"{SIGNS[notice.kind]} {text}"}).encode(), {})
