@@ -6,7 +6,8 @@ import contextlib
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,11 @@ from driftsurf.core.contracts import Learner, Strategy
 from driftsurf.core.typing import LearnerLike, RandomState, TableLike
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.frames import is_table
-from driftsurf.errors import CapabilityError
+from driftsurf.errors import CapabilityError, StateError
 from driftsurf.estimators._parameters import copied, option_of, seed_of
 from driftsurf.estimators._sklearn import BaseEstimator, check_is_fitted, clone
 from driftsurf.learners.foreign import as_learner
-from driftsurf.session.drift_monitor import DriftMonitor
+from driftsurf.session.drift_monitor import DRIFT_RISK, SMALLEST_RISE, DriftMonitor
 from driftsurf.session.session import Session
 
 __all__ = ["Fitted", "FittedEstimator"]
@@ -63,6 +64,8 @@ class FittedEstimator(BaseEstimator):
     """The task whose default learner is used when none is given."""
     _fitted: Fitted | None = None
     """None until the first batch has been learned."""
+    _drift_options: Mapping[str, float] | None = MappingProxyType({})
+    """Options of the monitor for drifts that differ from the defaults; None for no monitor."""
 
     if not TYPE_CHECKING:  # for a type checker, any name would be an attribute
 
@@ -163,9 +166,34 @@ class FittedEstimator(BaseEstimator):
             guard=self.guard,
             owner=type(self).__name__,
             categories=tuple if frames is None else frames.encoder.categories,
-            monitor=DriftMonitor(regression=learner.capabilities.regression),
+            monitor=self._monitor(regression=learner.capabilities.regression),
         )
         return session, params
+
+    def set_drift_monitor(
+        self, *, smallest_rise: float = SMALLEST_RISE, drift_risk: float = DRIFT_RISK, enabled: bool = True
+    ) -> Self:
+        """Choose what counts as a drift, before the first batch; return the estimator.
+
+        Parameters
+        ----------
+        smallest_rise
+            Smallest rise of the error that is reported: a share of rows, for regression of four usual errors.
+        drift_risk
+            Largest probability with which data without a change are reported as a drift, however many rows come.
+        enabled
+            False turns the detection off; ``drifts_`` stays empty.
+        """
+        if self._fitted is not None:
+            raise StateError("the model has learned rows; call set_drift_monitor() before the first batch")
+        options = {"smallest_rise": smallest_rise, "drift_risk": drift_risk}
+        DriftMonitor(regression=False, **options)
+        self._drift_options = options if enabled else None
+        return self
+
+    def _monitor(self, *, regression: bool) -> DriftMonitor | None:
+        options = self._drift_options
+        return None if options is None else DriftMonitor(regression=regression, **options)
 
     def make_session(self) -> Session:
         """Return a session with the parameters of this estimator that has seen no row, for arrays of numbers."""

@@ -65,6 +65,7 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
     default = entry.batch_size if options.reading.rows is None else max(1, stream.n_rows // STEPS)
     size = default if model.batch_size is None else int(model.batch_size)
     leading = _papers_model(entry, model) if model.is_papers else _named_model(entry, options)
+    leading.watch(options.watch.monitor(regression=entry.regression))
     named, learner = MODEL if model.is_papers else model.model or MODEL, leading.strategy.learner
     models = {named: leading, ORACLE: _aware_session(learner, stream.drift_steps(size), like=leading)}
     if model.is_papers:

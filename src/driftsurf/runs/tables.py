@@ -140,19 +140,26 @@ class _TablePlanner:
         classes = () if target.task == "regression" else open_labels(decided["classes"])
         shown = shown_classes(strategy.learner, classes) if options.output.all_classes else ()
         name = short_name(str(self.source))
-        categories = lambda: encoded.encoder.categories()  # noqa: E731  the encoder of a checkpoint replaces this one
+        given: dict[str, Any] = {
+            "guard": GUARD,
+            "owner": named,
+            # The encoder of a checkpoint replaces this one.
+            "categories": lambda: encoded.encoder.categories(),
+            "names": lambda: encoded.encoder.feature_names(),
+            "monitor": options.watch.monitor(regression=target.task == "regression"),
+        }
         batches: TableBatches | LateBatches
         session: Session | LateSession
         sidecars: dict[str, Sidecar] = {}
         if self.late:
             batches = self._late_batches(encoded)
-            steps = Session(strategy, batch_size=options.batch_rows, guard=GUARD, owner=named, categories=categories)
+            steps = Session(strategy, batch_size=options.batch_rows, **given)
             session = LateSession(
                 steps, max_pending=self._max_pending, timeout=options.labels.timeout, shown_classes=shown
             )
         else:
             batches = TableBatches(self.rows, encoded, id=self.id)
-            session = Session(strategy, batch_size=None, guard=GUARD, owner=named, categories=categories)
+            session = Session(strategy, batch_size=None, **given)
             sidecars[COLUMNS] = ColumnMoves(
                 session,
                 names=lambda: encoded.encoder.feature_names(),

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 from driftsurf.core.option_fields import check_bounds, option
 from driftsurf.errors import Option, OptionError
+from driftsurf.session.drift_monitor import DRIFT_RISK, SMALLEST_RISE, DriftMonitor
 
 __all__ = ["LogLevel", "WatchOptions"]
 
@@ -21,6 +22,14 @@ class WatchOptions:
     """Monitoring of a run: commands for drifts and transitions, Prometheus metrics, the log."""
 
     fail_on_drift: bool = option(False, "End with exit code 3 if a drift was found; one that is marked does not count.")
+    smallest_rise: float = option(
+        SMALLEST_RISE,
+        "Smallest rise of the error that is reported as a drift: a share of rows, for regression of four usual errors.",
+        at_least=0.0,
+    )
+    drift_risk: float = option(
+        DRIFT_RISK, "Largest probability with which a run without a change reports a drift.", above=0.0
+    )
     on_drift: str | None = option(
         None,
         "Shell command to run when a drift is detected and when it is over, with JSON on its input.",
@@ -44,11 +53,16 @@ class WatchOptions:
     def check(self) -> None:
         """Raise OptionError if an option has a value that cannot be used."""
         check_bounds(self)
+        self.monitor(regression=False)
         address = None if self.metrics is None else self.metrics_address
         if address is not None and address[1] > LAST_PORT:
             raise OptionError(
                 Option("metrics"), f" must be a file, or a port from 0 to {LAST_PORT}; got {self.metrics!r}"
             )
+
+    def monitor(self, *, regression: bool) -> DriftMonitor:
+        """Return a monitor for drifts of a new model."""
+        return DriftMonitor(regression=regression, smallest_rise=self.smallest_rise, drift_risk=self.drift_risk)
 
     @property
     def metrics_address(self) -> tuple[str, int] | None:

@@ -173,6 +173,8 @@ class Blueprint:
             guard=GUARD,
             owner=name,
             categories=lambda: fold.encoder.categories(),
+            names=lambda: fold.encoder.feature_names(),
+            monitor=self.settings.monitor(regression=task == "regression"),
         )
 
     def encoder(self, task: Task) -> TableEncoder:

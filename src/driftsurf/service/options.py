@@ -14,6 +14,7 @@ from driftsurf.runs.options import OptionGroup
 from driftsurf.runs.watch_options import LAST_PORT, LogLevel
 from driftsurf.service.http.limits import Limits
 from driftsurf.service.settings import ModelSettings
+from driftsurf.session.drift_monitor import DRIFT_RISK, SMALLEST_RISE
 
 __all__ = ["SERVE_GROUPS", "ServeOptions", "ServedOptions", "ServiceOptions"]
 
@@ -86,6 +87,14 @@ class ServedOptions:
     batch_size: int | None = option(
         None, "Labelled rows of a time step.  [default: that of the run of --from, or 100]", at_least=1
     )
+    smallest_rise: float = option(
+        SMALLEST_RISE,
+        "Smallest rise of the error that is reported as a drift: a share of rows, for regression of four usual errors.",
+        at_least=0.0,
+    )
+    drift_risk: float = option(
+        DRIFT_RISK, "Largest probability with which a model without a change reports a drift.", above=0.0
+    )
     columns: Mapping[str, str] = option(
         {},
         "Column with its kind: number, boolean, date or text; can be repeated.  [default: the first rows decide]",
@@ -118,6 +127,8 @@ class ServedOptions:
             parameters=dict(self.parameters),
             seed=self.seed,
             batch_size=self.batch_size,
+            smallest_rise=self.smallest_rise,
+            drift_risk=self.drift_risk,
             columns=dict(self.columns),  # type: ignore[arg-type]
             categorical=tuple(self.categorical),
             classes=tuple(self.classes),

@@ -14,6 +14,7 @@ from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.target import TASKS, Task
 from driftsurf.errors import Option, OptionError, StateError
 from driftsurf.runs.folder import SERVED_CHECKPOINTS, SERVED_SETTINGS
+from driftsurf.session.drift_monitor import DRIFT_RISK, SMALLEST_RISE, DriftMonitor
 
 __all__ = ["CHECKPOINTS", "SETTINGS_FILE", "AskedTask", "Keeping", "ModelSettings"]
 
@@ -45,6 +46,10 @@ class ModelSettings:
     seed: int = 0
     batch_size: int | None = None
     """Number of labelled rows of a time step; None for that of the run with which the model begins, or 100."""
+    smallest_rise: float = SMALLEST_RISE
+    """Smallest rise of the error that is reported as a drift."""
+    drift_risk: float = DRIFT_RISK
+    """Largest probability with which a model without a change reports a drift."""
     columns: Mapping[str, Kind] = field(default_factory=dict)
     """Columns of a row with their kinds; empty lets the first rows decide."""
     categorical: tuple[str, ...] = ()
@@ -64,6 +69,7 @@ class ModelSettings:
         whole("seed", self.seed, at_least=0)
         if self.batch_size is not None:
             whole("batch_size", self.batch_size, at_least=1)
+        self.monitor(regression=False)
         whole("max_pending", self.max_pending, at_least=1)
         if self.timeout is not None:
             number("timeout", self.timeout, above=0.0, otherwise=", or None")
@@ -82,6 +88,10 @@ class ModelSettings:
                 f" has {len(self.classes)} classes for the task 'binary'; say ",
                 Option("task", "multiclass"),
             )
+
+    def monitor(self, *, regression: bool) -> DriftMonitor:
+        """Return a monitor for drifts of a new model."""
+        return DriftMonitor(regression=regression, smallest_rise=self.smallest_rise, drift_risk=self.drift_risk)
 
     def to_json(self) -> str:
         """Return the settings as JSON text; columns keep their order, which is that of the cells in the log."""

@@ -86,6 +86,12 @@ class BaseSession(Changeable):
         # Targets and guard are values that are replaced and never changed, so they may be shared.
         return replace(self, strategy=self.strategy.fresh(seed), journal=Journal(), lock=threading.RLock())
 
+    def watch(self, monitor: DriftMonitor | None) -> None:
+        """Detect drifts of the whole model with a monitor from the first row on; None: do not."""
+        if self.schema is not None:
+            raise StateError("this session has seen rows; call watch() on one that has not")
+        self._now, self._new_monitor = replace(self._now, monitor=monitor), monitor
+
     # -------------------------------------------------------------------- what a step changes
 
     @property

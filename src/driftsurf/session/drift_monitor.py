@@ -725,6 +725,8 @@ class DriftMonitor:
     def state(self) -> State:
         """Return everything that later steps depend on."""
         state: State = {
+            "smallest_rise": self.smallest_rise,
+            "drift_risk": self.drift_risk,
             "rows": self.rows,
             "contests": self._contests,
             "peak": self._peak,
@@ -748,9 +750,10 @@ class DriftMonitor:
     def from_state(
         self, state: Mapping[str, Any], strategy: Strategy, n_features: int, *, sparse: bool, dtype: str
     ) -> DriftMonitor:
-        """Return the monitor that ``state()`` was called on, with the options of this one."""
+        """Return the monitor that ``state()`` was called on."""
         known = FIELDS.read(state)
         new = copy.copy(self)
+        new.smallest_rise, new.drift_risk = known["smallest_rise"], known["drift_risk"]
         new.rows, new._contests, new._peak = known["rows"], known["contests"], known["peak"]
         new._scan, new._means = known["scan"], known["means"]
         new.drifts, new.changes = known["drifts"], known["changes"]
@@ -770,6 +773,8 @@ class DriftMonitor:
 
 FIELDS = Fields(
     {
+        "smallest_rise": Real(least=0.0, most=1.0),
+        "drift_risk": Real(least=1e-300, most=1.0),
         "rows": Whole(),
         "contests": Whole(),
         "peak": Real(least=0.0),
