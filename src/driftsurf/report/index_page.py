@@ -140,7 +140,7 @@ def render(index: RunIndex, page: Path) -> str:
         f"<h1>Runs in {escape(index.folder.resolve().name or str(index.folder))}</h1>",
         html.note(
             "The error is that of the model on rows that it had not learned yet; the trivial rule is the better one of "
-            "majority (or mean) and persistence. Drifts: how often a new model took over. Times are in UTC."
+            "majority (or mean) and persistence. A rare class is not judged by it. Times are in UTC."
         ),
         html.cards(
             [
