@@ -71,6 +71,8 @@ class RunEntry:
     """The name of this rule: "majority", "mean" or "persistence"."""
     drifts: int | None = None
     """Number of drifts; None for keyed runs and comparisons."""
+    drifting: bool = False
+    """Whether a drift goes on at the end."""
     time: datetime | None = None
     """When its files were last written, in UTC."""
     curve: tuple[float, ...] = ()
@@ -199,6 +201,7 @@ def _of_trace(path: Path, *, finished: bool, page: Path) -> RunEntry:
         kind="run",
         finished=finished,
         drifts=len(record.drifts),
+        drifting=record.drifts.open is not None,
         time=_time(path / TRACE, path / JOURNAL),
         page=page if page.exists() else None,
         **numbers,
