@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.verdict.models import build
-from benchmarks.verdict.streams import Made, compare_errors
+from benchmarks.verdict.streams import GRADUAL, Made, compare_errors
 from driftsurf.core.contracts import FloatArray
 from driftsurf.detectors import ADWIN, DDM, PageHinkley
 
@@ -90,7 +90,7 @@ class _Watched:
         self.made, self.batch = made, task.batch
         known = made.kind != "class-comes"
         dense = not isinstance(made.X, dict)
-        self.model = build(task.model, len(made.classes), task.batch, dense=dense, known=known)
+        self.model = build(task.model, len(made.classes), task.batch, dense=dense)
         self.first = self.row = max(FIRST, task.batch)
         X, y = made.rows(0, self.first)
         self.model.partial_fit(X, y, **({"classes": list(made.classes)} if made.classes and known else {}))
@@ -106,8 +106,8 @@ class _Watched:
         change = made.change_row
         if change is not None and self.row <= change < stop:
             window = WINDOW * LONG.get(made.metric, 1)
-            until = min(change + window, made.n_rows, *made.change_rows[1:2])
-            X, self.frozen_labels = made.rows(until - min(window, until - change), until)
+            settled = change + (GRADUAL if made.kind == "gradual" else 0)
+            X, self.frozen_labels = made.rows(settled, min(settled + window, made.n_rows, *made.change_rows[1:2]))
             self.frozen = self.model.predict(X)
         X, y = made.rows(self.row, stop)
         self.predicted[self.row : stop] = self.model.test_then_train(X, y)

@@ -15,18 +15,18 @@ COLLECTED = 100
 """Rows of a time step of the linear models, if the rows come one by one: docs/choosing.md."""
 
 
-def build(name: str, classes: int, batch: int, *, dense: bool, known: bool = True, **options: Any) -> Any:
+def build(name: str, classes: int, batch: int, *, dense: bool) -> Any:
     """Return a new estimator for a number of classes, 0 for a regression.
 
     "light" and "wrapped" learn a single row as a time step; "default" and "ensemble" collect a hundred. "wrapped" is
-    DriftSurf around a model of another library: LightGBM in batches of 1,000 rows, otherwise naive Bayes, for rows that
-    are not dense or classes that are not ``known`` a linear model, and for a regression a tree of river.
+    DriftSurf around a model of another library: LightGBM in batches of 1,000 rows and for a regression, a linear model
+    for rows that are not ``dense``, otherwise naive Bayes.
     """
-    options |= {"random_state": 0}
+    options: dict[str, Any] = {"random_state": 0}
     if name == "light":
         return recommended("light", task="classification" if classes else "regression", **options)
     if name == "wrapped":
-        inner = _inner(classes, batch, plain=dense and known)
+        inner = _inner(classes, batch, dense=dense)
         return DriftSurfClassifier(inner, **options) if classes else DriftSurfRegressor(inner, **options)
     options["batch_size"] = COLLECTED if batch == 1 else None
     learner = SoftmaxRegression() if classes > 2 else None
@@ -35,30 +35,26 @@ def build(name: str, classes: int, batch: int, *, dense: bool, known: bool = Tru
     return DriftSurfClassifier(learner, **options) if classes else DriftSurfRegressor(**options)
 
 
-def _inner(classes: int, batch: int, *, plain: bool) -> Any:
+def _inner(classes: int, batch: int, *, dense: bool) -> Any:
     """Return the model of another library."""
-    if not plain:
+    if not dense:
         from sklearn.linear_model import SGDClassifier
 
         return SGDClassifier(loss="log_loss", random_state=0)
-    if batch >= 1_000 and classes < 10:
+    if not classes or (batch >= 1_000 and classes < 10):
         import lightgbm
 
         kind = lightgbm.LGBMClassifier if classes else lightgbm.LGBMRegressor
         return kind(n_estimators=20, verbose=-1, n_jobs=1, random_state=0)
-    if classes:
-        from sklearn.naive_bayes import GaussianNB
+    from sklearn.naive_bayes import GaussianNB
 
-        return GaussianNB()
-    from river.tree import HoeffdingTreeRegressor
-
-    return HoeffdingTreeRegressor()
+    return GaussianNB()
 
 
 def optional(name: str) -> str | None:
     """Return the package that a model needs and that is not installed; None if nothing is missing."""
     if name == "wrapped":
-        for package in ("lightgbm", "sklearn", "river"):
+        for package in ("lightgbm", "sklearn"):
             try:
                 __import__(package)
             except ImportError:

@@ -39,7 +39,7 @@ def read(path: Path = STORE) -> dict[str, dict[str, Any]]:
 def run(tasks: Sequence[Task], processes: int, path: Path = STORE) -> dict[str, dict[str, Any]]:
     """Judge the tasks that have no result yet; return the results of all of them by key."""
     known = read(path)
-    todo = [task for task in tasks if task.key not in known]
+    todo = [task for task in tasks if task.key not in known or "failed" in known[task.key]]
     print(
         f"{len(tasks):,} streams, {len(tasks) - len(todo):,} of them finished before; {processes} processes", flush=True
     )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from benchmarks.verdict.families import FAMILIES, Family, Move, Rule
 from driftsurf.core.contracts import FloatArray
 
-__all__ = ["FIRST_JUDGED", "KINDS", "Kind", "Made", "Scored", "compare_errors", "families_of", "kl", "make"]
+__all__ = ["FIRST_JUDGED", "GRADUAL", "KINDS", "Kind", "Made", "Scored", "compare_errors", "families_of", "kl", "make"]
 
 Scored: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """Labels and predictions."""

@@ -22,6 +22,7 @@ from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation.summary import summarise_regression
 from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.explain import explain_decision, recorded
+from driftsurf.explanation.last_change import explain_last_change
 from driftsurf.explanation.lineage import lineages
 from driftsurf.explanation.records import RunRecord
 from driftsurf.learners import LogisticRegression
@@ -66,7 +67,21 @@ def test_the_explanation_of_a_journal_begins_with_its_drifts(run_folder: Path) -
     one = Drift(0, 4_000, 20, 4_150, "new rule", "error", 0.2, 0.7, columns=("x1",), evidence=1e6)
     assert explain(decisions).startswith("No drift in 20,000 rows.\n\nsteps 0 to 99, ")
     told = explain([replace(decisions[0], drifts=(one,)), *decisions[1:]])
-    assert " ".join(told.split("\n\n")[0].split()) == Drifts([one]).describe()
+    verdict, drifts, *_ = told.split("\n\n")
+    assert " ".join(verdict.split()) == Drifts([one]).describe()
+    assert drifts.startswith("drifts\n  drift 0: From row 4,000 on, ")
+    assert "detected at row 4,150" in " ".join(drifts.split())
+    assert told.index("drift 0") < told.index("steps 0 to 99") < told.index("\n\nreactions and switches\n\nstep ")
+
+
+def test_a_mark_is_shown_with_its_drift(run_folder: Path) -> None:
+    decisions = recorded(run_folder).decisions
+    one = Drift(0, 4_000, 20, 4_150, "harm", "error", 0.2, 0.7, mark="false")
+    assert "marked as false" in " ".join(explain([replace(decisions[0], drifts=(one,)), *decisions[1:]]).split())
+
+
+def test_the_last_change_begins_with_the_verdict(run_folder: Path) -> None:
+    assert explain_last_change(recorded(run_folder)).startswith("No drift in 20,000 rows. ")
 
 
 def test_columns_that_changed_by_chance_are_not_named(run_folder: Path) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Browser
 from commands import invoke
+from drifting import BEGAN, UPDATES, report_drifts
 from keyed_rows import COLUMNS, OPTIONS, shops, write_rows
 
 from driftsurf.comparison.compare import compare
 from driftsurf.comparison.inputs import Input
+from driftsurf.core.drifts import Drift
 from driftsurf.errors import RunFolderError
-from driftsurf.evaluation.summary import mean_error_of, summarise
+from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.records import read_run
 from driftsurf.keyed import run_keyed
 from driftsurf.report import comparison, html
@@ -88,11 +90,22 @@ def test_numbers_of_a_run_are_those_of_its_page(runs: Path) -> None:
     assert (one.measure, one.rule) == ("error", "persistence")
     assert one.baseline == pytest.approx(0.5, abs=0.02)
     assert not one.no_better
-    assert one.drifts == summarise(trace, "driftsurf").switches == 8
+    found = read_run(one.path).drifts
+    assert (one.drifts, one.drifting) == (len(found), found.open is not None)
     assert len(one.curve) == 80
     assert one.page == runs / "mixed" / "report.html"
     assert _entry(runs, "live").page == runs / "live" / "result" / "report.html"
     assert [one.path for one in list_runs(runs / "mixed").runs] == [runs / "mixed"]
+
+
+@pytest.mark.parametrize(("updates", "cell"), [(UPDATES, "1"), ({7: (BEGAN,)}, "1, now"), ({}, "0")])
+def test_drifts_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, updates: dict[int, tuple[Drift, ...]], cell: str
+) -> None:
+    report_drifts(monkeypatch, updates)
+    folder = tmp_path / "run"
+    assert invoke("run", "mixed", "--rows", "2000", "--batch-size", "100", "--quiet", "--out", folder).exit_code == 0
+    assert f'data-label="drifts" data-value="{cell[0]}">{cell}</td>' in render(list_runs(tmp_path), tmp_path / "x.html")
 
 
 def test_every_kind_of_run_names_its_source_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +125,7 @@ def test_numbers_of_keyed_runs_and_comparisons(runs: Path) -> None:
     assert keyed.model == "driftsurf"
     assert keyed.error is not None
     assert 0.0 < keyed.error < 0.5
-    assert keyed.drifts is not None
+    assert keyed.drifts is None  # keys have drifts of their own
     assert keyed.page == runs / "shops" / "keys.html"
     compared = _entry(runs, "models")
     assert (compared.source, compared.model, compared.rows) == ("sine1", "oblivious:logistic", 1_000)

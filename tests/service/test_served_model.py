@@ -684,7 +684,9 @@ def test_explain_is_about_the_last_change_unless_everything_is_asked_for(model: 
     model.learn(table, flipped).result(60)
     text = settled(model).explain()
     changed = [one.record for one in model.journal() if one.record.get("type") == "transition"]
-    assert text.startswith(f"step {changed[-1]['step']},")
+    verdict, told = text.split("\n\n")
+    assert " ".join(verdict.split()) == model.judge().verdict.text
+    assert told.startswith(f"step {changed[-1]['step']},")
     assert "now, after step 119" in text
     assert len(text.splitlines()) < 15 < len(model.explain(everything=True).splitlines())
     assert model.explain(3).startswith("step 3,")

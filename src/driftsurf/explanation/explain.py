@@ -23,7 +23,6 @@ from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error
 from driftsurf.evaluation.summary import mean_error_of
-from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.belief import TURNED, describe_beliefs, describe_reacting, experts_of
 from driftsurf.explanation.lineage import LEAST_SHARE, describe_models, describe_row, lineages
 from driftsurf.explanation.records import (
@@ -34,7 +33,8 @@ from driftsurf.explanation.records import (
     pinned,
     read_run,
 )
-from driftsurf.explanation.replay import replay, same_decisions, share_of
+from driftsurf.explanation.replay import describe_tolerance, replay, share_of
+from driftsurf.explanation.told_drifts import describe_drifts, describe_verdict
 from driftsurf.registry import register
 from driftsurf.runs.folder import work_unit
 from driftsurf.visible import visible
@@ -51,9 +51,6 @@ MOST_REACTIONS = 100
 """Largest number of steps explained for a run."""
 ROLES = {"predictive": "old", "reactive": "new"}
 """Names of the models of a reactive state in explanations, by their role."""
-RISK_UNIT = (
-    "Thresholds are shares of the risk unit: the risk of predicting the mean label of the batch before, over ln 2."
-)
 
 
 @register("page", "explanation")
@@ -106,12 +103,14 @@ def explain(
         parts.append(explain_decision(record, place))
     elif threshold is None:
         believed = "\n".join(describe_beliefs(record.decisions, MOST_BELIEFS))
-        parts += [_verdict(record), _overview(record), believed, *_reactions(record), _models(record, width)]
+        parts += [describe_verdict(record), "\n".join(describe_drifts(record)), _overview(record), believed]
+        reactions = list(_reactions(record))
+        parts += [*["reactions and switches"] * bool(reactions), *reactions, _models(record, width)]
     if threshold is not None:
         orders = [order.step for order in record.orders if order.outcome == "done"]
         answer = replay(record.decisions, threshold, stable_threshold, orders=orders)
         parts.append(answer.describe())
-        parts.append(_tolerance(record))
+        parts.append(describe_tolerance(record.decisions))
     return wrapped(visible("\n\n".join(part for part in parts if part), lines=True), width)
 
 
@@ -337,13 +336,6 @@ def _columns_moved(moves: Sequence[ColumnMove], counters: Sequence[ColumnMove], 
 # ---------------------------------------------------------------------------- the whole run
 
 
-def _verdict(record: RunRecord) -> str:
-    """Return whether the data drifted and, if the trace is known, how good the model is."""
-    if record.trace is None:
-        return record.drifts.describe() or f"No drift in {record.decisions[-1].rows_seen:,} rows."
-    return verdict_of(record.trace, record.trace.models[0], record.drifts, record.scores).text
-
-
 def _overview(record: RunRecord) -> str:
     """Summarise a run: its steps and error, the counts of transitions, the thresholds that fit, and the orders."""
     decisions = record.decisions
@@ -368,7 +360,7 @@ def _overview(record: RunRecord) -> str:
     if began:
         lines.append(BEGAN_REACTIVE)
     if last.threshold is not None:
-        lines.append(_tolerance(record))
+        lines.append(describe_tolerance(record.decisions))
     for order in record.orders:
         outcome = " (refused)" if order.outcome == "refused" else ""
         lines.append(f"Operator order before step {order.step}: {order.kind}{outcome}; {order.text}.")
@@ -378,17 +370,6 @@ def _overview(record: RunRecord) -> str:
     if record.waiting:
         lines.append(f"Orders waiting for the next checkpoint: {', '.join(record.waiting)}.")
     return "\n".join(lines)
-
-
-def _tolerance(record: RunRecord) -> str:
-    """Describe the range of thresholds with the same decisions; empty if the strategy has no threshold."""
-    try:
-        low, high = same_decisions(record.decisions)
-    except InputError:
-        return ""
-    until = "upwards" if math.isinf(high) else f"up to {high:.4g}"
-    unit = "" if record.decisions[-1].risk_unit is None else f" {RISK_UNIT}"
-    return f"Any threshold from {low:.4g} {until} would have led to the same decisions.{unit}"
 
 
 def _reactions(record: RunRecord) -> Iterator[str]:

@@ -8,6 +8,7 @@ from driftsurf.explanation.belief import experts_of
 from driftsurf.explanation.explain import WIDTH, explain_decision
 from driftsurf.explanation.lineage import describe_row
 from driftsurf.explanation.records import RunRecord
+from driftsurf.explanation.told_drifts import describe_verdict
 from driftsurf.visible import visible
 
 __all__ = ["explain_last_change"]
@@ -17,7 +18,7 @@ MOST_ORDERS = 3
 
 
 def explain_last_change(record: RunRecord, width: int = WIDTH) -> str:
-    """Explain the last step with transitions, and which model predicts now.
+    """Return the verdict, explain the last step with transitions, and say which model predicts now.
 
     >>> from driftsurf import DriftSurfClassifier
     >>> from driftsurf.streams import Mixed
@@ -33,7 +34,7 @@ def explain_last_change(record: RunRecord, width: int = WIDTH) -> str:
     first, last = record.decisions[0], record.decisions[-1]
     quiet = f"steps {first.step} to {last.step}: nothing changed"
     changed = record.decisions[places[-1]].step if places else first.step - 1
-    lines = [explain_decision(record, places[-1]) if places else quiet]
+    lines = [describe_verdict(record), "", explain_decision(record, places[-1]) if places else quiet]
     later = [one for one in record.orders if one.step > changed]
     lines += [f"order before step {one.step}: {one.text}" for one in later[-MOST_ORDERS:]]
     lines.append(_now(record))

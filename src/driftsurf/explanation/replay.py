@@ -15,7 +15,11 @@ from driftsurf.core.options import number
 from driftsurf.errors import InputError
 from driftsurf.strategies.driftsurf import entering
 
-__all__ = ["Replay", "replay", "same_decisions", "share_of"]
+__all__ = ["Replay", "describe_tolerance", "replay", "same_decisions", "share_of"]
+
+RISK_UNIT = (
+    "Thresholds are shares of the risk unit: the risk of predicting the mean label of the batch before, over ln 2."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,3 +230,14 @@ def _listed(steps: Sequence[int]) -> str:
     more = len(steps) - len(shown)
     text = ", ".join(shown) + (f" and {more} more" if more else "")
     return f"{'s' * (len(steps) > 1)} {text}"
+
+
+def describe_tolerance(decisions: Sequence[Decision]) -> str:
+    """Describe the range of thresholds with the same decisions; "" if the strategy has no threshold."""
+    try:
+        low, high = same_decisions(decisions)
+    except InputError:
+        return ""
+    until = "upwards" if math.isinf(high) else f"up to {high:.4g}"
+    unit = "" if decisions[-1].risk_unit is None else f" {RISK_UNIT}"
+    return f"Any threshold from {low:.4g} {until} would have led to the same decisions.{unit}"

@@ -15,16 +15,15 @@ from driftsurf import registry
 from driftsurf.comparison.folder import LEDGER
 from driftsurf.core import files
 from driftsurf.core.json_text import parse_json
-from driftsurf.core.reactions import count_reactions, merged_kinds
 from driftsurf.errors import DriftsurfError, RunFolderError
 from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace
 from driftsurf.explanation.records import newest_head, read_run
 from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
 from driftsurf.keyed.outcomes import Outcomes
 from driftsurf.keyed.rules import KeyScore
 from driftsurf.report.comparison_chart import TRIVIAL
-from driftsurf.report.key_map import NEW_MODEL
 from driftsurf.report.what_was_run import without_secrets
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, REPORT, RESULT, TRACE
@@ -71,7 +70,9 @@ class RunEntry:
     rule: str = ""
     """The name of this rule: "majority", "mean" or "persistence"."""
     drifts: int | None = None
-    """How often a new model took over; of a keyed run for all keys together."""
+    """Number of drifts; None for keyed runs and comparisons."""
+    drifting: bool = False
+    """Whether a drift goes on at the end."""
     time: datetime | None = None
     """When its files were last written, in UTC."""
     curve: tuple[float, ...] = ()
@@ -193,23 +194,26 @@ def _of_trace(path: Path, *, finished: bool, page: Path) -> RunEntry:
     about, trace = record.about, record.trace
     numbers: dict[str, Any] = {"source": about.get("stream") or "", "model": str(about.get("model") or "")}
     if trace is not None:
-        numbers |= _numbers(trace)
+        numbers |= _numbers(trace, record.scores)
     numbers["source"] = _source_name(str(about.get("source") or numbers["source"]))
     return RunEntry(
         path=path,
         kind="run",
         finished=finished,
-        drifts=count_reactions(merged_kinds(record.decisions)).new_models,
+        drifts=len(record.drifts),
+        drifting=record.drifts.open is not None,
         time=_time(path / TRACE, path / JOURNAL),
         page=page if page.exists() else None,
         **numbers,
     )
 
 
-def _numbers(trace: Trace) -> dict[str, Any]:
+def _numbers(trace: Trace, scores: Scores | None) -> dict[str, Any]:
     """Return the fields that follow from a trace with at least one step."""
     model = trace.models[0]
-    columns, counted, found = trace.of(model), trace.counted(model), baselines(trace, model)
+    columns, counted, found = trace.of(model), trace.counted(model), baselines(trace, model, scores)
+    # The error of the most frequent class says nothing about a model that finds a rare one.
+    compared = found.learned and (found.rare is None or bool(found.warning))
     rule = min(found.others, key=lambda name: found.others[name], default="")
     curve = counted["error"] if trace.labels else np.sqrt(counted["squared_error"])
     return {
@@ -219,7 +223,7 @@ def _numbers(trace: Trace) -> dict[str, Any]:
         "steps": len(columns["step"]),
         "measure": "error" if trace.labels else "RMSE",
         "error": found.own if found.learned else None,
-        "baseline": found.others.get(rule) if found.learned else None,
+        "baseline": found.others.get(rule) if compared else None,
         "rule": rule,
         "curve": _shortened(curve),
     }
@@ -229,7 +233,6 @@ def _keyed_run(path: Path) -> RunEntry:
     folder = KeyedFolder(path)
     about, keys = folder.about(), folder.keys()
     regression, outcomes = folder.regression, Outcomes.read(folder)
-    kinds = (kind for _, part in folder.parts("journal", ["transitions"]) for kind in part["transitions"].to_pylist())
     page, marks = path / PAGE, sorted((path / "epochs").glob("*.json"))
     columns: Mapping[str, Any] = about.get("columns", {})
     return RunEntry(
@@ -241,7 +244,6 @@ def _keyed_run(path: Path) -> RunEntry:
         rows=sum(int(entry["rows"]) for entry in keys.values()),
         steps=sum(int(entry["steps"]) for entry in keys.values()),
         keys=len(keys),
-        drifts=sum(not NEW_MODEL.isdisjoint(kind.split(",")) for kind in kinds),
         measure="MAE" if regression else "error",
         time=_time(*marks[-1:], path / "run.json"),
         curve=tuple(outcomes.curve(POINTS)),

@@ -59,7 +59,13 @@ COLUMNS = (
     Column("steps", lambda one: _number(one.steps), lambda one: one.steps, number=True, falling=True),
     Column("error", lambda one: _error(one.error, one.measure), lambda one: one.error, number=True),
     Column("trivial rule", lambda one: _error(one.baseline, one.measure), lambda one: one.baseline, number=True),
-    Column("drifts", lambda one: _number(one.drifts), lambda one: one.drifts, number=True, falling=True),
+    Column(
+        "drifts",
+        lambda one: _number(one.drifts) + ", now" * one.drifting,
+        lambda one: one.drifts,
+        number=True,
+        falling=True,
+    ),
     Column(
         "finished", lambda one: _when(one), lambda one: "" if one.time is None else one.time.isoformat(), falling=True
     ),
@@ -140,7 +146,8 @@ def render(index: RunIndex, page: Path) -> str:
         f"<h1>Runs in {escape(index.folder.resolve().name or str(index.folder))}</h1>",
         html.note(
             "The error is that of the model on rows that it had not learned yet; the trivial rule is the better one of "
-            "majority (or mean) and persistence. Drifts: how often a new model took over. Times are in UTC."
+            "majority (or mean) and persistence. Drifts: how often the error rose beyond chance; with now if the last "
+            "one goes on. A rare class is not judged by the error. Times are in UTC."
         ),
         html.cards(
             [

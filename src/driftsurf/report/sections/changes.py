@@ -13,6 +13,10 @@ from driftsurf.report.sections import RunView, Section
 from driftsurf.visible import escape
 
 MOST_LISTED = 400
+NAMED = (
+    "Each expert is listed. Where reactions are counted, those of experts that overlap are one, and so are their "
+    "switches."
+)
 
 
 def build(run: RunView) -> Iterator[str]:
@@ -31,6 +35,8 @@ def build(run: RunView) -> Iterator[str]:
         return [f'<span class="when">{time}</span>'] * bool(time)
 
     named = any(group[0].expert for _, group in listed)
+    if named:
+        yield html.note(NAMED)
     rows = [
         (
             f'<button type="button" class="go" data-step="{run.steps.of_decision(decision):.10g}">'

@@ -39,6 +39,8 @@ def _figure(run: RunView) -> Figure:
         for name, css in styles.items()
     ]
     trivial = baseline_errors(trace, model)
+    if run.trivial.rare is not None:  # a whole batch predicted as the rare class would hide the other curves
+        del trivial["persistence"]
     series += [Series(name, BASELINE_STYLES[name], _shown(trace, error)) for name, error in trivial.items()]
     series.append(Series(model, "curve", _errors(trace, model), marked=True))
     known = np.concatenate([one.values for one in series])

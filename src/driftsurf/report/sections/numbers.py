@@ -44,7 +44,10 @@ def main_numbers(run: RunView) -> Iterator[tuple[str, str]]:
     """Yield the few numbers that stand at the top of the page."""
     summary, trace, oracle, trivial = run.summary, run.trace, run.oracle, run.trivial
     classes = isinstance(summary, ClassificationSummary)
-    yield from ((name, own) for name, own, _ in trivial.headline)
+    *rare, (measure, error, _) = trivial.headline
+    for name, own, (majority, *_) in rare:
+        yield name if majority == "-" else f"{name}; of majority {majority}", own
+    yield measure, error
     if not trivial.learned:
         return
     if oracle is not None:
