@@ -138,9 +138,9 @@ def test_text_used_as_numbers_leads_to_a_hint_about_the_decimal_mark(
 def test_warning_names_the_option_as_it_is_typed(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("x,y\n" + "".join(f"{i * 7 % 5},{i % 2}\n" for i in range(200)))
-    warning = good(path, "--label", "y", "--batch-size", 5, "--quiet", "--out", tmp_path / "run").stderr
-    assert "--batch-size" in warning
-    assert "100" in warning
+    few = "--label", "y", "--batch-size", 5, "--quiet"
+    assert "--batch-size" in good(path, *few, "--model", "driftsurf", "--out", tmp_path / "run").stderr
+    assert "--batch-size" not in good(path, *few, "--model", "recommended-light", "--out", tmp_path / "other").stderr
 
 
 def test_columns_of_a_label_file_lead_to_hints(tmp_path: Path) -> None:

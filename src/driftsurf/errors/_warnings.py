@@ -87,7 +87,7 @@ class SmallBatchWarning(DriftsurfWarning):
     ...     for _ in range(20):
     ...         _ = model.partial_fit([[0.0], [1.0]], [0, 1])
     >>> print(issued[0].message)
-    the first 20 time steps had 2 rows each on average; ... Set batch_size to 100 or more to buffer rows.
+    the first 20 time steps had 2 rows each on average; ... looks like drift (batch_size buffers rows)
     """
 
 

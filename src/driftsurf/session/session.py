@@ -480,12 +480,13 @@ class Session(BaseSession):
     def _report(self, decision: Decision) -> None:
         """Record a decision after the step is complete, so that a failing journal or warning changes nothing here."""
         self.journal.record(decision)
-        if self.steps == WARN_AFTER_STEPS and decision.rows_seen < WARN_BELOW_ROWS * WARN_AFTER_STEPS:
+        few = self.steps == WARN_AFTER_STEPS and decision.rows_seen < WARN_BELOW_ROWS * WARN_AFTER_STEPS
+        if few and not decision.experts:  # a portfolio weights its experts over many steps
             rows = decision.rows_seen / self.steps
             message = Message(
                 f"the first {self.steps} time steps had {rows:.0f} rows each on average; the risk on so few rows is "
-                "mostly noise, which looks like drift. Set ",
+                "mostly noise, which looks like drift (",
                 Option("batch_size"),
-                " to 100 or more to buffer rows.",
+                " buffers rows)",
             )
             warnings.warn(message, SmallBatchWarning, stacklevel=5)
