@@ -6,8 +6,12 @@ import json
 
 from driftsurf.errors import Option, StateError
 from driftsurf.runs.options import WAITING
+from driftsurf.session.drift_monitor import DRIFT_RISK, SMALLEST_RISE
 
 __all__ = ["check_same_run"]
+
+LATER = {"smallest_rise": SMALLEST_RISE, "drift_risk": DRIFT_RISK}
+"""Defaults of options that version 0.2 does not have."""
 
 
 def check_same_run(saved: str, planned: str) -> None:
@@ -21,7 +25,7 @@ def check_same_run(saved: str, planned: str) -> None:
     try:
         old, new = json.loads(saved), json.loads(planned)
         for key in [key for key in {**old, **new} if key not in WAITING]:
-            was, now = (None if about.get(key) in ([], {}) else about.get(key) for about in (old, new))
+            was, now = (None if about.get(key) in ([], {}, LATER.get(key)) else about.get(key) for about in (old, new))
             differences += ["; ", Option(key), f" was {was!r} and is {now!r}"] if was != now else []
     except (ValueError, TypeError, AttributeError):
         differences = ["; ", "what was run cannot be compared"]

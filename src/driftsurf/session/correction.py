@@ -25,6 +25,8 @@ SHRINKAGE = 0.5
 PRIOR = 1.0
 """Weight of the belief that nothing has to be corrected, in rows whose label is a coin toss."""
 LARGEST_SCORE = 5.0
+MOST_SCORE = 30.0
+"""Log-odds beyond which a probability is 0 or 1, to three parts in 10^14."""
 SIGNIFICANCE = 0.01
 """Probability with which any column is named by chance."""
 
@@ -140,7 +142,7 @@ class Correction:
             most = 3.0 * self.unit
             return np.clip(y[:, None] - F, -most, most) / self.unit, np.ones_like(F)
         if F.shape[1] == 1:
-            p, true = 1.0 / (1.0 + np.exp(-F)), y[:, None]
+            p, true = 1.0 / (1.0 + np.exp(-np.clip(F, -MOST_SCORE, MOST_SCORE))), y[:, None]
         else:
             p = np.exp(F - F.max(axis=1, keepdims=True))
             p /= p.sum(axis=1, keepdims=True)

@@ -19,7 +19,6 @@ Everything is a function of the rows and scores in their order; it is saved with
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import json
 import math
@@ -75,7 +74,7 @@ HALF_LIFE = 5_000.0
 LITTLE = 32
 """Rows of small steps that are collected before they are scanned."""
 PART = 50
-"""Rows after which a contest looks at its capital and its models again."""
+"""Rows after which a drift is looked at again."""
 MOST_ROWS, MOST_BYTES = 2_000, 4_000_000
 """Limits of the rows that are held for contests."""
 ANCHOR_ROWS, ANCHORS = 500, 3
@@ -112,8 +111,7 @@ POSITIVE = [scan.SPREADS, scan.RANGE, scan.LOW, scan.HIGH]
 """Values of a scan that are divisors or weights."""
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Consecutive rows with their labels and the scores by which they were predicted."""
 
     first_row: int
@@ -242,7 +240,7 @@ class DriftMonitor:
         around
             What is asked for when there may be a drift.
         """
-        new = copy.copy(self)
+        new = self._copy()
         new.updates = ()
         block = Block(first_row, step, _copied(X), y.copy(), _margins(scores) if not self.regression else scores.copy())
         new.rows = first_row + len(y)
@@ -255,10 +253,17 @@ class DriftMonitor:
         new._process(waiting[0] if len(waiting) == 1 else _joined(waiting), around)
         return new
 
+    def _copy(self) -> DriftMonitor:
+        """Return a shallow copy; ``copy.copy`` would take ten times as long."""
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
+        return new
+
     @property
     def open(self) -> Drift | None:
         """The drift that goes on."""
-        return self.drifts.open
+        last = self.drifts[-1] if len(self.drifts) else None
+        return None if last is None or last.ended else last
 
     @property
     def _least_rows(self) -> float:
@@ -271,9 +276,10 @@ class DriftMonitor:
 
     def _add_anchor(self, row: int, scorer: Scorer | None) -> None:
         """Remember the model as it is before a row, if it is time for that and nothing looks like a drift."""
-        last = self._anchors[-1].row if self._anchors else -ANCHOR_ROWS
+        if scorer is None or (self._anchors and row - self._anchors[-1].row < ANCHOR_ROWS):
+            return
         quiet = self._contest is None and self.open is None and not (self._scan[scan.CUSUM : scan.SINCE] > 2.0).any()
-        if quiet and row - last >= ANCHOR_ROWS and scorer is not None and can_freeze(scorer):
+        if quiet and can_freeze(scorer):
             anchor = Anchor(row, scorer)
             self._anchors = (*self._anchors[1 - ANCHORS :], anchor)
             if self._old is None or (row - self._old.row >= OLD_ROWS and not self._old_sum[0]):
@@ -313,15 +319,18 @@ class DriftMonitor:
                 at, place = int(sign) + 1, int(values[scan.CUSUM : scan.SINCE].argmax())
                 self._begin_contest(first + at, int(values[scan.SINCE + place]), self._anchors)
                 continue
-            stop = min(count, at + PART)
-            losses = np.empty(stop - at)
-            row_losses(scores[at:stop], block.y[at:stop], values, losses, mode)
-            if self._contest is not None:
-                self._bet(block, at, stop, losses, around)
+            contest = self._contest
+            if contest is not None and contest.drift < 0:
+                at += self._bet_on_harm(contest, take_block(block, at, count), around)
+                continue
+            part = take_block(block, at, min(count, at + PART))
+            at += len(part.y)
+            if contest is not None:
+                self._bet_on_lead(contest, part, around)
             if self.open is not None:
-                self._follow(first + stop)
-            at = stop
-        self._weigh_classes(mode)
+                self._follow(first + at)
+        if self.rows // LEAST_ROWS > first // LEAST_ROWS:
+            self._weigh_classes(mode)
         if self.rows // ANCHOR_ROWS > first // ANCHOR_ROWS and self._check_old() and self._old is not None:
             self._begin_contest(self.rows, self._old_sum[1], (self._old,))
             self._old_sum = 0.0, self.rows
@@ -443,47 +452,47 @@ class DriftMonitor:
             return None
         return min(found, key=lambda each: each[:2])[2:]
 
-    def _bet(self, block: Block, at: int, stop: int, own: FloatArray, around: Surroundings) -> None:
-        """Bet on some rows: on the loss of the frozen model and, once harm is proven, on the lead over it."""
-        contest = self._contest
-        assert contest is not None
-        part = take_block(block, at, stop)
-        scores = self._scored(contest, part)
-        losses = own if contest.anchor is None else self._losses(part.y, scores)
+    def _bet_on_harm(self, contest: Contest, block: Block, around: Surroundings) -> int:
+        """Bet on the losses of the frozen model until harm is proven; return the number of rows."""
+        losses = self._losses(block.y, self._scored(contest, block))
         most = float(self._scan[scan.RANGE])
         low, high, _ = np.array([scan.bet(contest.reference, most, k) for k in range(len(contest.bets))]).T
-        paths = contest.bets[:, None] + np.cumsum(
-            (low[:, None] + (high - low)[:, None] * losses) / contest.spread, axis=1
-        )
+        steps = (low[:, None] + (high - low)[:, None] * losses) / contest.spread
+        paths = contest.bets[:, None] + np.cumsum(steps, axis=1)
         capital = _log_mean(paths)
+        needed = math.log(SERIES * contest.number**2 / self.drift_risk)
+        totals = contest.total + np.cumsum(losses)
+        risen = np.maximum(totals / (contest.rows + 1 + np.arange(len(losses))), contest.before) - contest.usual
+        crossed = np.flatnonzero((capital >= needed) & (risen >= self.smallest_rise * most))
+        last = int(crossed[0]) if len(crossed) else len(losses) - 1
         contest = replace(
             contest,
-            bets=paths[:, -1],
-            rows=contest.rows + len(losses),
-            total=contest.total + float(losses.sum()),
-            highest=max(contest.highest, float(capital.max())),
+            bets=paths[:, last],
+            rows=contest.rows + last + 1,
+            total=float(totals[last]),
+            highest=max(contest.highest, float(capital[: last + 1].max())),
         )
-        if contest.drift >= 0 and not contest.resolved:
-            contest = self._bet_on_lead(contest, part, scores, losses - own)
         self._contest = contest
-        row, needed = part.first_row + len(losses), math.log(SERIES * contest.number**2 / self.drift_risk)
-        if contest.drift < 0:
-            crossed = np.flatnonzero(capital >= needed)
-            if len(crossed) and self._rise(contest) >= self.smallest_rise * self._scan[scan.RANGE]:
-                self._declare(contest, part.first_row + int(crossed[0]), around)
-            elif self._is_hopeless(contest, float(capital[-1])):
-                self._contest = None
-            return
-        drift = self.drifts[self._index(contest.drift)]
+        if len(crossed):
+            self._declare(contest, block.first_row + last, around)
+        elif self._is_hopeless(contest, float(capital[-1])):
+            self._contest = None
+        return last + 1
+
+    def _bet_on_lead(self, contest: Contest, part: Block, around: Surroundings) -> None:
+        """Bet that what knows the new rows predicts better than the frozen model, and let it learn more of them."""
+        scores = self._scored(contest, part)
+        losses = self._losses(part.y, scores)
+        total, rows = contest.total + float(losses.sum()), contest.rows + len(losses)
+        contest = self._led(replace(contest, total=total, rows=rows), part, scores, losses)
+        self._contest = contest
+        drift, row = self.drifts[self._index(contest.drift)], part.first_row + len(losses)
         grown = row - contest.since
         if contest.resolved or row - contest.start > RESOLVED_ROWS:
             self._contest = None
-            self._record(dataclasses.replace(drift, **self._cause(contest, row, around), **self._size(contest, drift)))
+            self._record(dataclasses.replace(drift, **self._cause(contest, row, around)))
         elif contest.new is None or MOST_ROWS > grown >= 1.3 * contest.corrected_rows:
             self._correct(contest, row, around)
-
-    def _rise(self, contest: Contest) -> float:
-        return max(contest.total / contest.rows, contest.before) - contest.usual
 
     def _is_hopeless(self, contest: Contest, capital: float) -> bool:
         """Return whether the rows since the sign look as usual."""
@@ -525,18 +534,17 @@ class DriftMonitor:
         gains = np.cumsum((low + (high - low) * losses)[::-1])
         return row - 1 - int(gains.argmax())
 
-    def _bet_on_lead(self, contest: Contest, part: Block, scores: FloatArray, lead: FloatArray) -> Contest:
-        """Bet that what knows the new rows predicts better than the frozen model."""
+    def _led(self, contest: Contest, part: Block, scores: FloatArray, frozen: FloatArray) -> Contest:
+        """Return the contest after bets on the leads over the frozen model, whose losses are given."""
         leads = contest.leads
         assert leads is not None
         leads = leads.copy()
-        differences = {0: lead}
+        differences = {0: frozen - self._losses(part.y, part.scores)}
         if contest.old is not None and contest.new is not None and contest.columns is not None:
             X, y = narrowed(part.X, contest.columns), part.y
             differences[1] = contest.old.losses(X, y, scores) - contest.new.losses(X, y, scores)
         if contest.rival is not None:
             fresh = contest.rival(part.X)
-            frozen = self._losses(part.y, scores)
             differences[2] = frozen - self._losses(part.y, fresh if self.regression else _margins(fresh))
         for place, one in differences.items():
             leads[place] += np.log1p(STAKES[:, None] * one).sum(axis=1)
@@ -601,6 +609,9 @@ class DriftMonitor:
         residuals = np.concatenate([self._residuals(old.y, old_scores), self._residuals(new.y, new_scores)])
         both = _joined([old, new])
         columns = telling_columns(both.X, residuals)
+        columns = columns[~_counts(narrowed(both.X, columns))]
+        if not len(columns):
+            return {"classes": classes, "cause": "classes" if classes else "unknown"}
         sources = list(dict.fromkeys(source_column(label[k]) for k in columns))
         groups = [sources.index(source_column(label[k])) for k in columns]
         n_classes, unit = self._scale(new_scores)
@@ -634,9 +645,6 @@ class DriftMonitor:
         new = self._rows_between(contest.since, self.rows)
         return _root_mean_square(self._scored(contest, new) - new.y)
 
-    def _size(self, contest: Contest, drift: Drift) -> dict[str, Any]:
-        return {"evidence": max(drift.evidence, _evidence(contest))}
-
     def _follow(self, row: int) -> None:
         """Follow the error of the learning model in an open drift, and end the drift when it is over."""
         drift = self.open
@@ -657,7 +665,7 @@ class DriftMonitor:
             drift = self.drifts[-1]
         usual, span = self._scan[scan.MEAN], self._scan[scan.RANGE]
         least = self.smallest_rise * span
-        back = usual + max(least, 0.25 * (self._peak - usual))
+        back = usual + max(least, 0.15 * (self._peak - usual))
         over = row - drift.detected_at_row
         mean = float(losses.mean())
         if len(losses) >= RECOVERY_ROWS - PART and over >= PATIENCE_ROWS and mean <= back:
@@ -752,7 +760,7 @@ class DriftMonitor:
     ) -> DriftMonitor:
         """Return the monitor that ``state()`` was called on."""
         known = FIELDS.read(state)
-        new = copy.copy(self)
+        new = self._copy()
         new.smallest_rise, new.drift_risk = known["smallest_rise"], known["drift_risk"]
         new.rows, new._contests, new._peak = known["rows"], known["contests"], known["peak"]
         new._scan, new._means = known["scan"], known["means"]
@@ -903,7 +911,7 @@ def _blocks_from(state: Mapping[str, Any], n_features: int, sparse: bool, dtype:
     stops = np.cumsum(known["sizes"]).tolist()
     starts = [0, *stops[:-1]]
     numbers = zip(known["first_rows"].tolist(), known["steps"].tolist(), starts, stops, strict=True)
-    return tuple(replace(take_block(whole, a, b), first_row=row, step=step) for row, step, a, b in numbers)
+    return tuple(take_block(whole, a, b)._replace(first_row=row, step=step) for row, step, a, b in numbers)
 
 
 def _anchor_state(anchor: Anchor) -> State:
@@ -1045,6 +1053,13 @@ def _evidence(contest: Contest) -> float:
 
 def _root_mean_square(residuals: FloatArray) -> float:
     return math.sqrt(float(np.mean(np.square(residuals)))) if len(residuals) else 0.0
+
+
+def _counts(X: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return which columns only rise or only fall from row to row, as clocks and counters do."""
+    steps = np.diff(X, axis=0)
+    moving = (steps != 0.0).any(axis=0)
+    return np.asarray(moving & ((steps >= 0.0).all(axis=0) | (steps <= 0.0).all(axis=0)))
 
 
 LEAST_CLASS = 0.02
