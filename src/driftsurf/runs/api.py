@@ -122,6 +122,8 @@ def run(
     resume: bool = False,
     # Monitoring
     fail_on_drift: bool = False,
+    smallest_rise: float = 0.02,
+    drift_risk: float = 0.01,
     on_drift: str | None = None,
     on_drift_timeout: float = 30.0,
     on_transition: str | None = None,

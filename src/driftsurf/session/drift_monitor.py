@@ -98,7 +98,7 @@ RECOVERY_ROWS = 300
 PEAK_ROWS = 200
 STAYING_ROWS = 5_000
 """Rows after which an error that has not come back is the new usual one."""
-WINDOW_ROWS, WINDOW_EVERY = 1_000, 2_000
+WINDOW_ROWS, WINDOW_EVERY = 1_000, 5_000
 """Rows of a window in which the means of the inputs are compared, and rows between windows."""
 MOST_WATCHED = 1_000
 """Columns up to which the means of dense inputs are compared."""
@@ -387,6 +387,8 @@ class DriftMonitor:
         most = max(min(MOST_ROWS, MOST_BYTES // size), 2 * LEAST_CHECKED)
         stop = block.first_row + len(block.y)
         blocks = (*self._blocks, block)
+        if len(blocks) == 1 or blocks[1].first_row > stop - most:
+            return blocks
         first = next(k for k, one in enumerate(blocks) if one is block or blocks[k + 1].first_row > stop - most)
         return blocks[first:]
 
@@ -704,7 +706,9 @@ class DriftMonitor:
             return
         recent = self._rows_between(self.rows - WINDOW_ROWS, self.rows)
         X = np.asarray(recent.X, np.float64)
-        window = np.concatenate([X.mean(axis=0), X.var(axis=0)])
+        means = X.mean(axis=0)
+        variances = np.maximum(np.einsum("ij,ij->j", X - means, X - means) / max(len(X), 1), 0.0)
+        window = np.concatenate([means, variances])
         width = X.shape[1]
         before = self._means if self._means.shape[1:] == window.shape else np.zeros((0, len(window)))
         self._means = np.vstack([before, window])[-16:]
