@@ -324,6 +324,10 @@ def run(
         Continue from the last checkpoint, or start if there is none.
     fail_on_drift
         End with exit code 3 if a drift was found; one that is marked does not count.
+    smallest_rise
+        Smallest rise of the error that is reported as a drift: a share of rows, for regression of four usual errors.
+    drift_risk
+        Largest probability with which a run without a change reports a drift.
     on_drift
         Shell command to run when a drift is detected and when it is over, with JSON on its input.
     on_drift_timeout
