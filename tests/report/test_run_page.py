@@ -18,7 +18,7 @@ from table_files import mixed_rows, write_csv, write_inverted
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace, prequential, run
 from driftsurf.core.drifts import Drift
-from driftsurf.errors import InputError
+from driftsurf.errors import InputError, SmallBatchWarning
 from driftsurf.evaluation.baselines import Baselines, baselines
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.summary import ClassificationSummary, summarise, summarise_regression
@@ -367,6 +367,16 @@ def test_a_page_begins_with_the_verdict_and_marks_the_drift(mixed_run: tuple[Pat
             ["drift"] + ["over"] * bool(ended)
         )
         assert "new model" in next(event["text"] for event in data["events"] if event["kind"] == "model")
+
+
+def test_a_curve_of_single_rows_is_drawn_from_means() -> None:
+    with pytest.warns(SmallBatchWarning):
+        trace = prequential(SEA(n_rows=500), DriftSurfClassifier(random_state=0), batch_size=1)
+    page = render(trace, [], model="model")
+    curve = next(one for one in data_of(page)["figures"][0]["series"] if one.get("marked"))
+    assert len(curve["values"]) == 10
+    assert np.mean(curve["values"]) == pytest.approx(trace.of("model")["error"].mean(), abs=0.01)
+    assert "mean of 50 steps" in page
 
 
 def test_many_classes_are_told_by_their_confusions(tmp_path: Path) -> None:

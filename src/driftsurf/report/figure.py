@@ -120,8 +120,8 @@ class Overlay:
     """Orders of an operator. Start and end differ only while the model is pinned."""
     times: Sequence[int] = ()
     """When each step began, in seconds since 1970; empty if that is not known."""
-    found: Sequence[tuple[float, float, str]] = ()
-    """The drifts that were found, from the change to the end. They are numbered in this order, from 1."""
+    found: Sequence[tuple[float, float, str, str]] = ()
+    """The drifts that were found, from the change to the end, with the name of each."""
     events: Sequence[Event] = ()
     """What happened, oldest first."""
 
@@ -208,9 +208,9 @@ class Figure:
 
 
 def _draw_overlay(chart: Chart, overlay: Overlay) -> None:
-    for number, (start, stop, text) in enumerate(overlay.found, 1):
+    for start, stop, text, name in overlay.found:
         chart.band(start, stop, css="found", title=text)
-        chart.rule(start, css="begins", title=text, label=f"drift {number}")
+        chart.rule(start, css="begins", title=text, label=name)
     for start, stop, text in overlay.orders:
         if stop > start:
             chart.band(start, stop, css="pinned", title=text)
@@ -290,7 +290,7 @@ def data(overlay: Overlay, figures: Sequence[Figure | Bars], most: int | None = 
         "stride": stride,
         "firstRows": _knots(overlay.first_rows, stride),
         "times": _knots(overlay.times, stride),
-        "found": [[_step(start), _step(stop), text] for start, stop, text in overlay.found],
+        "found": [[_step(start), _step(stop), text, name] for start, stop, text, name in overlay.found],
         "reactive": [[_step(start), _step(stop), text] for start, stop, text in overlay.reactive],
         "drifts": [[_step(start), _step(stop), text] for start, stop, text in overlay.drifts],
         "orders": [[_step(start), _step(stop), text] for start, stop, text in overlay.orders],

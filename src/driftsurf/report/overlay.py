@@ -42,6 +42,7 @@ def overlay_of(run: RunView) -> Overlay:
             min(run.place(one.row), steps - 1),
             min(steps if one.ended_at_row is None else run.place(one.ended_at_row), steps - 1),
             one.describe(),
+            f"drift {one.number}",
         )
         for one in run.drifts
     ]

@@ -224,7 +224,8 @@
       if (stop > start) {
         band(one, "pinned");
         const a = Math.max(start, view[0]), b = Math.min(stop, view[1]);
-        if (labels && a < b) svg("text", { class: "rule-label pin", x: x((a + b) / 2), y: top - 7 }, parent, words);
+        const wide = 3.4 * words.length, place = clamp(x((a + b) / 2), LEFT + wide, Math.max(WIDTH - wide - 4, LEFT + wide));
+        if (labels && a < b) svg("text", { class: "rule-label pin", x: place, y: top - 7 }, parent, words);
       } else if (inView(start)) {
         const line = svg("line", { class: "order", x1: x(start), x2: x(start), y1: top, y2: base }, parent);
         svg("title", {}, line, words);
@@ -240,16 +241,16 @@
       else rule(start, "drift", words);
     }
     let labelled = -Infinity;
-    (shown.found ? run.found : []).forEach((one, k) => {
-      const [start, stop, words] = one;
+    for (const one of shown.found ? run.found : []) {
+      const [start, stop, words, name] = one;
       band(one, "found");
       rule(start, "begins", words);
       const place = clamp(x(Math.max(start, view[0])), LEFT + 20, WIDTH - RIGHT - 20);
       if (labels && stop >= view[0] && start <= view[1] && place - labelled > 50) {
-        svg("text", { class: "rule-label", x: place, y: top - 7 }, parent, `drift ${k + 1}`);
+        svg("text", { class: "rule-label", x: place, y: top - 7 }, parent, name);
         labelled = place;
       }
-    });
+    }
   };
   const marks = (figure, parent, y) => {
     const series = figure.series.find((one) => one.marked);
@@ -325,9 +326,9 @@
   const jumps = () => [...run.events, ...(shown.reactions ? run.changes : [])];
   const reading = (figure) => {
     const step = cursor;
-    const within = (spans, name) => spans.flatMap(([from, to], k) => (step >= from && step <= to ? [name(k)] : []));
-    const reacting = shown.reactions ? within(run.reactive, () => "reactive state") : [];
-    const state = [...within(run.found, (k) => `drift ${k + 1}`), ...reacting].join(", ");
+    const here = (spans) => spans.filter(([from, to]) => step >= from && step <= to);
+    const reacting = shown.reactions && here(run.reactive).length ? ["reactive state"] : [];
+    const state = [...here(run.found).map((one) => one[3]), ...reacting].join(", ");
     const [from, next] = [step, step + 1].map((one) => Math.round(between(run.firstRows, one)));
     const rows = run.firstRows.length ? ` · rows ${grouped(from)} to ${grouped(next - 1)}` : "";
     const time = run.times.length ? ` · ${date(timeOf(step))}` : "";

@@ -185,7 +185,9 @@ def _what(run: RunView) -> str:
     """Return what was run in one line; the last section has all of it."""
     known = dict(settings(run.about, run.trace.stream, len(run.trace.labels)))
     names = experts_of(run.decisions)
-    words = ("source", "label", "driftsurf") if names else ("source", "label", "strategy", "learner", "driftsurf")
+    hidden = {"strategy", "learner"} if names else set()
+    hidden |= {"source"} if run.about.get("served") else set()  # the folder of the log
+    words = [word for word in ("source", "label", "strategy", "learner", "driftsurf") if word not in hidden]
     shown = [f"{word} {known[word]}" for word in words if word in known]
     if names:
         shown.insert(-1 if "driftsurf" in known else len(shown), f"a mixture of {len(names)} experts")

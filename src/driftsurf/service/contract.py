@@ -336,6 +336,10 @@ class ModelStatus:
     """Number of drifts since the model is served."""
     drifting: bool = False
     """Whether a drift goes on."""
+    batch_size: int = 0
+    """Labelled rows of a time step."""
+    in_step: int = 0
+    """Labelled rows of the step that is not complete yet."""
 
     @property
     def metric(self) -> str:

@@ -112,6 +112,11 @@ class Follower:
         """When the journal begins a new file."""
         return Rotation(self.keeping.journal_bytes, JOURNAL_PARTS)
 
+    @property
+    def ahead_labels(self) -> int:
+        """Number of labels that were only read so far, because the run has not begun."""
+        return self._ahead_labels.total()
+
     def guess(self) -> npt.NDArray[Any] | None:
         """Return the most frequent label, or the mean, of those that came before the first step; None without any.
 

@@ -329,6 +329,8 @@ class ServedModel:
             rare=rare, restore_points=tuple(points), oldest_waiting=None if run is None else run.fold.joiner.oldest,
             challengers=tuple(challengers), connections=() if self._connections is None else self._connections.status(),
             drifts=0 if run is None else run.drifts.count, drifting=run is not None and run.drifts.drifting,
+            batch_size=self.blueprint.batch_size,
+            in_step=follower.ahead_labels if run is None else run.fold.joiner.in_step,
         )  # fmt: skip
 
     def judge(self) -> Judgement:

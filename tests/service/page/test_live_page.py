@@ -87,7 +87,7 @@ def test_the_page_follows_a_model_through_a_drift_and_a_restart(browser: Browser
         browser.tell("window.stays = 1")
         running.learn(8, reverse=True)
         browser.wait_for(steps_are(18))
-        browser.wait_for("document.querySelector('.happened').textContent.includes('entered the reactive state')")
+        browser.wait_for("document.querySelector('.happened').textContent.includes('took over')")
         told = browser.tell("document.querySelectorAll('.happened li').length")
         # What a user has named is shown as text: no element was made of it, and nothing ran.
         assert HOSTILE in browser.tell("document.querySelector('.model').textContent")
@@ -201,7 +201,7 @@ def test_hostile_names_of_columns_classes_and_challengers_are_shown_as_text(brow
         running.client.post("/v1/models/sales/orders", json=order)
         browser.open(f"{running.service.address}/#%zz")  # no name of a model, and no encoded text
         browser.wait_for(steps_are(16))
-        browser.wait_for("document.querySelector('.happened').textContent.includes('reactive')")
+        browser.wait_for("document.querySelector('.happened').textContent.includes('took over')")
         assert HOSTILE in browser.tell("document.querySelector('.model').textContent")
         assert browser.tell("document.querySelectorAll('main img, main script, main b.x').length") == 0
         assert browser.tell("window.ran") is None

@@ -16,17 +16,16 @@ def build(run: RunView) -> Iterator[str]:
     """Return the table; nothing without a drift."""
     if not run.drifts:
         return
-    listed = list(enumerate(run.drifts, 1))[-MOST_LISTED:]
     rows = [
         (
-            f'<button type="button" class="go" data-step="{run.place(one.row):.10g}">{number}</button>',
+            f'<button type="button" class="go" data-step="{run.place(one.row):.10g}">{one.number}</button>',
             f'row {one.row:,}<span class="meaning">{escape(one.time or "")}</span>',
             f'<span class="when">{one.error_text(one.error_before)} &rarr; {one.error_text(one.error_peak)}</span>',
             escape(_end(one)),
-            escape(one.cause_sentence()),
+            escape(one.cause_sentence()) + f" <b>A person marked it as {one.mark}.</b>" * bool(one.mark),
             f"{one.evidence:,.0f}" if one.evidence < 1e6 else f"{one.evidence:.0e}",
         )
-        for number, one in listed
+        for one in run.drifts[-MOST_LISTED:]
     ]
     heads = ("drift", "began at", escape(run.drifts[-1].metric), "end", "cause", "evidence")
     yield html.wide_table(heads, rows, numbers=(0, 5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,8 @@ from driftsurf.report.sections import RunView, Section
 from driftsurf.report.sections.numbers import main_numbers
 
 BASELINE_STYLES = {"majority": "limit", "mean": "limit", "persistence": "rival"}
+FEW_ROWS, POINT_ROWS = 10, 50
+"""In steps of fewer rows, a point of the curve is about so many rows."""
 LEAST_TOP = 0.1
 """The axis of a share of rows reaches at least this far."""
 
@@ -43,11 +46,20 @@ def _figure(run: RunView) -> Figure:
         del trivial["persistence"]
     series += [Series(name, BASELINE_STYLES[name], _shown(trace, error)) for name, error in trivial.items()]
     series.append(Series(model, "curve", _errors(trace, model), marked=True))
+    stride = _stride(run)
+    if stride > 1:
+        series = [one.thinned(stride) for one in series]
     known = np.concatenate([one.values for one in series])
     known = known[np.isfinite(known)]
     top = 1.05 * max(LEAST_TOP, known.max(initial=0.0)) if trace.labels or not len(known) else usual_top(known)
     unit = "error" if trace.labels else "root mean squared error"
     return Figure("error", f"error of {model} over time", unit, top, series)
+
+
+def _stride(run: RunView) -> int:
+    """Return how many steps a point of the curve is the mean of: in steps of few rows, shares are mostly 0 or 1."""
+    rows = float(run.trace.of(run.model)["rows"].mean())
+    return math.ceil(POINT_ROWS / rows) if run.trace.labels and 0 < rows < FEW_ROWS else 1
 
 
 def _errors(trace: Trace, model: str) -> list[float]:
@@ -67,6 +79,9 @@ def _caption(run: RunView) -> str:
     text = "The share of each batch that was predicted wrongly, before the batch was learned."
     if not trace.labels:
         text = "The root mean squared error of each batch before it was learned, in the unit of the label."
+    stride = _stride(run)
+    if stride > 1:
+        text += f" A point of the curve is the mean of {stride} steps."
     if trace.warmup_steps:
         text += " The first batch is left out, because nothing had been learned before it."
     if run.oracle and trace.drifts:

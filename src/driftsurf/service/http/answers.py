@@ -140,6 +140,10 @@ class ModelInfo(msgspec.Struct, kw_only=True):
     """Sources and sinks: name, direction, kind, address, state, rows, bad_rows, lag, reconnects, error."""
     columns: list[dict[str, str]]
     classes: list[Any]
+    batch_size: int
+    """Labelled rows of a step."""
+    in_step: int
+    """Labelled rows of the next step that have come."""
 
 
 class Models(msgspec.Struct):

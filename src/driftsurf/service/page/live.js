@@ -9,7 +9,14 @@ const tag = (name, parent, text, css) => {
   if (parent) parent.append(element);
   return element;
 };
-const number = (value, digits = 4) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(digits))));
+// Errors of classes have fixed decimals and other numbers fixed digits, so that they do not jump as they change.
+const number = (value, task) => {
+  if (value === null || value === undefined) return "–";
+  if (task !== "regression") return value.toFixed(3);
+  const size = Math.abs(value);
+  return size && (size < 1e-3 || size >= 1e6) ? value.toExponential(3) : value.toPrecision(4);
+};
+const plural = (count, what) => `${grouped(count)} ${what}${count === 1 ? "" : "s"}`;
 const grouped = (value) => value.toLocaleString("en");
 const ago = (seconds) => {
   if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s ago`;
@@ -17,7 +24,7 @@ const ago = (seconds) => {
 };
 const address = (name, what = "") => `/v1/models/${encodeURIComponent(name)}${what && `/${what}`}`;
 const tools = one(".tools"), toolsAtFirst = tools.innerHTML;
-let chosen = null, operable = [], leave = () => {}, known = null, shown = null;
+let chosen = null, operable = [], leave = () => {}, known = null, shown = null, latest = null;
 
 class Refused extends Error {}
 const ask = async (path, options = {}) => {
@@ -94,18 +101,37 @@ const start = async () => {
   else if (names.length === 1) open(found.models[0]);
   else overview(found.models);
 };
+// What a person has to know first about a model: how bad it is, in words, a colour and a rank, the worst one first.
+const state = (model) => {
+  const { status } = model.verdict, drift = model.drifts.at(-1);
+  if (model.phase === "failed") return { rank: 0, css: "trivial", words: `Read-only: ${model.failure}` };
+  if (status === "drifting") return { rank: 1, css: "drifting", words: drift ? `Drifting since row ${grouped(drift.row)}` : "Drifting now" };
+  if (status === "trivial") return { rank: 2, css: "trivial", words: "Hardly better than a rule without a model" };
+  const bad = model.connections.find((one) => one.state !== "running");
+  if (bad) return { rank: 3, css: "drifting", words: `${bad.name} is ${bad.state}` };
+  if (model.phase !== "ready") return { rank: 4, css: "waiting", words: model.phase };
+  if (!model.steps) return { rank: 5, css: "waiting", words: waits(model) };
+  const count = model.drifts.length ? `${plural(model.drifts.length, "drift")}, none now` : "No drift";
+  return { rank: 6, css: "fine", words: `${count}${model.pinned ? " · pinned" : ""}` };
+};
+const waits = (model) =>
+  `${grouped(model.in_step)} of ${plural(model.batch_size, "labelled row")} until the model ${model.version ? "learns" : "begins"}`;
 const overview = (models) => {
   show(".overview");
   link(true, "live");
   const box = one(".models");
   box.replaceChildren();
-  for (const model of models) {
-    const card = tag("a", box);
+  const judged = models.map((model) => [model, state(model)]).sort(([, a], [, b]) => a.rank - b.rank);
+  for (const [model, { css, words }] of judged) {
+    const card = tag("a", box, undefined, css);
     card.href = `#${encodeURIComponent(model.name)}`;
     tag("b", card, model.name);
-    tag("div", card, `error ${number(model.error)}, usually ${number(model.usual_error)}`);
-    tag("div", card, `${grouped(model.rows)} rows learned`, "soft");
-    tag("div", card, model.failure || model.phase, model.phase === "ready" ? "soft" : "bad");
+    tag("div", card, words, css === "fine" || css === "waiting" ? "" : "bad");
+    if (model.error !== null) {
+      const rule = `rule without a model ${number(model.trivial_error, model.task)}`;
+      tag("div", card, `error ${number(model.error, model.task)}, ${rule}`, "number");
+    }
+    tag("div", card, `${plural(model.rows, "row")} learned`, "soft number");
   }
   if (!models.length) tag("p", box, "The service has no model that this key may read.");
   const timer = setTimeout(start, 5000);
@@ -118,14 +144,15 @@ addEventListener("hashchange", start);
 const open = (model) => {
   chosen = model.name;
   known = shown = null;
+  one(".head").replaceChildren();
+  delete one(".head").dataset.html;
   show(".model");
   document.title = `${chosen} · driftsurf`;
   one(".model h1").textContent = chosen;
   for (const what of ["report", "journal", "trace"]) one(`a.${what}`).href = address(chosen, what);
-  one(".sections").replaceChildren();
-  one(".happened").replaceChildren();
+  for (const box of [".shown", ".sections", ".happened"]) one(box).replaceChildren();
   told = [];
-  one(".head").replaceChildren();
+  most = FEW_TOLD;
   tools.innerHTML = toolsAtFirst;
   one(".orders").hidden = !operable.includes(chosen);
   one(".orders .outcome").textContent = "";
@@ -142,29 +169,41 @@ const cards = (parent, values) => {
   }
 };
 const now = (model) => {
-  const waits = model.last_label === null ? "" : ` · last label ${ago(Date.now() / 1000 - model.last_label)}`;
-  const words = [`${model.model}, ${model.phase}`, model.pinned ? "pinned" : "", model.failure].filter(Boolean);
-  one(".status").textContent = `${words.join(" · ")}${waits}`;
+  const label = model.last_label === null ? "no label yet" : `last label ${ago(Date.now() / 1000 - model.last_label)}`;
   const before = model.version - model.steps;
+  const learned = `${plural(model.rows, "row")} in ${plural(model.steps, "step")}${before > 0 ? ` here, ${grouped(before)} before` : ""}`;
+  const words = [`${model.model}, ${model.phase}`, model.pinned ? "pinned" : "", learned, label, model.failure];
+  one(".status").textContent = words.filter(Boolean).join(" · ");
+  latest = model;
+  if (shown !== null && !known) waiting(model);
   cards(one(".cards.now"), [
-    [`error in the last ${grouped(model.error_rows)} rows`, number(model.error)], ["error usually", number(model.usual_error)],
-    ["error of the trivial rule", number(model.trivial_error)], [before > 0 ? `steps here, ${grouped(before)} before` : "steps learned", grouped(model.steps)],
-    ["rows learned", grouped(model.rows)], ["rows to be learned", grouped(model.lag_rows)],
-    ["rows without a label yet", grouped(model.labels.waiting)],
+    [model.error_rows ? `error in the last ${grouped(model.error_rows)} rows` : "error: no row was scored yet", number(model.error, model.task)],
+    ["error of a rule without a model, on these rows", number(model.trivial_error, model.task)],
+    ["labelled rows of the next step", `${grouped(model.in_step)} of ${grouped(model.batch_size)}`],
+    ["rows without a label yet", grouped(model.labels.waiting)], ["rows and labels to be applied", grouped(model.lag_rows)],
   ]);
-  challengers(model.challengers);
+  challengers(model.challengers, model.task);
   connections(model.connections);
   orders(model);
 };
-const challengers = (list) => {
+// Before a row was scored there is no verdict; this says what is missing.
+const waiting = (model) => {
+  const box = one(".head"), words = model.version && !model.steps ? `No row was scored here yet: ${waits(model)}.` : `Waiting: ${waits(model)}.`;
+  const text = model.phase === "failed" ? `Read-only: ${model.failure}` : words;
+  if (box.textContent === text) return;
+  box.replaceChildren();
+  delete box.dataset.html;
+  tag("p", box, text, `verdict ${model.phase === "failed" ? "trivial" : "waiting"}`);
+};
+const challengers = (list, task) => {
   one(".challengers").hidden = !list.length;
   const table = one(".challengers table");
   table.replaceChildren();
   const head = tag("tr", table);
   for (const word of ["challenger", "error", "error of the model", "difference, 95 % interval", "steps"]) tag("th", head, word);
   for (const item of list) {
-    const row = tag("tr", table), interval = `${number(item.difference)} (${number(item.low)} to ${number(item.high)})`;
-    const cells = [item.name, number(item.error), number(item.leading_error), interval, grouped(item.steps)];
+    const row = tag("tr", table), interval = `${number(item.difference, task)} (${number(item.low, task)} to ${number(item.high, task)})`;
+    const cells = [item.name, number(item.error, task), number(item.leading_error, task), interval, grouped(item.steps)];
     for (const cell of cells) tag("td", row, cell);
     if (item.failed) tag("td", row, item.failed);
   }
@@ -199,6 +238,7 @@ const refresh = async () => {
     if (name === chosen) {
       fill(content);
       shown = content.version;
+      if (!content.data) waiting(latest);
     }
   } catch (error) {
     if (!(error instanceof Refused)) link(false, "the service does not answer");
@@ -279,13 +319,13 @@ const warn = async () => {
 
 const shape = (content) => JSON.stringify(content.sections.map(({ title, parts }) => [title, parts.map((part) => part.figure || 0)]));
 const fill = (content) => {
+  happened(content.data ? content.data.events : []);
+  if (!content.data) return;
   const head = one(".head");
   if (head.dataset.html !== content.head) {
     head.innerHTML = content.head;
     head.dataset.html = content.head;
   }
-  happened(content.data ? content.data.changes : []);
-  if (!content.data) return;
   if (known && shape(known) === shape(content)) {
     content.sections.forEach((section, k) =>
       section.parts.forEach((part, j) => {
@@ -298,11 +338,13 @@ const fill = (content) => {
 };
 // Makes all sections; the script of the report page then finds its data and figures, and draws them.
 const build = (content) => {
-  const box = one(".sections");
-  box.replaceChildren();
+  const unfolded = new Set([...document.querySelectorAll(".sections details[open] h2")].map((one) => one.textContent));
+  for (const box of [".shown", ".sections"]) one(box).replaceChildren();
   tools.innerHTML = toolsAtFirst;
-  content.sections.forEach(({ title, parts }, k) => {
-    tag("h2", box, title);
+  content.sections.forEach(({ title, folded, parts }, k) => {
+    const box = folded ? tag("details", one(".sections"), undefined, "more") : one(".shown");
+    tag("h2", folded ? tag("summary", box) : box, title);
+    if (folded) box.open = unfolded.has(title);
     parts.forEach((part, j) => {
       const place = tag("div", box);
       place.dataset.part = `${k}-${j}`;
@@ -316,22 +358,33 @@ const build = (content) => {
   script.src = "/page.js";
   document.body.append(values, script);
 };
-const MOST_TOLD = 200;
-let told = [];
-const happened = (changes) => {
-  const list = one(".happened"), texts = changes.map((change) => change.text);
+const FEW_TOLD = 12, MOST_TOLD = 400;
+let told = [], most = FEW_TOLD, events = [];
+const happened = (found) => {
+  events = found;
+  const list = one(".happened"), texts = found.map((event) => JSON.stringify(event));
   // A rollback can take changes back. Otherwise only new ones are added, so that a screen reader reads those alone.
   const kept = texts.slice(0, told.length).join("\n") === told.join("\n");
   if (!kept || !told.length) list.replaceChildren();
-  for (const text of texts.slice(kept ? told.length : 0).slice(-MOST_TOLD)) {
+  for (const { at, when, kind, text } of found.slice(kept ? told.length : 0).slice(-most)) {
     const item = document.createElement("li");
-    item.textContent = text;
+    tag("span", item, "", `kind ${kind}`);
+    tag("span", item, when || `step ${grouped(Math.floor(at))}`, "when");
+    item.append(text);
     list.prepend(item); // the newest on top
   }
   told = texts;
-  while (list.children.length > MOST_TOLD) list.lastChild.remove();
-  if (!told.length) tag("li", list, "Nothing yet: the model has not changed its state.");
+  while (list.children.length > most) list.lastChild.remove();
+  if (!told.length) tag("li", list, "Nothing yet: no drift, no other model, no order.");
+  const rest = Math.min(told.length, MOST_TOLD) - list.children.length, more = one(".earlier");
+  more.hidden = rest <= 0;
+  more.textContent = `show ${plural(rest, "earlier event")}`;
 };
+one(".earlier").addEventListener("click", () => {
+  most = MOST_TOLD;
+  told = [];
+  happened(events);
+});
 
 // ---------------------------------------------------------------------- orders
 
@@ -343,15 +396,16 @@ const sure = (words) =>
     box.addEventListener("close", () => answer(box.returnValue === "yes"), { once: true });
     box.showModal();
   });
+const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ") + " UTC";
 let offered = "";
 const orders = (model) => {
   const points = model.restore_points.map((point) => [point.position, point.version]);
   const what = JSON.stringify([model.name, model.pinned, points, model.challengers.map((item) => item.name)]);
   if (what === offered || one(".orders").hidden) return;
   offered = what;
-  const box = one(".orders .buttons"), name = model.name;
-  box.replaceChildren();
-  const offer = (words, question, order) => {
+  const mild = one(".orders .mild"), harsh = one(".orders .harsh"), name = model.name;
+  for (const button of document.querySelectorAll(".orders .buttons button")) button.remove();
+  const offer = (words, question, order, box = mild) => {
     const button = tag("button", box, words);
     button.type = "button";
     button.addEventListener("click", async () => {
@@ -367,14 +421,16 @@ const orders = (model) => {
   };
   if (model.pinned) offer("unpin", `Let ${name} learn again?`, { kind: "unpin" });
   else offer("pin", `Pin ${name}? It predicts and does not learn until it is unpinned.`, { kind: "pin" });
-  offer("reset", `Reset ${name}? It forgets everything it has learned.`, { kind: "reset" });
-  for (const { position, version } of model.restore_points) {
-    const words = `roll back to step ${grouped(version)}`;
-    offer(words, `Take ${name} back to what it was after step ${grouped(version)}?`, { kind: "rollback", to: position });
+  for (const { position, version, time } of model.restore_points) {
+    const back = time ? `step ${grouped(version)} (${moment(time)})` : `the beginning (step ${grouped(version)})`;
+    const question = `Take ${name} back to what it was after ${back}? It forgets what it has learned since.`;
+    offer(`roll back to ${back}`, question, { kind: "rollback", to: position }, harsh);
   }
+  const forget = `Reset ${name}? It forgets everything it has learned.`;
+  offer("reset: forget everything", forget, { kind: "reset" }, harsh);
   for (const item of model.challengers) {
     offer(`promote ${item.name}`, `Let ${item.name} answer in place of the present model?`, { kind: "promote", model: item.name });
-    offer(`dismiss ${item.name}`, `End the challenger ${item.name}?`, { kind: "dismiss", model: item.name });
+    offer(`dismiss ${item.name}`, `End the challenger ${item.name}? What it has learned is lost.`, { kind: "dismiss", model: item.name }, harsh);
   }
 };
 
