@@ -19,6 +19,7 @@ ability                  of          what it is good for
 `OnePassLearner`         learner     declared by ``one_pass=True``: needed by OnePass
 `LinearPredictor`        learner     can be exported as plain arrays and ONNX
 `CategoryAware`          learner     declared by ``categories=True``: text is one column of categories
+`Freezable`              learner     what it knew at some time is saved without the rows it learned
 `SnapshotScoring`        strategy    threads predict while another one learns, without waiting
 `DirectlyStepped`        strategy    checks, guards and learns a usual batch in one call
 `SinglePredictor`        strategy    says which of its models predicts now
@@ -37,7 +38,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -52,6 +53,7 @@ from driftsurf.core.contracts import (
     Rows,
     SampleStore,
     Segment,
+    State,
     Strategy,
     Undo,
 )
@@ -65,6 +67,7 @@ __all__ = [
     "CategoryTold",
     "DetectorBased",
     "DirectlyStepped",
+    "Freezable",
     "IncrementallySaved",
     "JointlyScored",
     "JointlyTrained",
@@ -180,6 +183,23 @@ class Copied(Protocol):
 
     def copied(self) -> Self:
         """Return the model that ``from_state`` would make from ``state()``; the two share nothing that changes."""
+        ...
+
+
+@runtime_checkable
+class Freezable(Protocol):
+    """What it knew at some time, as its ``scorer`` holds it, can be saved without the rows it learned."""
+
+    def freezes(self, fitted: Any) -> bool:
+        """Return whether ``frozen_state`` can save a value of the model."""
+        ...
+
+    def frozen_state(self, fitted: Any) -> State:
+        """Return the entries of a value of the model."""
+        ...
+
+    def frozen_scorer(self, state: Mapping[str, Any]) -> Callable[[Rows], FloatArray]:
+        """Return the scores of a model with this template, as ``scorer`` did at the time of the state."""
         ...
 
 
@@ -400,6 +420,7 @@ _OF_METHODS: tuple[type, ...] = (
     DirectlyStepped,
     JointlyTrained,
     Copied,
+    Freezable,
     JointlyScored,
     ScoresReused,
     ShapeChecked,

@@ -34,6 +34,10 @@ DriftPhase: TypeAlias = Literal["began", "over"]
 MARKS: Final[tuple[DriftMark, ...]] = "expected", "false"
 """What a person may say about a drift."""
 
+SMALLEST_RISE: Final = 0.02
+"""Smallest rise of the error that is reported by default."""
+DRIFT_RISK: Final = 0.01
+"""Largest probability with which data without a change are reported as a drift, by default."""
 MOST_EVIDENCE = 1e12
 """Largest evidence that is recorded."""
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from driftsurf import registry
 from driftsurf.core.contracts import Learner, Strategy
+from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.typing import LearnerLike, RandomState, TableLike
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.frames import is_table
@@ -21,7 +22,7 @@ from driftsurf.errors import CapabilityError, StateError
 from driftsurf.estimators._parameters import copied, option_of, seed_of
 from driftsurf.estimators._sklearn import BaseEstimator, check_is_fitted, clone
 from driftsurf.learners.foreign import as_learner
-from driftsurf.session.drift_monitor import DRIFT_RISK, SMALLEST_RISE, DriftMonitor
+from driftsurf.session.drift_monitor import DriftMonitor
 from driftsurf.session.session import Session
 
 __all__ = ["Fitted", "FittedEstimator"]

@@ -254,6 +254,10 @@ class OnlineLearner(Parameterised, ABC, Generic[F]):
             raise StateError(f"{self!r} is a template, which has no state; call fresh() first")
         return self.frozen_state(self._fitted)
 
+    def freezes(self, fitted: F) -> bool:
+        """Return whether ``frozen_state`` can save a value of the model: all of them."""
+        return True
+
     def frozen_state(self, fitted: F) -> State:
         """Return the entries of a value that the model had at some time."""
         return {name: getattr(fitted, name) for name in COUNTS} | self._entries(fitted)

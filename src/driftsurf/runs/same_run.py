@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.errors import Option, StateError
 from driftsurf.runs.options import WAITING
-from driftsurf.session.drift_monitor import DRIFT_RISK, SMALLEST_RISE
 
 __all__ = ["check_same_run"]
 

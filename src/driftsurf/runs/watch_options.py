@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.option_fields import check_bounds, option
+from driftsurf.core.options import number
 from driftsurf.errors import Option, OptionError
-from driftsurf.session.drift_monitor import DRIFT_RISK, SMALLEST_RISE, DriftMonitor
+
+if TYPE_CHECKING:
+    from driftsurf.session.drift_monitor import DriftMonitor
 
 __all__ = ["LogLevel", "WatchOptions"]
 
@@ -53,7 +57,8 @@ class WatchOptions:
     def check(self) -> None:
         """Raise OptionError if an option has a value that cannot be used."""
         check_bounds(self)
-        self.monitor(regression=False)
+        number("smallest_rise", self.smallest_rise, at_least=0.0, below=1.0)
+        number("drift_risk", self.drift_risk, above=0.0, below=1.0)
         address = None if self.metrics is None else self.metrics_address
         if address is not None and address[1] > LAST_PORT:
             raise OptionError(
@@ -62,6 +67,8 @@ class WatchOptions:
 
     def monitor(self, *, regression: bool) -> DriftMonitor:
         """Return a monitor for drifts of a new model."""
+        from driftsurf.session.drift_monitor import DriftMonitor  # loads the learners
+
         return DriftMonitor(regression=regression, smallest_rise=self.smallest_rise, drift_risk=self.drift_risk)
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, get_args
 
+from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.option_fields import option, parse_label, parse_value
 from driftsurf.data.reading_options import OnSchemaChange, ReadingOptions
 from driftsurf.errors import Option, OptionError
@@ -14,7 +15,6 @@ from driftsurf.runs.options import OptionGroup
 from driftsurf.runs.watch_options import LAST_PORT, LogLevel
 from driftsurf.service.http.limits import Limits
 from driftsurf.service.settings import ModelSettings
-from driftsurf.session.drift_monitor import DRIFT_RISK, SMALLEST_RISE
 
 __all__ = ["SERVE_GROUPS", "ServeOptions", "ServedOptions", "ServiceOptions"]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self, TypeAlias
 
+from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.option_fields import option, option_fields
 from driftsurf.core.options import choice, number, whole
@@ -14,7 +15,7 @@ from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.target import TASKS, Task
 from driftsurf.errors import Option, OptionError, StateError
 from driftsurf.runs.folder import SERVED_CHECKPOINTS, SERVED_SETTINGS
-from driftsurf.session.drift_monitor import DRIFT_RISK, SMALLEST_RISE, DriftMonitor
+from driftsurf.session.drift_monitor import DriftMonitor
 
 __all__ = ["CHECKPOINTS", "SETTINGS_FILE", "AskedTask", "Keeping", "ModelSettings"]
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaincc
 
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.fields import Array, Fields, Real
@@ -106,8 +105,9 @@ class Correction:
     def corrected(self, X: FloatArray, scores: FloatArray) -> FloatArray:
         """Return the corrected scores of rows (rows, outputs)."""
         F, cells = self._start(scores), self._cells(X, scores)
+        known = F[:, : self.values.shape[2]]  # a class that appeared since is not corrected
         for column, values in zip(self.chosen.tolist(), self.values, strict=True):
-            F = F + values[cells[:, column]]
+            known += values[cells[:, column]]
         return F
 
     def losses(self, X: FloatArray, y: FloatArray, scores: FloatArray) -> FloatArray:
@@ -125,7 +125,7 @@ class Correction:
     def _start(self, scores: FloatArray) -> FloatArray:
         if not self.n_classes:
             return np.array(scores[:, None])
-        return np.clip(scores.reshape(len(scores), -1), -LARGEST_SCORE, LARGEST_SCORE)
+        return np.array(np.clip(scores.reshape(len(scores), -1), -LARGEST_SCORE, LARGEST_SCORE))
 
     def _cells(self, X: FloatArray, scores: FloatArray) -> Integers:
         columns = np.column_stack([X, _level(scores)])
@@ -217,6 +217,8 @@ def changed_columns(
     which only goes along with another one is not named beside it. ``width`` is the number of all columns, of which one
     is named by chance with a probability of 1 %.
     """
+    from scipy.special import gammaincc  # slow to import, and few processes ever need it
+
     shares = np.linspace(0.0, 1.0, BINS + 1)[1:-1]
     edges = np.quantile(np.concatenate([old.X, new.X]), shares, axis=0).T
     blank = np.zeros((1, BINS - 1))

@@ -24,14 +24,23 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.abilities import SnapshotScoring, abilities_of
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, State, Strategy, take_rows
-from driftsurf.core.drifts import MOST_EVIDENCE, Drift, DriftCause, Drifts, InputChange, InputChanges
+from driftsurf.core.drifts import (
+    DRIFT_RISK,
+    MOST_EVIDENCE,
+    SMALLEST_RISE,
+    Drift,
+    DriftCause,
+    Drifts,
+    InputChange,
+    InputChanges,
+)
 from driftsurf.core.fields import AnyArray, Array, Fields, Json, Real, Rule, Truth, Whole, misfit
 from driftsurf.core.options import number
 from driftsurf.core.state import nest, pick
@@ -59,8 +68,6 @@ class Surroundings(NamedTuple):
 
 Integers = npt.NDArray[np.int64]
 
-SMALLEST_RISE: Final = 0.02
-DRIFT_RISK: Final = 0.01
 LEAST_ROWS = 200
 """Rows on which the usual loss is measured before a rise can be a sign."""
 LEAST_RARE = 20

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.core.abilities import Freezable, abilities_of
 from driftsurf.core.contracts import FloatArray, Rows, State, Strategy
 from driftsurf.core.fields import Array, Fields, Text, Whole
 from driftsurf.core.state import nest, pick
 from driftsurf.learners._linear import margins
 from driftsurf.learners._multi import score_rows
-from driftsurf.learners._online import OnlineLearner
-from driftsurf.learners.foreign._base import ForeignLearner
 from driftsurf.strategies import portfolio
 from driftsurf.strategies._mixer import Mixer
 
@@ -36,7 +35,7 @@ def can_freeze(scorer: Any) -> bool:
     if scorer.func is portfolio.score:
         return all(map(can_freeze, scorer.args[0]))
     owner = getattr(scorer.func, "__self__", None)
-    return isinstance(owner, OnlineLearner) or (isinstance(owner, ForeignLearner) and owner.freezes(scorer.args[0]))
+    return Freezable in abilities_of(owner) and owner.freezes(scorer.args[0])  # type: ignore[union-attr]
 
 
 def frozen_state(scorer: Any) -> State:
