@@ -12,16 +12,20 @@ MARGINS, NUMBERS, LOSSES = 0, 1, 2
 WEIGHT, MEAN, SCALE, BLOCK, BLOCK_SUM, SPREAD, SPREADS, ROW, SHIFT, LOW, HIGH, SQUARES, RANGE = range(13)
 CUSUM, SINCE = 13, 16
 CLASS = 19
-VALUES = 21
+RUN, RUN_SUM, RUNS, RUN_MEANS, RUN_SQUARES, NEAR, NEARS = range(21, 28)
+VALUES = 28
 """Places in the values of a scan: weight and mean of the usual loss; the unit of residuals; rows and sum of the open
 block of rows, variance of such blocks as a share of that of independent rows, and its weight; the number of the next
 row; the threshold of log-odds, and the weights of the two classes; the mean squared residual; the largest mean loss;
-for each alternative the CUSUM and the row since which it is positive; and the rows of the two classes."""
+for each alternative the CUSUM and the row since which it is positive; the rows of the two classes; rows and sum of the
+open run of rows, number, sum and sum of squares of the means of runs, how much they vary within a block as a share of
+those of independent rows, and the weight of that."""
 ALTERNATIVES = 0.04, 0.12, 0.4
 """Rises of the mean loss for which the CUSUM is made, as shares of what is possible."""
 LEAST_FACTORS = 1.3, 1.8, 3.0
 """Least factors of the same rises."""
-BLOCK_ROWS = 200.0
+BLOCK_ROWS, RUN_ROWS, BLOCK_RUNS = 200.0, 40.0, 5.0
+"""Rows of a block and of a run, and runs of a block."""
 LARGEST_RATIO = 9.0
 """A block whose mean is further than three standard errors from the usual one counts as three."""
 
@@ -52,6 +56,27 @@ def bet(mean: Any, most: Any, place: Any) -> Any:
     return low, high, risen * high + (1.0 - risen) * low
 
 
+@inline
+def close_run(v: Any, mode: Any) -> Any:
+    """Add a run of rows to the open block; at its end, compare how the runs vary with independent rows."""
+    mean = v[RUN_SUM] / v[RUN]
+    v[RUNS] += 1.0
+    v[RUN_MEANS] += mean
+    v[RUN_SQUARES] += mean * mean
+    v[RUN] = 0.0
+    v[RUN_SUM] = 0.0
+    if v[RUNS] >= BLOCK_RUNS:
+        middle = v[RUN_MEANS] / v[RUNS]
+        variance = middle * (v[RANGE] - middle) if mode != NUMBERS else middle * (0.6 - middle)
+        if variance > 1e-6 and v[RANGE] == 1.0:
+            ratio = (v[RUN_SQUARES] - v[RUNS] * middle * middle) / (v[RUNS] - 1.0) * RUN_ROWS / variance
+            v[NEAR] = v[NEAR] * 0.98 + min(ratio, LARGEST_RATIO)
+            v[NEARS] = v[NEARS] * 0.98 + 1.0
+        v[RUNS] = 0.0
+        v[RUN_MEANS] = 0.0
+        v[RUN_SQUARES] = 0.0
+
+
 @kernel(lambda f: (_in(F8), _in(F8), _out(F8), _out(F8), I8), exact=True)
 def row_losses(scores: Any, targets: Any, v: Any, losses: Any, mode: Any) -> Any:
     """Compute the loss of each row, with the threshold, the weights or the unit of the scan."""
@@ -72,7 +97,7 @@ def scan_losses(
     """
     n = scores.shape[0]
     watched = v[WEIGHT] >= least
-    spread = max(1.0, v[SPREAD] / v[SPREADS])
+    spread = max(1.0, v[SPREAD] / v[SPREADS], v[NEAR] / v[NEARS])
     usual = v[MEAN]
     variance = max(usual * (1.0 - usual), 1e-6)
     if v[WEIGHT] > 0.0:
@@ -94,6 +119,10 @@ def scan_losses(
         elif targets[i] > 0.5:
             ones += 1.0
         seen += 1
+        v[RUN] += 1.0
+        v[RUN_SUM] += loss
+        if v[RUN] >= RUN_ROWS:
+            close_run(v, mode)
         if not watched:
             continue
         row = v[ROW] + i

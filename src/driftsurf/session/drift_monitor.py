@@ -102,7 +102,8 @@ RESOLVED_ROWS = 5_000
 """Rows after harm was proven within which the kind of a drift is decided."""
 RECOVERY_ROWS = 300
 """Rows whose mean error shows whether a model has recovered."""
-PEAK_ROWS = 200
+PEAK_ROWS, BEFORE_ROWS = 100, 1_000
+"""Rows over which the highest error of a drift is measured, and the error before it."""
 STAYING_ROWS = 5_000
 """Rows after which an error that has not come back is the new usual one."""
 WINDOW_ROWS, WINDOW_EVERY = 1_000, 5_000
@@ -114,7 +115,7 @@ SHIFT, SURE_SHIFT = 0.3, 6.0
 MOST_DRIFTS = 1_000
 """Drifts that are remembered."""
 SERIES = math.pi**2 / 6.0
-POSITIVE = [scan.SPREADS, scan.RANGE, scan.LOW, scan.HIGH]
+POSITIVE = [scan.SPREADS, scan.NEARS, scan.RANGE, scan.LOW, scan.HIGH]
 """Values of a scan that are divisors or weights."""
 
 
@@ -205,7 +206,7 @@ class DriftMonitor:
         """Drifts that the last step detected, changed or ended."""
         self._scan = np.zeros(scan.VALUES)
         self._scan[[scan.LOW, scan.HIGH, scan.RANGE]] = 1.0
-        self._scan[[scan.SPREAD, scan.SPREADS]] = 2.0
+        self._scan[[scan.SPREAD, scan.SPREADS, scan.NEAR, scan.NEARS]] = 2.0
         self._waiting: tuple[Block, ...] = ()
         self._blocks: tuple[Block, ...] = ()
         self._anchors: tuple[Anchor, ...] = ()
@@ -309,7 +310,8 @@ class DriftMonitor:
 
     @property
     def _spread(self) -> float:
-        return max(1.0, float(self._scan[scan.SPREAD] / self._scan[scan.SPREADS]))
+        values = self._scan.tolist()
+        return max(1.0, values[scan.SPREAD] / values[scan.SPREADS], values[scan.NEAR] / values[scan.NEARS])
 
     def _process(self, block: Block, around: Surroundings) -> None:
         """Scan a block, and look more closely where there is a sign or a drift."""
@@ -514,8 +516,9 @@ class DriftMonitor:
         since = contest.since
         kept = self.drifts[1 - MOST_DRIFTS :]
         taken = kept[-1].number + 1 if len(kept) else 0
-        before, peak = contest.usual, max(contest.total / contest.rows, contest.before)
-        self._peak = peak
+        newest = self._highest(self._rows_between(min(since, row + 1 - PEAK_ROWS), row + 1))
+        before = self._rows_between(since - BEFORE_ROWS, since)
+        self._peak = float(self._losses(newest.y, newest.scores).mean())
         drift = Drift(
             taken,
             row=since,
@@ -523,8 +526,8 @@ class DriftMonitor:
             detected_at_row=row,
             kind="harm",
             metric=self.metric,
-            error_before=self._shown(before),
-            error_peak=self._shown_peak(contest, peak),
+            error_before=self._error_of(before if len(before.y) >= LEAST_CHECKED else self._rows_between(0, since)),
+            error_peak=self._error_of(newest),
             evidence=_evidence(contest),
         )
         self.drifts = Drifts((*kept, drift))
@@ -641,18 +644,20 @@ class DriftMonitor:
         """Name of the error that drifts are measured with."""
         return "root mean squared error" if self.regression else "balanced error" if self._is_balanced else "error"
 
-    def _shown(self, mean: float) -> float:
-        """Return a mean loss as an error in its unit."""
+    def _error_of(self, block: Block) -> float:
+        """Return the error of rows as they were predicted, in its unit."""
         if self.regression:
-            return math.sqrt(max(float(self._scan[scan.SQUARES]), 0.0))
-        return float(mean / self._scan[scan.RANGE])
+            return _root_mean_square(block.scores - block.y)
+        if not len(block.y):
+            return float(self._scan[scan.MEAN] / self._scan[scan.RANGE])
+        return float(self._losses(block.y, block.scores).mean() / self._scan[scan.RANGE])
 
-    def _shown_peak(self, contest: Contest, peak: float) -> float:
-        """Return the highest mean loss as an error in its unit."""
-        if not self.regression:
-            return float(peak / self._scan[scan.RANGE])
-        new = self._rows_between(contest.since, self.rows)
-        return _root_mean_square(self._scored(contest, new) - new.y)
+    def _highest(self, block: Block) -> Block:
+        """Return the hundred rows in a row with the highest mean loss."""
+        sums = np.concatenate([np.zeros(1), np.cumsum(self._losses(block.y, block.scores))])
+        size = min(PEAK_ROWS, len(block.y))
+        first = int((sums[size:] - sums[: len(sums) - size]).argmax())
+        return take_block(block, first, first + size)
 
     def _follow(self, row: int) -> None:
         """Follow the error of the learning model in an open drift, and end the drift when it is over."""
@@ -662,15 +667,11 @@ class DriftMonitor:
         losses = self._losses(recent.y, recent.scores)
         if len(losses) < PART:
             return
-        newest = losses[-PEAK_ROWS:]
-        if float(newest.mean()) > self._peak:
-            self._peak = float(newest.mean())
-            peak = (
-                _root_mean_square((recent.scores - recent.y)[-PEAK_ROWS:])
-                if self.regression
-                else self._shown(self._peak)
-            )
-            self._replace(dataclasses.replace(drift, error_peak=max(drift.error_peak, peak)))
+        newest = take_block(recent, max(len(losses) - PEAK_ROWS, 0), len(losses))
+        height = float(losses[-PEAK_ROWS:].mean())
+        if len(newest.y) == PEAK_ROWS and height > self._peak:
+            self._peak = height
+            self._replace(dataclasses.replace(drift, error_peak=max(drift.error_peak, self._error_of(newest))))
             drift = self.drifts[-1]
         usual, span = self._scan[scan.MEAN], self._scan[scan.RANGE]
         least = self.smallest_rise * span
@@ -683,7 +684,7 @@ class DriftMonitor:
             self._end(drift, row, recent, mean, recovered=None)
 
     def _end(self, drift: Drift, row: int, recent: Block, mean: float, recovered: int | None) -> None:
-        after = _root_mean_square(recent.scores - recent.y) if self.regression else self._shown(mean)
+        after = self._error_of(recent)
         after_rows = None if recovered is None else max(recovered, 0)
         self._record(
             dataclasses.replace(drift, error_after=after, recovered_after_rows=after_rows, ended_at_row=row - 1)
