@@ -27,7 +27,7 @@ __all__ = [
     "InputChanges",
 ]
 
-DriftKind: TypeAlias = Literal["new rule", "harm"]
+DriftKind: TypeAlias = Literal["undecided", "new rule", "harm"]
 DriftCause: TypeAlias = Literal["columns", "classes", "inputs", "unknown"]
 DriftMark: TypeAlias = Literal["", "expected", "false"]
 DriftPhase: TypeAlias = Literal["began", "over"]
@@ -137,6 +137,8 @@ class Drift:
             return "The inputs moved to rows that are harder to predict; the rule did not change."
         if self.kind == "harm" and not self.classes:
             return "Newer rows predict no better: there is more noise, or something that the columns do not show."
+        if self.kind == "undecided" and not (self.classes or self.columns):
+            return "The cause is not known yet."
         if self.classes:
             came = _joined([one.removeprefix("new: ") for one in self.classes if one.startswith("new: ")])
             gone = _joined([one.removeprefix("gone: ") for one in self.classes if one.startswith("gone: ")])

@@ -221,31 +221,55 @@ def changed_columns(
 
     shares = np.linspace(0.0, 1.0, BINS + 1)[1:-1]
     edges = np.quantile(np.concatenate([old.X, new.X]), shares, axis=0).T
-    blank = np.zeros((1, BINS - 1))
-    binned = Correction(n_classes, unit, np.vstack([edges, blank]), np.zeros(0, np.int64), np.zeros((0, 2 * BINS, 1)))
-    before, after = (binned._cells(one.X, one.scores)[:, :-1] for one in (old, new))
-    old_slopes, old_variances = (_sums(before, part) for part in binned.slopes(*old))
-    F, found = binned._start(new.scores), list[int]()
-    members = np.asarray(groups)
-    while len(found) < most:
-        residuals, variances = binned._slopes(F, new.y)
-        slopes, weights = _sums(after, residuals), _sums(after, variances)
-        share = np.divide(weights, old_variances, out=np.zeros_like(weights), where=old_variances > 0.0)
-        noise = weights * (1.0 + share)
-        if not n_classes:
-            noise = noise * max(float(np.mean(np.square(residuals - residuals.mean()))), 1e-12)
-        known = (weights > 0.0) & (old_variances > 0.0)
-        ratio = np.divide(np.square(slopes - share * old_slopes), noise, out=np.zeros_like(noise), where=known)
-        statistics = np.bincount(members, ratio.sum(axis=(1, 2)))
-        freedom = np.bincount(members, known.sum(axis=(1, 2)))
-        chances = gammaincc(np.maximum(freedom, 1) / 2.0, statistics / 2.0)
-        chances[found] = 1.0
-        best = int(np.lexsort((-statistics, chances))[0])
-        if chances[best] > SIGNIFICANCE / max(width, 1) or best in found:
-            break
-        found.append(best)
-        for column in np.flatnonzero(members == best):
-            step = slopes[column] - share[column] * old_slopes[column]
-            change = np.divide(step, weights[column] + PRIOR, where=weights[column] > 0.0, out=np.zeros_like(step))
-            F = F + change[after[:, column]] * (1.0 if n_classes else unit)
-    return found
+    level = np.quantile(np.concatenate([_level(old.scores), _level(new.scores)]), shares)[None]
+    binned = Correction(n_classes, unit, np.vstack([edges, level]), np.zeros(0, np.int64), np.zeros((0, 2 * BINS, 1)))
+    before, after = (binned._cells(one.X, one.scores) for one in (old, new))
+    sums = tuple(_sums(before, part) for part in binned.slopes(*old))
+    start = binned._start(new.scores)
+    members = np.append(np.asarray(groups), max(groups) + 1)  # the last column is the score
+    score = int(members[-1])
+    # What a change does to all rows with the same score says nothing about a column, so it is taken out first; a rule
+    # that was reversed as a whole leaves nothing else.
+    for first in ([score], []):
+        F, found = start, list[int]()
+        chosen = list(first)
+        while len(found) < most:
+            residuals, variances = binned._slopes(F, new.y)
+            gains, changes = _differences(after, residuals, variances, *sums, robust=not n_classes)
+            if not chosen:
+                statistics, freedom = (np.bincount(members, part) for part in gains)
+                chances = gammaincc(np.maximum(freedom, 1) / 2.0, statistics / 2.0)
+                excess = (statistics - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1))
+                excess[[score, *found]] = -np.inf
+                best = int(excess.argmax())
+                if not chances[best] <= SIGNIFICANCE / max(width, 1) or not np.isfinite(excess[best]):
+                    break
+                found.append(best)
+                chosen.append(best)
+            for column in np.flatnonzero(members == chosen.pop()):
+                F = F + changes[column][after[:, column]] * (1.0 if n_classes else unit)
+        if found:
+            return found
+    return []
+
+
+def _differences(
+    cells: Integers,
+    residuals: FloatArray,
+    variances: FloatArray,
+    old_slopes: FloatArray,
+    old_variances: FloatArray,
+    *,
+    robust: bool,
+) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:
+    """Return statistic and degrees of freedom of the difference of each column, and what would take it away."""
+    slopes, weights = _sums(cells, residuals), _sums(cells, variances)
+    share = np.divide(weights, old_variances, out=np.zeros_like(weights), where=old_variances > 0.0)
+    noise = weights * (1.0 + share)
+    if robust:
+        noise = noise * max(float(np.mean(np.square(residuals - residuals.mean()))), 1e-12)
+    known = (weights > 0.0) & (old_variances > 0.0)
+    steps = slopes - share * old_slopes
+    ratio = np.divide(np.square(steps), noise, out=np.zeros_like(noise), where=known)
+    changes = np.divide(steps, weights + PRIOR, out=np.zeros_like(steps), where=weights > 0.0)
+    return (ratio.sum(axis=(1, 2)), known.sum(axis=(1, 2)).astype(np.float64)), changes

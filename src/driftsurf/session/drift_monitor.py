@@ -74,7 +74,7 @@ LEAST_RARE = 20
 """Rows of the rarer class that are needed for that."""
 RARE, NOT_RARE = 0.1, 0.2
 """Share of the rarer of two classes below which errors of both classes count the same, and above which they stop."""
-RUN_LENGTH = 7_500.0
+RUN_LENGTH = 3_000.0
 """Rows between signs if nothing changes, about."""
 HALF_LIFE = 5_000.0
 """Rows in which the usual loss forgets half."""
@@ -95,11 +95,15 @@ CONTESTANTS = 3
 """Contestants of the second bet: the learning model, a correction, and a fresh model."""
 STAKES = np.array([0.1, 0.25, 0.5, 0.8])
 """Shares of the capital that are bet on a lead."""
+FELT_ROWS = 300
+"""Rows in which the learning model must have become worse, too."""
 PATIENCE_ROWS = 100
 CONTEST_ROWS = 3_000
 """Rows of a contest, at most."""
 RESOLVED_ROWS = 5_000
 """Rows after harm was proven within which the kind of a drift is decided."""
+CAUSE_ROWS = 500
+"""Rows after a change on which its cause is determined."""
 RECOVERY_ROWS = 300
 """Rows whose mean error shows whether a model has recovered."""
 PEAK_ROWS, BEFORE_ROWS = 100, 1_000
@@ -475,34 +479,49 @@ class DriftMonitor:
         totals = contest.total + np.cumsum(losses)
         risen = np.maximum(totals / (contest.rows + 1 + np.arange(len(losses))), contest.before) - contest.usual
         crossed = np.flatnonzero((capital >= needed) & (risen >= self.smallest_rise * most))
+
+        def until(last: int) -> Contest:
+            highest = max(contest.highest, float(capital[: last + 1].max()))
+            rows, total = contest.rows + last + 1, float(totals[last])
+            return replace(contest, bets=paths[:, last], rows=rows, total=total, highest=highest)
+
         last = int(crossed[0]) if len(crossed) else len(losses) - 1
-        contest = replace(
-            contest,
-            bets=paths[:, last],
-            rows=contest.rows + last + 1,
-            total=float(totals[last]),
-            highest=max(contest.highest, float(capital[: last + 1].max())),
-        )
-        self._contest = contest
-        if len(crossed):
+        proven = bool(len(crossed)) and self._is_felt(until(last), block.first_row + last + 1)
+        last = last if proven else len(losses) - 1
+        self._contest = contest = until(last)
+        if proven:
             self._declare(contest, block.first_row + last, around)
         elif self._is_hopeless(contest, float(capital[-1])):
             self._contest = None
+            if len(crossed):  # only the frozen models are out of date
+                self._anchors, self._old = (), None
         return last + 1
+
+    def _is_felt(self, contest: Contest, row: int) -> bool:
+        """Return whether the losses of the learning model have risen too, by twice their standard error."""
+        since = self._beginning(contest, row)
+        rows = self._rows_between(since, min(since + FELT_ROWS, row))
+        if not len(rows.y):
+            return False
+        usual = float(self._scan[scan.MEAN])
+        rise = float(self._losses(rows.y, rows.scores).mean()) - usual
+        span = float(self._scan[scan.RANGE])
+        return rise >= max(self.smallest_rise * span, 2.0 * _error(usual, len(rows.y)))
 
     def _bet_on_lead(self, contest: Contest, part: Block, around: Surroundings) -> None:
         """Bet that what knows the new rows predicts better than the frozen model, and let it learn more of them."""
         scores = self._scored(contest, part)
         losses = self._losses(part.y, scores)
         total, rows = contest.total + float(losses.sum()), contest.rows + len(losses)
-        contest = self._led(replace(contest, total=total, rows=rows), part, scores, losses)
-        self._contest = contest
+        contest = replace(contest, total=total, rows=rows)
+        self._contest = contest = contest if contest.resolved else self._led(contest, part, scores, losses)
         drift, row = self.drifts[self._index(contest.drift)], part.first_row + len(losses)
         grown = row - contest.since
-        if contest.resolved or row - contest.start > RESOLVED_ROWS:
+        if (contest.resolved and grown >= CAUSE_ROWS) or row - contest.start > RESOLVED_ROWS:
             self._contest = None
-            self._record(dataclasses.replace(drift, **self._cause(contest, row, around)))
-        elif contest.new is None or MOST_ROWS > grown >= 1.3 * contest.corrected_rows:
+            kind = {} if contest.resolved else {"kind": "harm"}
+            self._record(dataclasses.replace(drift, **kind | self._cause(contest, row, around, **kind)))
+        elif not contest.resolved and (contest.new is None or MOST_ROWS > grown >= 1.3 * contest.corrected_rows):
             self._correct(contest, row, around)
 
     def _is_hopeless(self, contest: Contest, capital: float) -> bool:
@@ -524,7 +543,7 @@ class DriftMonitor:
             row=since,
             step=self._step_of(since),
             detected_at_row=row,
-            kind="harm",
+            kind="undecided",
             metric=self.metric,
             error_before=self._error_of(before if len(before.y) >= LEAST_CHECKED else self._rows_between(0, since)),
             error_peak=self._error_of(newest),
@@ -608,7 +627,7 @@ class DriftMonitor:
 
     # -------------------------------------------------------------------- cause, size and end
 
-    def _cause(self, contest: Contest, row: int, around: Surroundings) -> dict[str, Any]:
+    def _cause(self, contest: Contest, row: int, around: Surroundings, kind: str = "") -> dict[str, Any]:
         """Return the fields of a drift that say what changed, as far as the rows show it."""
         old, new = self._sides(contest, row)
         if min(len(old.y), len(new.y)) < 30:
@@ -622,6 +641,7 @@ class DriftMonitor:
         both = _joined([old, new])
         columns = telling_columns(both.X, residuals)
         columns = columns[~_counts(narrowed(both.X, columns))]
+        columns = columns[[label[k] != SHARED for k in columns]]
         if not len(columns):
             return {"classes": classes, "cause": "classes" if classes else "unknown"}
         sources = list(dict.fromkeys(source_column(label[k]) for k in columns))
@@ -632,11 +652,10 @@ class DriftMonitor:
             Evidence(narrowed(new.X, columns), new.y, _wide(new_scores, old_scores)),
         )
         found = [sources[k] for k in changed_columns(n_classes, unit, *sides, groups, width)]
-        drift = self.drifts[self._index(contest.drift)] if contest.drift >= 0 else None
         moved = bool(len(_moved(sides[0].X, sides[1].X)))
-        cause: DriftCause = "classes" if classes else "columns" if found else "inputs" if moved else "unknown"
-        if drift is not None and drift.kind == "harm" and moved and not classes and contest.resolved is False:
-            cause = "inputs" if not found else "columns"
+        cause: DriftCause = "classes" if classes else "columns" if found else "unknown"
+        if moved and not classes and (kind == "harm" or not found):
+            cause = "inputs"
         return {"columns": tuple(found), "classes": classes, "cause": cause}
 
     @property
@@ -650,7 +669,11 @@ class DriftMonitor:
             return _root_mean_square(block.scores - block.y)
         if not len(block.y):
             return float(self._scan[scan.MEAN] / self._scan[scan.RANGE])
-        return float(self._losses(block.y, block.scores).mean() / self._scan[scan.RANGE])
+        losses = self._losses(block.y, block.scores)
+        if not self._is_balanced:
+            return float(losses.mean())
+        shares = [float((losses[block.y == k] > 0.0).mean()) for k in (0.0, 1.0) if (block.y == k).any()]
+        return sum(shares) / 2.0
 
     def _highest(self, block: Block) -> Block:
         """Return the hundred rows in a row with the highest mean loss."""
@@ -675,7 +698,7 @@ class DriftMonitor:
             drift = self.drifts[-1]
         usual, span = self._scan[scan.MEAN], self._scan[scan.RANGE]
         least = self.smallest_rise * span
-        back = usual + max(least, 0.15 * (self._peak - usual))
+        back = usual + max(least, 0.1 * (self._peak - usual))
         over = row - drift.detected_at_row
         mean = float(losses.mean())
         if len(losses) >= RECOVERY_ROWS - PART and over >= PATIENCE_ROWS and mean <= back:
@@ -1044,7 +1067,7 @@ def source_column(name: str) -> str:
 
 def _reference(usual: float, weight: float) -> float:
     """Return the mean loss of the null hypothesis: the usual one and its standard error, more of it after few rows."""
-    return usual + (1.2 + 2.0 * min(1.0, 400.0 / weight)) * _error(max(usual, 1.0 / weight), weight)
+    return usual + (1.0 + 2.0 * min(1.0, 400.0 / weight)) * _error(max(usual, 1.0 / weight), weight)
 
 
 def _error(mean: float, rows: float) -> float:
@@ -1065,6 +1088,10 @@ def _evidence(contest: Contest) -> float:
 
 def _root_mean_square(residuals: FloatArray) -> float:
     return math.sqrt(float(np.mean(np.square(residuals)))) if len(residuals) else 0.0
+
+
+SHARED = "another cell is missing"
+"""Encoded column that many columns share."""
 
 
 def _counts(X: FloatArray) -> npt.NDArray[np.bool_]:
