@@ -26,7 +26,7 @@ class Verdict:
     """
 
     status: VerdictStatus
-    """"fine"; "drifting": a drift goes on; "trivial": no better than a rule without a model; "waiting": no row was
+    """"fine"; "drifting": the error has risen and is not back; "trivial": no better than a rule without a model; "waiting": no row was
     scored yet."""
     drift: str
     """Whether, when and why the data drifted."""
@@ -49,5 +49,7 @@ def verdict_of(trace: Trace, model: str, drifts: Drifts, scores: Scores | None =
 def verdict(drifts: Drifts, rows: int, quality: Baselines) -> Verdict:
     """Return the verdict, given the drifts, the number of scored rows and the errors beside trivial predictions."""
     poor = bool(quality.warning)
-    status: VerdictStatus = "drifting" if drifts.open is not None else "trivial" if poor else "fine"
+    status: VerdictStatus = (
+        "drifting" if drifts.open is not None and not drifts.open.recovered else "trivial" if poor else "fine"
+    )
     return Verdict(status, drifts.describe() or f"No drift in {rows:,} rows.", quality.sentence)

@@ -108,6 +108,8 @@ RECOVERY_ROWS = 300
 """Rows whose mean error shows whether a model has recovered."""
 PEAK_ROWS, BEFORE_ROWS = 100, 1_000
 """Rows over which the highest error of a drift is measured, and the error before it."""
+SETTLED_ROWS = 1_500
+"""Rows after a recovery in which the kind and the cause of a drift may still be found."""
 STAYING_ROWS = 5_000
 """Rows after which an error that has not come back is the new usual one."""
 WINDOW_ROWS, WINDOW_EVERY = 1_000, 5_000
@@ -222,6 +224,8 @@ class DriftMonitor:
         self._contests = 0
         self._peak = 0.0
         """Highest mean loss of the open drift."""
+        self._back: tuple[int, int] | None = None
+        """When the model had recovered from the open drift: the row, and the rows from the beginning until then."""
         self._means = np.zeros((0, 0))
         """Means of earlier windows of the inputs, and of their variances (windows, 2 * columns)."""
 
@@ -557,13 +561,17 @@ class DriftMonitor:
     def _beginning(self, contest: Contest, row: int) -> int:
         """Return the row from which on the losses of the frozen model are most likely to have risen."""
         first = self._blocks[0].first_row if contest.anchor is None else contest.anchor.row + LEAST_CHECKED // 2
-        held = self._rows_between(min(first, contest.since), row)
+        earlier = self.drifts[-1].ended_at_row if len(self.drifts) else None
+        held = self._rows_between(max(min(first, contest.since), 0 if earlier is None else earlier + 1), row)
         losses = self._losses(held.y, self._scored(contest, held))
-        usual = min(max(contest.usual, 1e-4), 0.98)
-        risen = min(max(contest.total / contest.rows, usual * 1.1), 0.99)
-        low, high = math.log((1.0 - risen) / (1.0 - usual)), math.log(risen / usual)
-        gains = np.cumsum((low + (high - low) * losses)[::-1])
-        return row - 1 - int(gains.argmax())
+        most, best, found = float(self._scan[scan.RANGE]), -math.inf, contest.since
+        for place in range(len(scan.ALTERNATIVES)):
+            low, high, _ = scan.bet(contest.usual, most, place)
+            gains = np.cumsum((low + (high - low) * losses)[::-1])
+            last = int(gains.argmax())
+            if gains[last] > best:
+                best, found = float(gains[last]), row - 1 - last
+        return found
 
     def _led(self, contest: Contest, part: Block, scores: FloatArray, frozen: FloatArray) -> Contest:
         """Return the contest after bets on the leads over the frozen model, whose losses are given."""
@@ -699,20 +707,27 @@ class DriftMonitor:
         usual, span = self._scan[scan.MEAN], self._scan[scan.RANGE]
         least = self.smallest_rise * span
         back = usual + max(least, 0.1 * (self._peak - usual))
-        over = row - drift.detected_at_row
         mean = float(losses.mean())
-        if len(losses) >= RECOVERY_ROWS - PART and over >= PATIENCE_ROWS and mean <= back:
-            self._end(drift, row, recent, mean, recovered=row - len(losses) - drift.row)
-        elif over > STAYING_ROWS:
-            self._end(drift, row, recent, mean, recovered=None)
+        long_enough = row - drift.detected_at_row >= PATIENCE_ROWS and len(losses) >= RECOVERY_ROWS - PART
+        if self._back is None and long_enough and mean <= back:
+            took = max(row - len(losses), drift.detected_at_row + 1) - drift.row
+            self._back = row - 1, took
+            drift = dataclasses.replace(drift, error_after=self._error_of(recent), recovered_after_rows=took)
+            self._record(drift)
+        if self._back is not None:
+            if self._contest is None or row - self._back[0] > SETTLED_ROWS:
+                self._end(self._back[0], mean, {})
+        elif row - drift.detected_at_row > STAYING_ROWS:
+            self._end(row - 1, mean, {"error_after": self._error_of(recent)})
 
-    def _end(self, drift: Drift, row: int, recent: Block, mean: float, recovered: int | None) -> None:
-        after = self._error_of(recent)
-        after_rows = None if recovered is None else max(recovered, 0)
-        self._record(
-            dataclasses.replace(drift, error_after=after, recovered_after_rows=after_rows, ended_at_row=row - 1)
-        )
-        self._contests, self._anchors, self._old = 0, (), None
+    def _end(self, row: int, mean: float, fields: dict[str, Any]) -> None:
+        """End the open drift; nothing is said about it later."""
+        drift = self.open
+        assert drift is not None
+        if drift.kind == "undecided":
+            fields = fields | {"kind": "harm"}
+        self._record(dataclasses.replace(drift, ended_at_row=row, **fields))
+        self._contest, self._contests, self._anchors, self._old, self._back = None, 0, (), None, None
         self._restart(float(RECOVERY_ROWS), mean)
 
     def _index(self, taken: int) -> int:
@@ -773,6 +788,7 @@ class DriftMonitor:
             "rows": self.rows,
             "contests": self._contests,
             "peak": self._peak,
+            "back": json.dumps(self._back),
             "scan": self._scan,
             "drifts": json.dumps([one.to_dict() for one in self.drifts]),
             "changes": json.dumps([dataclasses.asdict(one) for one in self.changes]),
@@ -798,6 +814,7 @@ class DriftMonitor:
         new = self._copy()
         new.smallest_rise, new.drift_risk = known["smallest_rise"], known["drift_risk"]
         new.rows, new._contests, new._peak = known["rows"], known["contests"], known["peak"]
+        new._back = known["back"]
         new._scan, new._means = known["scan"], known["means"]
         new.drifts, new.changes = known["drifts"], known["changes"]
         new.updates = ()
@@ -814,6 +831,15 @@ class DriftMonitor:
         return new
 
 
+def _read_back(saved: Any) -> tuple[int, int] | None:
+    """Return the saved row and number of rows of a recovery; ValueError if they are not valid."""
+    if saved is None:
+        return None
+    if not (isinstance(saved, list) and len(saved) == 2 and all(type(one) is int for one in saved)):
+        raise ValueError("must be a row and a number of rows, or nothing")
+    return saved[0], saved[1]
+
+
 FIELDS = Fields(
     {
         "smallest_rise": Real(least=0.0, most=1.0),
@@ -821,6 +847,7 @@ FIELDS = Fields(
         "rows": Whole(),
         "contests": Whole(),
         "peak": Real(least=0.0),
+        "back": Json(_read_back),
         "old_sum": Real(least=0.0),
         "old_since": Whole(),
         "scan": Array(np.float64, (scan.VALUES,)),
