@@ -117,7 +117,7 @@ def test_a_model_on_a_schedule_takes_sparse_rows_and_regressions() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("retrained(evry=3):logistic", "'evry'; did you mean 'every'"),
+        ("retrained(evrey=3):logistic", "'evrey'; did you mean 'every'"),
         ("frozen(every=3):logistic", "'every'"),
         ("retrained(every=0):logistic", "every"),
         ("frozen(window=0):logistic", "window"),

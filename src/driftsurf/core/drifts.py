@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, overload
 
-from driftsurf.core.frames import html_table, new_frame
 from driftsurf.core.measures import SHARES
 from driftsurf.visible import visible
 
@@ -283,6 +282,8 @@ class Drifts(Sequence[Drift]):
             )
             for one in self._drifts
         ]
+        from driftsurf.core.frames import html_table  # imports NumPy, which options with defaults from here do not need
+
         return html_table(head, lines)
 
 
@@ -375,4 +376,6 @@ class InputChanges(tuple[InputChange, ...]):
 def _frame(records: Sequence[Any], kind: type) -> pd.DataFrame:
     """Return records as a pandas DataFrame, with all columns even if there are none."""
     columns = {one.name: [getattr(record, one.name) for record in records] for one in fields(kind)}
+    from driftsurf.core.frames import new_frame  # as above
+
     return new_frame(columns, "to_frame()")

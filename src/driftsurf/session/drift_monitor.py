@@ -202,8 +202,8 @@ class DriftMonitor:
         self, *, regression: bool, smallest_rise: float = SMALLEST_RISE, drift_risk: float = DRIFT_RISK
     ) -> None:
         self.regression = regression
-        self.smallest_rise = number("smallest_rise", smallest_rise, at_least=0.0, below=1.0)
-        self.drift_risk = number("drift_risk", drift_risk, above=0.0, below=1.0)
+        self.smallest_rise: float = number("smallest_rise", smallest_rise, at_least=0.0, below=1.0)
+        self.drift_risk: float = number("drift_risk", drift_risk, above=0.0, below=1.0)
         self.rows: int = 0
         """Number of rows so far."""
         self.drifts: Drifts = Drifts()
