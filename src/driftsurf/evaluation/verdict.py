@@ -26,8 +26,8 @@ class Verdict:
     """
 
     status: VerdictStatus
-    """"fine"; "drifting": the error has risen and is not back; "trivial": no better than a rule without a model; "waiting": no row was
-    scored yet."""
+    """"fine"; "drifting": the error has risen and is not back; "trivial": no better than a rule without a model;
+    "waiting": no row was scored yet."""
     drift: str
     """Whether, when and why the data drifted."""
     quality: str
