@@ -26,6 +26,10 @@ PRIOR = 1.0
 LARGEST_SCORE = 5.0
 MOST_SCORE = 30.0
 """Log-odds beyond which a probability is 0 or 1, to three parts in 10^14."""
+BACKFITS = 3
+"""Times that what a column explains is taken away, each time given the others."""
+BEYOND_SCORE = 0.1
+"""Probability by chance that a column must stay below once the score is accounted for."""
 SIGNIFICANCE = 0.01
 """Probability with which any column is named by chance."""
 
@@ -208,14 +212,23 @@ class Evidence(NamedTuple):
 
 
 def changed_columns(
-    n_classes: int, unit: float, old: Evidence, new: Evidence, groups: Sequence[int], width: int, most: int = 5
+    n_classes: int,
+    unit: float,
+    old: Evidence,
+    new: Evidence,
+    groups: Sequence[int],
+    width: int,
+    *,
+    strict: bool = False,
+    most: int = 5,
 ) -> list[int]:
     """Return the groups of columns whose relation to the residuals differs between old and new rows beyond chance.
 
     A score test compares the mean residuals of a frozen model in the bins of each column. The column with the largest
     difference is named, the scores of the new rows are corrected for it, and the test is repeated, so that a column
     which only goes along with another one is not named beside it. ``width`` is the number of all columns, of which one
-    is named by chance with a probability of 1 %.
+    is named by chance with a probability of 1 %. With ``strict``, a column must also explain what the score cannot:
+    noise changes what all rows with the same score have in common.
     """
     from scipy.special import gammaincc  # slow to import, and few processes ever need it
 
@@ -228,29 +241,36 @@ def changed_columns(
     start = binned._start(new.scores)
     members = np.append(np.asarray(groups), max(groups) + 1)  # the last column is the score
     score = int(members[-1])
-    # What a change does to all rows with the same score says nothing about a column, so it is taken out first; a rule
-    # that was reversed as a whole leaves nothing else.
-    for first in ([score], []):
-        F, found = start, list[int]()
-        chosen = list(first)
-        while len(found) < most:
-            residuals, variances = binned._slopes(F, new.y)
-            gains, changes = _differences(after, residuals, variances, *sums, robust=not n_classes)
-            if not chosen:
-                statistics, freedom = (np.bincount(members, part) for part in gains)
-                chances = gammaincc(np.maximum(freedom, 1) / 2.0, statistics / 2.0)
-                excess = (statistics - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1))
-                excess[[score, *found]] = -np.inf
-                best = int(excess.argmax())
-                if not chances[best] <= SIGNIFICANCE / max(width, 1) or not np.isfinite(excess[best]):
-                    break
-                found.append(best)
-                chosen.append(best)
-            for column in np.flatnonzero(members == chosen.pop()):
+
+    def tested(F: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return by how much the difference of each group exceeds chance, its probability, and what takes it away."""
+        gains, changes = _differences(after, *binned._slopes(F, new.y), *sums, robust=not n_classes)
+        statistics, freedom = (np.bincount(members, part) for part in gains)
+        chances = gammaincc(np.maximum(freedom, 1) / 2.0, statistics / 2.0)
+        return (statistics - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1)), chances, changes
+
+    def without(F: FloatArray, taken: Sequence[int]) -> FloatArray:
+        """Return the scores without what some groups explain."""
+        for group in [*taken] * BACKFITS:
+            changes = tested(F)[2]
+            for column in np.flatnonzero(members == group):
                 F = F + changes[column][after[:, column]] * (1.0 if n_classes else unit)
-        if found:
-            return found
-    return []
+        return F
+
+    start, found = binned._start(new.scores), list[int]()
+    least = BEYOND_SCORE if strict else 1.0
+    beyond = tested(without(start, [score]))[1] <= least
+    F = start
+    while len(found) < most:
+        excess, chances, _ = tested(F)
+        excess[(chances > SIGNIFICANCE / max(width, 1)) | ~beyond] = -np.inf
+        excess[[score, *found]] = -np.inf
+        best = int(excess.argmax())
+        if excess[best] == -np.inf:
+            break
+        found.append(best)
+        F = without(start, [*found, score])
+    return found
 
 
 def _differences(

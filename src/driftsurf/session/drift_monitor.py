@@ -133,6 +133,8 @@ class Block(NamedTuple):
     X: Rows
     y: FloatArray
     scores: FloatArray
+    steps: int = 1
+    """Number of steps that the rows are."""
 
 
 @dataclass(frozen=True)
@@ -421,7 +423,8 @@ class DriftMonitor:
 
     def _step_of(self, row: int) -> int:
         """Return the step of a held row, or of the first one."""
-        return next((one.step for one in reversed(self._blocks) if one.first_row <= row), self._blocks[0].step)
+        found = next((one for one in reversed(self._blocks) if one.first_row <= row), self._blocks[0])
+        return found.step + max(row - found.first_row, 0) * found.steps // max(len(found.y), 1)
 
     def _scored(self, contest: Contest, block: Block) -> FloatArray:
         """Return the scores of the frozen model for a block; those of the learning model if there is none."""
@@ -659,7 +662,9 @@ class DriftMonitor:
             Evidence(narrowed(old.X, columns), old.y, _wide(old_scores, new_scores)),
             Evidence(narrowed(new.X, columns), new.y, _wide(new_scores, old_scores)),
         )
-        found = [sources[k] for k in changed_columns(n_classes, unit, *sides, groups, width)]
+        found = [
+            sources[k] for k in changed_columns(n_classes, unit, *sides, groups, width, strict=not contest.resolved)
+        ]
         moved = bool(len(_moved(sides[0].X, sides[1].X)))
         cause: DriftCause = "classes" if classes else "columns" if found else "unknown"
         if moved and not classes and (kind == "harm" or not found):
@@ -891,6 +896,7 @@ ROWS = Fields(
     {
         "first_rows": Array(np.int64, ("blocks",), least=0),
         "steps": Array(np.int64, ("blocks",), least=0),
+        "counts": Array(np.int64, ("blocks",), least=1),
         "sizes": Array(np.int64, ("blocks",), least=1),
         "y": Array(np.float64, ("rows",)),
         "margins": Array(np.float64, ("rows",)),
@@ -947,6 +953,7 @@ def _blocks_state(blocks: Sequence[Block]) -> State:
     state: State = {
         "first_rows": np.array([one.first_row for one in blocks]),
         "steps": np.array([one.step for one in blocks]),
+        "counts": np.array([one.steps for one in blocks]),
         "sizes": np.array([len(one.y) for one in blocks]),
         "y": whole.y,
         "margins" if whole.scores.ndim == 1 else "scores": whole.scores,
@@ -972,8 +979,11 @@ def _blocks_from(state: Mapping[str, Any], n_features: int, sparse: bool, dtype:
     whole = Block(0, 0, rows, y, scores)
     stops = np.cumsum(known["sizes"]).tolist()
     starts = [0, *stops[:-1]]
-    numbers = zip(known["first_rows"].tolist(), known["steps"].tolist(), starts, stops, strict=True)
-    return tuple(take_block(whole, a, b)._replace(first_row=row, step=step) for row, step, a, b in numbers)
+    numbers = (known[name].tolist() for name in ("first_rows", "steps", "counts"))
+    cuts = zip(*numbers, starts, stops, strict=True)
+    return tuple(
+        take_block(whole, a, b)._replace(first_row=row, step=step, steps=count) for row, step, count, a, b in cuts
+    )
 
 
 def _anchor_state(anchor: Anchor) -> State:
@@ -1028,7 +1038,8 @@ def _joined(blocks: Sequence[Block]) -> Block:
     outputs = max(1 if one.scores.ndim == 1 else one.scores.shape[1] for one in blocks)
     scores = [one.scores if outputs == 1 else _as_classes(one.scores, outputs) for one in blocks]
     y = np.concatenate([one.y for one in blocks])
-    return Block(first.first_row, first.step, _stacked([one.X for one in blocks]), y, np.concatenate(scores))
+    X, steps = _stacked([one.X for one in blocks]), sum(one.steps for one in blocks)
+    return Block(first.first_row, first.step, X, y, np.concatenate(scores), steps)
 
 
 def _stacked(rows: Sequence[Rows]) -> Rows:
