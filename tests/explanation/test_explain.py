@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,11 @@ def run_folder(mixed_run: tuple[Path, str]) -> Path:
     return mixed_run[0]
 
 
+def steady(decisions: Iterable[Decision]) -> list[Decision]:
+    """Return decisions as of a run in which no drift was found."""
+    return [replace(one, drifts=()) for one in decisions]
+
+
 def test_a_reaction_is_explained_with_its_numbers(run_folder: Path) -> None:
     text = explain(run_folder, step=20)
     flat = " ".join(text.split())
@@ -48,9 +53,10 @@ def test_a_reaction_is_explained_with_its_numbers(run_folder: Path) -> None:
 
 def test_the_whole_run_is_explained_with_its_models(run_folder: Path) -> None:
     text = explain(str(run_folder))
-    verdict, overview, *_ = text.split("\n\n")
+    verdict, drifts, overview, *_ = text.split("\n\n")
     record = recorded(run_folder)
     assert record.trace is not None
+    assert drifts.count("  drift ") == len(record.drifts) > 0
     assert " ".join(verdict.split()) == verdict_of(record.trace, record.trace.models[0], record.drifts).text
     first, second, third, *_ = overview.splitlines()
     assert first.startswith("Mixed: ")
@@ -63,7 +69,7 @@ def test_the_whole_run_is_explained_with_its_models(run_folder: Path) -> None:
 
 
 def test_the_explanation_of_a_journal_begins_with_its_drifts(run_folder: Path) -> None:
-    decisions = recorded(run_folder).decisions
+    decisions = steady(recorded(run_folder).decisions)
     one = Drift(0, 4_000, 20, 4_150, "new rule", "error", 0.2, 0.7, columns=("x1",), evidence=1e6)
     assert explain(decisions).startswith("No drift in 20,000 rows.\n\nsteps 0 to 99, ")
     told = explain([replace(decisions[0], drifts=(one,)), *decisions[1:]])
@@ -75,13 +81,17 @@ def test_the_explanation_of_a_journal_begins_with_its_drifts(run_folder: Path) -
 
 
 def test_a_mark_is_shown_with_its_drift(run_folder: Path) -> None:
-    decisions = recorded(run_folder).decisions
+    decisions = steady(recorded(run_folder).decisions)
     one = Drift(0, 4_000, 20, 4_150, "harm", "error", 0.2, 0.7, mark="false")
     assert "marked as false" in " ".join(explain([replace(decisions[0], drifts=(one,)), *decisions[1:]]).split())
 
 
 def test_the_last_change_begins_with_the_verdict(run_folder: Path) -> None:
-    assert explain_last_change(recorded(run_folder)).startswith("No drift in 20,000 rows. ")
+    record = recorded(run_folder)
+    last = " ".join(explain_last_change(record).split())
+    assert last.startswith(record.drifts.describe())
+    without = replace(record, decisions=steady(record.decisions))
+    assert explain_last_change(without).startswith("No drift in 20,000 rows. ")
 
 
 def test_columns_that_changed_by_chance_are_not_named(run_folder: Path) -> None:
@@ -191,9 +201,15 @@ class Numbers:
 def test_a_regression_is_explained_by_its_root_mean_squared_error() -> None:
     model = DriftSurfRegressor(random_state=0)
     trace = driftsurf.prequential(Numbers(), model, batch_size=100)
-    text = explain(RunRecord(list(model.journal_), trace=trace))
+    record = RunRecord(list(model.journal_), trace=trace)
+    text = explain(record)
     summary = summarise_regression(trace, trace.models[0])
-    assert significant(summary.root_mean_squared_error) in text.splitlines()[0]
+    [drift] = record.drifts
+    assert (drift.row, drift.metric) == (1_500, "root mean squared error")
+    assert drift.error_before == pytest.approx(0.1, rel=0.1)
+    verdict, _, overview, *_ = text.split("\n\n")
+    assert drift.error_text(drift.error_peak) in verdict
+    assert significant(summary.root_mean_squared_error) in overview.splitlines()[0]
     assert "\n  RMSE " in text
 
 

@@ -119,6 +119,12 @@ def test_a_journal_is_a_table_of_its_last_transitions() -> None:
 # ---------------------------------------------------------------------------- traces and runs
 
 
+def steady(result: driftsurf.RunResult) -> driftsurf.RunResult:
+    """Return the result of a run in which no drift was found."""
+    assert len(result.drifts) > 0
+    return replace(result, decisions=[replace(one, drifts=()) for one in result.decisions])
+
+
 def drifted(result: driftsurf.RunResult) -> driftsurf.RunResult:
     """Return the result of a run with two drifts, the second of which goes on."""
     first = Drift(0, 500, 25, 540, "new rule", "error", 0.1, 0.4, 0.12, 120, 620, ("price <b>",), evidence=1e4)
@@ -128,8 +134,7 @@ def drifted(result: driftsurf.RunResult) -> driftsurf.RunResult:
 
 
 def test_a_run_is_shown_with_its_verdict_first(result: driftsurf.RunResult) -> None:
-    text = result._repr_html_()
-    assert text.startswith("<div><p><b>No drift in 2,000 rows.")
+    assert steady(result)._repr_html_().startswith("<div><p><b>No drift in 2,000 rows.")
     found = drifted(result)
     text = found._repr_html_()
     assert text.startswith("<div><p><b>Drifting now: from row 1,600 on, the error rose from 10 % to 30 %")
@@ -190,7 +195,8 @@ def test_a_run_is_shown_with_its_models_trivial_rules_and_transitions(result: dr
     for word in ("driftsurf", "aware", "majority", "persistence", "<svg", result.transitions[-1].phrase):
         assert word in text
     assert str(result.folder) in text
-    assert result.trace._repr_html_() in text
+    assert notebook.trace_html(result.trace, {result.model: result.drifts}) in text
+    assert result.trace._repr_html_() in steady(result)._repr_html_()
 
 
 def test_a_trace_without_rows_is_shown_in_words() -> None:
@@ -218,7 +224,7 @@ def test_a_plot_of_a_run_marks_the_drifts_that_were_found(result: driftsurf.RunR
     first, second = spans
     assert (first.get_x(), first.get_width()) == (25.0, 6.0)
     assert second.get_x() + second.get_width() == 99.0  # it goes on
-    assert "drift that was found" not in result.plot(figure.Figure().subplots()).get_legend_handles_labels()[1]
+    assert "drift that was found" not in steady(result).plot(figure.Figure().subplots()).get_legend_handles_labels()[1]
 
 
 def test_a_plot_without_matplotlib_names_the_extra(

@@ -161,7 +161,7 @@ def test_a_regression_run_has_a_page() -> None:
     assert re.search(r"step 20\b", late)
     assert '<td class="number">2,000</td>' in late  # rows per second since then
     assert f"{summarise_regression(trace, 'model').skill:.3f}" in page
-    assert titles(page) == ["error", "events", "numbers", "risk", "models", "changes", "costs"]
+    assert titles(page) == ["error", "drifts", "events", "numbers", "risk", "models", "changes", "costs"]
     move = ColumnMove(10, 4, 0, "x0", 0.0, 0.0, 0.0, "", 1.0, 0.0, 0.01)
     _, table = columns.tables([move])
     assert "(" not in table.partition("</tr>")[2]
@@ -351,7 +351,7 @@ def test_a_page_begins_with_the_verdict_and_marks_the_drift(mixed_run: tuple[Pat
     record = read_run(mixed_run[0])
     for ended, status in ((None, "drifting"), (4_600, "fine")):
         found = Drift(0, 4_100, 20, 4_300, "new rule", "error", 0.1, 0.9, 0.1, 500, ended, (HOSTILE,), evidence=1e3)
-        decisions = list(record.decisions)
+        decisions = [replace(one, drifts=()) for one in record.decisions]
         decisions[21] = replace(decisions[21], drifts=(found,))
         page = render_record(replace(record, decisions=decisions))
         assert "<img" not in page
