@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, overload
 
-from driftsurf.core.measures import SHARES
+from driftsurf.core.measures import SHARES, significant
 from driftsurf.visible import visible
 
 if TYPE_CHECKING:
@@ -107,11 +107,23 @@ class Drift:
         >>> one = Drift(0, 1, 0, 2, "harm", "error", 0.07, 0.2)
         >>> one.error_text(0.07), one.error_text(0.0712), one.error_text(0.004)
         ('7 %', '7.1 %', '0.4 %')
+        >>> replace(one, metric="root mean squared error").error_text(13061.8)
+        '13062'
         """
         if self.metric not in SHARES:
-            return f"{value:.4g}"
+            return significant(value)
         text = f"{100 * value:.0f}" if round(100 * value, 1) == round(100 * value) else f"{100 * value:.1f}"
         return f"{text} %"
+
+    @property
+    def evidence_text(self) -> str:
+        """The evidence as it is shown everywhere, such as "234" or "3e7".
+
+        >>> one = Drift(0, 1, 0, 2, "harm", "error", 0.07, 0.2)
+        >>> [replace(one, evidence=value).evidence_text for value in (104.6, 12_345.6, 3e7)]
+        ['105', '12,346', '3e7']
+        """
+        return f"{self.evidence:,.0f}" if self.evidence < 1e6 else significant(self.evidence, 1)
 
     def describe(self) -> str:
         """Describe the drift in one or a few sentences that need no knowledge of the model."""
@@ -278,7 +290,7 @@ class Drifts(Sequence[Drift]):
                 f"{one.error_text(one.error_before)} to {one.error_text(one.error_peak)}",
                 "" if one.recovered_after_rows is None else f"{one.recovered_after_rows:,}",
                 ", ".join((*one.columns, *one.classes)),
-                f"{one.evidence:.0g}",
+                one.evidence_text,
             )
             for one in self._drifts
         ]

@@ -10,7 +10,8 @@ from typing import Any, Self, TypeAlias
 from rich.table import Table
 
 from driftsurf.core import files
-from driftsurf.core.decisions import TRANSITION_WORDS, significant
+from driftsurf.core.decisions import TRANSITION_WORDS
+from driftsurf.core.measures import significant
 from driftsurf.errors import InputError, RunFolderError
 from driftsurf.keyed.folder import PAGE, KeyedFolder
 from driftsurf.keyed.outcomes import Outcomes

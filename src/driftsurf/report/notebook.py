@@ -13,10 +13,11 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.decisions import Decision, significant
+from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.frames import html_table
+from driftsurf.core.measures import significant
 from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.trace import Trace

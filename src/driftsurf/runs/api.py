@@ -325,7 +325,7 @@ def run(
     fail_on_drift
         End with exit code 3 if a drift was found; one that is marked does not count.
     smallest_rise
-        Smallest rise of the error that is reported as a drift: a share of rows, for regression of four usual errors.
+        Smallest rise of the error that is a drift: a share of rows, or of four times the usual error in regression.
     drift_risk
         Largest probability with which a run without a change reports a drift.
     on_drift
