@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 DriftKind: TypeAlias = Literal["undecided", "new rule", "harm"]
-DriftCause: TypeAlias = Literal["columns", "classes", "inputs", "unknown"]
+DriftCause: TypeAlias = Literal["columns", "classes", "inputs", "unknown", "unexamined"]
 DriftMark: TypeAlias = Literal["", "expected", "false"]
 DriftPhase: TypeAlias = Literal["began", "over"]
 MARKS: Final[tuple[DriftMark, ...]] = "expected", "false"
@@ -66,7 +66,8 @@ class Drift:
     """"new rule": a model that knows only the new rows predicts better than one that knows only the old ones. "harm":
     the error rose, but newer rows predict no better."""
     metric: str
-    """What the errors are: "error", "balanced error" (of imbalanced classes), or "root mean squared error"."""
+    """What the errors are: "error", "balanced error" (of imbalanced classes), or "root mean squared error"; for a key
+    of a keyed run "mean absolute error"."""
     error_before: float
     """The usual error before the drift."""
     error_peak: float
@@ -85,7 +86,8 @@ class Drift:
     """The factor by which the data speak against chance. By chance, a run of any length reaches 100 with a probability
     of at most 1 %."""
     cause: DriftCause = "unknown"
-    """What changed: how columns relate to the label, the classes, only the inputs, or nothing that columns show."""
+    """What changed: how columns relate to the label, the classes, only the inputs, or nothing that columns show;
+    "unexamined" for a key of a keyed run, whose columns are not compared."""
     time: str | None = None
     """Time of ``row``, if the rows have times."""
     mark: DriftMark = ""
@@ -144,6 +146,8 @@ class Drift:
 
     def cause_sentence(self) -> str:
         """Return the cause in one sentence."""
+        if self.cause == "unexamined":
+            return "A new model predicts about as well as before." if self.kind == "new rule" else ""
         if self.kind == "harm" and self.cause == "inputs":
             return "The inputs moved to rows that are harder to predict; the rule did not change."
         if self.kind == "harm" and not self.classes:

@@ -399,7 +399,10 @@ def run(
                 " applies to one model for all rows; a run with a learner for each key continues with the same call",
             )
         folder = run_by_key(location, options, on_start=on_start, on_epoch=on_epoch)
-        return RunResult.of_keys(folder, name, options.model.model or KEYED_MODEL)
+        of_keys = RunResult.of_keys(folder, name, options.model.model or KEYED_MODEL)
+        if options.watch.fail_on_drift and of_keys.drifts:
+            raise RunDrifted(of_keys.drifts.describe(), of_keys)
+        return of_keys
     start = None
     if options.model.start_from is not None and not stream:
         from driftsurf.runs.start import FinishedRun, with_settings_of
