@@ -15,8 +15,9 @@ from noisy_decisions import ROWS, STEPS, decisions_of
 
 import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, explain
-from driftsurf.core.decisions import TRANSITION_WORDS, Decision, ModelRecord, Transition, significant
+from driftsurf.core.decisions import TRANSITION_WORDS, Decision, ModelRecord, Transition
 from driftsurf.core.drifts import Drift, Drifts
+from driftsurf.core.measures import significant
 from driftsurf.detectors import DDM
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation.summary import summarise_regression

@@ -125,7 +125,7 @@ def test_numbers_of_keyed_runs_and_comparisons(runs: Path) -> None:
     assert keyed.model == "driftsurf"
     assert keyed.error is not None
     assert 0.0 < keyed.error < 0.5
-    assert keyed.drifts is None  # keys have drifts of their own
+    assert (keyed.drifts, keyed.drifting) == (0, False)
     assert keyed.page == runs / "shops" / "keys.html"
     compared = _entry(runs, "models")
     assert (compared.source, compared.model, compared.rows) == ("sine1", "oblivious:logistic", 1_000)

@@ -35,8 +35,8 @@ __all__ = ["keys", "show_keys"]
 def keys(run: Path, key: str | None, limit: int | None, page: Path | None) -> None:
     """Show the keys of a keyed RUN: their errors, states and drifts.
 
-    Prints a table of the keys that need attention and writes RUN/keys.html, with a map of which keys drifted when, and
-    pages of the keys that need attention most. With KEY, prints this key alone and writes its page.
+    Prints a table of the keys that need attention and the drifts, and writes RUN/keys.html, with a map of which models
+    changed when, and pages of the keys that need attention most. With KEY, prints this key alone and writes its page.
     `driftsurf run SOURCE --key COLUMN --sequence COLUMN` makes such a RUN.
     """
     if key is not None:

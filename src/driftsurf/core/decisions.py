@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from driftsurf.core.drifts import Drift
 from driftsurf.core.expert_names import plain_expert
+from driftsurf.core.measures import significant
 from driftsurf.visible import visible
 
 __all__ = ["Decision", "ModelRecord", "Role", "StateName", "Transition", "TransitionKind"]
@@ -407,16 +408,3 @@ def transition_noun(kind: TransitionKind, count: int) -> str:
 
 def _steps(count: int) -> str:
     return f"{count} step{'s' * (count != 1)}"
-
-
-def significant(value: float, digits: int = 4) -> str:
-    """Format a number with ``digits`` significant digits, integers below a million in full, others as short powers.
-
-    >>> [significant(value) for value in (2.68149, 109_450.2, 48_363_182_405.4, 0.0039321, 2e-5, 0.0)]
-    ['2.681', '109450', '4.836e10', '0.003932', '2e-5', '0']
-    """
-    size = abs(value)
-    if size and math.isfinite(size) and not 1e-4 <= size < 1e6:
-        mantissa, power = f"{value:.{digits - 1}e}".split("e")
-        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
-    return f"{value:.0f}" if size >= 10**digits - 0.5 else f"{value:.{digits}g}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, overload
 
-from driftsurf.core.measures import SHARES
+from driftsurf.core.measures import SHARES, significant
 from driftsurf.visible import visible
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 DriftKind: TypeAlias = Literal["undecided", "new rule", "harm"]
-DriftCause: TypeAlias = Literal["columns", "classes", "inputs", "unknown"]
+DriftCause: TypeAlias = Literal["columns", "classes", "inputs", "unknown", "unexamined"]
 DriftMark: TypeAlias = Literal["", "expected", "false"]
 DriftPhase: TypeAlias = Literal["began", "over"]
 MARKS: Final[tuple[DriftMark, ...]] = "expected", "false"
@@ -66,7 +66,8 @@ class Drift:
     """"new rule": a model that knows only the new rows predicts better than one that knows only the old ones. "harm":
     the error rose, but newer rows predict no better."""
     metric: str
-    """What the errors are: "error", "balanced error" (of imbalanced classes), or "root mean squared error"."""
+    """What the errors are: "error", "balanced error" (of imbalanced classes), or "root mean squared error"; for a key
+    of a keyed run "mean absolute error"."""
     error_before: float
     """The usual error before the drift."""
     error_peak: float
@@ -85,7 +86,8 @@ class Drift:
     """The factor by which the data speak against chance. By chance, a run of any length reaches 100 with a probability
     of at most 1 %."""
     cause: DriftCause = "unknown"
-    """What changed: how columns relate to the label, the classes, only the inputs, or nothing that columns show."""
+    """What changed: how columns relate to the label, the classes, only the inputs, or nothing that columns show;
+    "unexamined" for a key of a keyed run, whose columns are not compared."""
     time: str | None = None
     """Time of ``row``, if the rows have times."""
     mark: DriftMark = ""
@@ -107,11 +109,23 @@ class Drift:
         >>> one = Drift(0, 1, 0, 2, "harm", "error", 0.07, 0.2)
         >>> one.error_text(0.07), one.error_text(0.0712), one.error_text(0.004)
         ('7 %', '7.1 %', '0.4 %')
+        >>> replace(one, metric="root mean squared error").error_text(13061.8)
+        '13062'
         """
         if self.metric not in SHARES:
-            return f"{value:.4g}"
+            return significant(value)
         text = f"{100 * value:.0f}" if round(100 * value, 1) == round(100 * value) else f"{100 * value:.1f}"
         return f"{text} %"
+
+    @property
+    def evidence_text(self) -> str:
+        """The evidence as it is shown everywhere, such as "234" or "3e7".
+
+        >>> one = Drift(0, 1, 0, 2, "harm", "error", 0.07, 0.2)
+        >>> [replace(one, evidence=value).evidence_text for value in (104.6, 12_345.6, 3e7)]
+        ['105', '12,346', '3e7']
+        """
+        return f"{self.evidence:,.0f}" if self.evidence < 1e6 else significant(self.evidence, 1)
 
     def describe(self) -> str:
         """Describe the drift in one or a few sentences that need no knowledge of the model."""
@@ -132,6 +146,8 @@ class Drift:
 
     def cause_sentence(self) -> str:
         """Return the cause in one sentence."""
+        if self.cause == "unexamined":
+            return "A new model predicts about as well as before." if self.kind == "new rule" else ""
         if self.kind == "harm" and self.cause == "inputs":
             return "The inputs moved to rows that are harder to predict; the rule did not change."
         if self.kind == "harm" and not self.classes:
@@ -278,7 +294,7 @@ class Drifts(Sequence[Drift]):
                 f"{one.error_text(one.error_before)} to {one.error_text(one.error_peak)}",
                 "" if one.recovered_after_rows is None else f"{one.recovered_after_rows:,}",
                 ", ".join((*one.columns, *one.classes)),
-                f"{one.evidence:.0g}",
+                one.evidence_text,
             )
             for one in self._drifts
         ]

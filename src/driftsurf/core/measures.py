@@ -1,7 +1,8 @@
-"""Names of the figures by which models are judged, and which labels are imbalanced: defined once, for every place."""
+"""Names and form of the figures by which models are judged, and which labels are imbalanced, for every place."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ __all__ = [
     "ROOT_MEAN_SQUARED_ERROR",
     "SHARES",
     "rare_class",
+    "significant",
 ]
 
 ERROR: Final = "error"
@@ -42,3 +44,16 @@ def rare_class(counts: Mapping[Any, int]) -> Any:
     if not others or sum(counts[label] for label in others) >= RARE_SHARE * sum(counts.values()):
         return None
     return others[0]
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """Format a number with ``digits`` significant digits, integers below a million in full, others as short powers.
+
+    >>> [significant(value) for value in (2.68149, 109_450.2, 48_363_182_405.4, 0.0039321, 2e-5, 0.0)]
+    ['2.681', '109450', '4.836e10', '0.003932', '2e-5', '0']
+    """
+    size = abs(value)
+    if size and math.isfinite(size) and not 1e-4 <= size < 1e6:
+        mantissa, power = f"{value:.{digits - 1}e}".split("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    return f"{value:.0f}" if size >= 10**digits - 0.5 else f"{value:.{digits}g}"

@@ -179,7 +179,7 @@ class FittedEstimator(BaseEstimator):
         Parameters
         ----------
         smallest_rise
-            Smallest rise of the error that is reported: a share of rows, for regression of four usual errors.
+            Smallest rise of the error that is a drift: a share of rows, or of four times the usual error in regression.
         drift_risk
             Largest probability with which data without a change are reported as a drift, however many rows come.
         enabled

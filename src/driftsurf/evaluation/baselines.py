@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.core.decisions import significant
+from driftsurf.core.measures import significant
 from driftsurf.core.trivial import HARDLY_BETTER
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.rare import RareClass, rare_class_of

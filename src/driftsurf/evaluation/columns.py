@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
-from driftsurf.core.decisions import significant
 from driftsurf.core.fields import MOST, Array, Fields, Rule, Values, Whole
 from driftsurf.core.input import listed
+from driftsurf.core.measures import significant
 from driftsurf.errors import InputError
 from driftsurf.evaluation.trace import csv_line
 from driftsurf.kernels.encoding import column_products

@@ -140,7 +140,10 @@ def prequential(
     [0.5, 0.0, 0.0, 0.0]
     """
     if models is None:
-        raise OptionError("models is missing; give a model, or a dictionary from names to models")
+        how = "models=model" if X is None else "models=model, X=X, y=y"
+        raise OptionError(
+            f"models is missing; give a model, or a dictionary from names to models, by its name: prequential({how})"
+        )
     named = models if isinstance(models, Mapping) else {"model": models}
     if not named:
         raise OptionError("models is empty; give at least one model to evaluate")

@@ -201,8 +201,12 @@ class Trace:
         return [text.replace("T", " ") for text in shown.astype(str).tolist()]
 
     def timed(self, drifts: Drifts, model: str) -> Drifts:
-        """Return drifts with the time of the step that each began in, if steps have times."""
-        texts = self.time_texts(model) if len(drifts) else []
+        """Return drifts with the time of the step that each began in, if steps have times.
+
+        Steps of late labels have the time at which labels came, not that of their rows: then drifts have no time.
+        """
+        late = LATE_COLUMNS[0] in self.columns
+        texts = self.time_texts(model) if len(drifts) and not late else []
         if not texts:
             return drifts
         columns = self.of(model)

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from driftsurf.core.decisions import Decision, ModelRecord, significant
+from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.expert_names import expert_noun, plain_expert
+from driftsurf.core.measures import significant
 
 __all__ = [
     "Belief",

@@ -12,11 +12,11 @@ from driftsurf.core.decisions import (
     Decision,
     ModelRecord,
     Transition,
-    significant,
     transition_noun,
 )
 from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.journal import Journal
+from driftsurf.core.measures import significant
 from driftsurf.core.reactions import alike, describe_alike, merged_kinds, phrase_of
 from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import InputError, Option, OptionError
@@ -140,7 +140,9 @@ def explain_decision(record: RunRecord, place: int) -> str:
         lines += _not_crossed(decision)
     names = experts_of([decision])
     if decision.reacting:
-        lines.append(_entry("reacting", f"{decision.describe_state()}: {', '.join(decision.reacting)}"))
+        lines.append(
+            _entry("reacting", f"{decision.describe_state()}: {'; '.join(map(plain_expert, decision.reacting))}")
+        )
     if names:
         lines += _believed(record, place, names)
     else:

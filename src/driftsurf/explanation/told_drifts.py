@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from driftsurf.core.decisions import significant
 from driftsurf.core.drifts import Drift
 from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.records import RunRecord
@@ -34,5 +33,5 @@ def describe_drifts(record: RunRecord) -> Iterator[str]:
 
 def _detection(drift: Drift) -> str:
     found = f"It was detected at row {drift.detected_at_row:,}"
-    found += f", with {significant(drift.evidence, 2)} to 1 against chance" if drift.evidence > 1 else ""
+    found += f", with {drift.evidence_text} to 1 against chance" if drift.evidence > 1 else ""
     return f"{found}{f', and is marked as {drift.mark}' if drift.mark else ''}."

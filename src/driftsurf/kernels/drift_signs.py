@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from driftsurf.kernels.compile import F8, I8, _in, _out, inline, kernel
+import numpy as np
+
+from driftsurf.kernels.compile import F8, I8, _in, _out, inline, kernel, merged
 
 MARGINS, NUMBERS, LOSSES = 0, 1, 2
 """What the scores are: log-odds of the second of two classes, predicted numbers, or losses."""
@@ -24,8 +26,17 @@ ALTERNATIVES = 0.04, 0.12, 0.4
 """Rises of the mean loss for which the CUSUM is made, as shares of what is possible."""
 LEAST_FACTORS = 1.3, 1.8, 3.0
 """Least factors of the same rises."""
+PART, PART_SUM, PART_SQUARES, PART_ONES, CAPITALS = 28, 29, 30, 31, 32
+CONTEST, CONTESTS, BET_ROWS, BET_TOTAL, HIGHEST, PROVEN, LABELS, OTHERS = 35, 36, 37, 38, 39, 40, 41, 43
+JUDGED = 44
+"""Further places in the values of a model that is judged itself, of which no rows are held: rows and sums since the
+usual loss was measured; the logarithms of the three capitals; whether there is a contest; contests so far; rows of the
+contest and the sum of their losses; the largest logarithm of the mean capital; 1 + the row with which harm was proven;
+the first two labels that came; and how many rows had another one."""
 BLOCK_ROWS, RUN_ROWS, BLOCK_RUNS = 200.0, 40.0, 5.0
 """Rows of a block and of a run, and runs of a block."""
+PART_ROWS = 50.0
+"""Rows after which the usual loss of a model that is judged itself is measured again."""
 LARGEST_RATIO = 9.0
 """A block whose mean is further than three standard errors from the usual one counts as three."""
 
@@ -164,3 +175,187 @@ def scan_losses(
             v[BLOCK] = 0.0
             v[BLOCK_SUM] = 0.0
     return found
+
+
+@inline
+def _highest_mean(mean: Any, divergence: Any) -> Any:
+    """Return the highest mean of losses from 0 to 1 whose divergence from an observed mean is at most this."""
+    low, high = mean, 1.0
+    observed = min(max(mean, 1e-12), 1.0 - 1e-12)
+    for _ in range(30):
+        middle = min(0.5 * (low + high), 1.0 - 1e-12)
+        found = observed * math.log(observed / middle) + (1.0 - observed) * math.log((1.0 - observed) / (1.0 - middle))
+        if found > divergence:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@merged
+def _weigh(v: Any, rare: Any, not_rare: Any) -> Any:
+    """Let errors of both labels count the same where one is rare; then the usual loss is measured again."""
+    total = v[CLASS] + v[CLASS + 1]
+    share = min(v[CLASS], v[CLASS + 1]) / max(total, 1.0)
+    balanced = v[RANGE] < 1.0
+    wanted = v[OTHERS] == 0.0 and share < (not_rare if balanced else rare) and v[LABELS + 1] >= 0.0
+    if wanted == balanced:
+        return
+    v[LOW], v[HIGH], v[RANGE] = 1.0, 1.0, 1.0
+    if wanted:
+        share = max(share, 1.0 / max(total, 2.0))
+        v[LOW if v[CLASS] > v[CLASS + 1] else HIGH] = share / (1.0 - share)
+        v[RANGE] = 2.0 * share
+    v[WEIGHT], v[MEAN], v[BLOCK], v[BLOCK_SUM] = 0.0, 0.0, 0.0, 0.0
+    v[CUSUM], v[CUSUM + 1], v[CUSUM + 2] = 0.0, 0.0, 0.0
+
+
+@merged
+def _measure(v: Any, numbers: Any, watched: Any, half_life: Any) -> Any:
+    """Let the rows since the last measurement count in the usual loss."""
+    seen, total = v[PART], v[PART_SUM]
+    if numbers and v[SCALE] == 0.0:
+        v[SCALE] = max(4.0 * total / seen, 1e-300)  # the first rows give the unit
+    else:
+        variance = max(v[MEAN] * (1.0 - v[MEAN]), 1e-6)
+        fade = 0.5 ** (seen / half_life)
+        v[WEIGHT] = v[WEIGHT] * fade + seen
+        v[MEAN] += (total / seen - v[MEAN]) * seen / v[WEIGHT]
+        v[SQUARES] += (v[PART_SQUARES] / seen - v[SQUARES]) * seen / v[WEIGHT]
+        v[CLASS] = v[CLASS] * fade + (seen - v[PART_ONES])
+        v[CLASS + 1] = v[CLASS + 1] * fade + v[PART_ONES]
+        if numbers:
+            v[SCALE] *= max(0.5, min(2.0, (total / seen) / 0.22)) ** (0.1 * min(seen / 200.0, 1.0))
+        v[BLOCK] += seen
+        v[BLOCK_SUM] += total
+        if v[BLOCK] >= BLOCK_ROWS:
+            if watched and v[WEIGHT] >= 1000.0:
+                above = max(v[BLOCK_SUM] / v[BLOCK] - v[MEAN], 0.0)
+                v[SPREAD] = v[SPREAD] * 0.98 + min(2.0 * above * above * v[BLOCK] / variance, LARGEST_RATIO)
+                v[SPREADS] = v[SPREADS] * 0.98 + 1.0
+            v[BLOCK] = 0.0
+            v[BLOCK_SUM] = 0.0
+    v[PART], v[PART_SUM], v[PART_SQUARES], v[PART_ONES] = 0.0, 0.0, 0.0, 0.0
+
+
+@kernel(
+    lambda f: (_in(I8), _in(I8), _in(F8), _in(F8), _out(F8, 2), _in(F8), I8, F8, F8),
+    exact=True,
+)
+def judge_models(
+    owner: Any,
+    stops: Any,
+    predicted: Any,
+    true: Any,
+    values: Any,
+    limits: Any,
+    numbers: Any,
+    needed: Any,
+    least_rise: Any,
+) -> Any:
+    """Judge many models by their own losses, row by row, each until harm is proven.
+
+    Part ``k`` of the rows, up to ``stops[k]``, belongs to the model whose values are in line ``owner[k]``. A model is
+    harmed once the logarithm of the mean capital of a contest exceeds ``needed`` and what the number of the contest
+    adds, and its mean loss has risen by ``least_rise``. The result does not depend on how rows are cut into parts.
+    ``limits`` are the rows on which the usual loss is measured before a sign, rows of the rarer label that this takes,
+    rows between signs, the half-life of the usual loss, the shares of the rarer label, and the rows of a contest.
+    """
+    least, least_rare, run_length, half_life, rare, not_rare, patience = limits
+    low, high, bar = np.zeros(3), np.zeros(3), np.zeros(3)
+    mode = NUMBERS if numbers else LOSSES
+    begin = 0
+    for part in range(owner.shape[0]):
+        v, end = values[owner[part]], stops[part]
+        fresh, bound = True, 0.0
+        for i in range(begin, end):
+            if v[PROVEN] > 0.0:
+                break
+            if fresh:
+                # What is bet on depends on values that only change with a measurement, a sign, or the end of a contest.
+                fresh, bound = False, 0.0
+                weight, mean, most = v[WEIGHT], v[MEAN], v[RANGE]
+                watched = weight >= max(least, least_rare * 2.0 / most if most < 1.0 else 0.0)
+                spread = max(1.0, v[SPREAD] / v[SPREADS], v[NEAR] / v[NEARS])
+                usual = mean
+                if v[CONTEST] > 0.0:
+                    bound = needed + math.log(math.pi * math.pi / 6.0 * v[CONTESTS] * v[CONTESTS])
+                    usual = _highest_mean(mean, bound * spread / weight)
+                elif weight > 0.0:
+                    usual += math.sqrt(max(mean * (1.0 - mean), 1e-6) / weight)
+                for k in range(3):
+                    low[k], high[k], gain = bet(usual, most, k)
+                    bar[k] = max(math.log(run_length * gain), 3.0)
+            row = v[ROW]
+            v[ROW] = row + 1.0
+            error, second = predicted[i] - true[i], False
+            if numbers:
+                loss = abs(error) if v[SCALE] == 0.0 else min(abs(error) / v[SCALE], 1.0)
+            else:
+                if v[LABELS] < 0.0:
+                    v[LABELS] = true[i]
+                elif v[LABELS + 1] < 0.0 and true[i] != v[LABELS]:
+                    v[LABELS + 1] = true[i]
+                second = true[i] != v[LABELS]
+                if second and true[i] != v[LABELS + 1]:
+                    v[OTHERS] += 1.0
+                loss = 0.0 if error == 0.0 else v[HIGH] if second else v[LOW]
+            if v[CONTEST] > 0.0:
+                v[BET_ROWS] += 1.0
+                v[BET_TOTAL] += loss
+                for k in range(3):
+                    v[CAPITALS + k] += (low[k] + loss * (high[k] - low[k])) / spread
+                top = max(v[CAPITALS], v[CAPITALS + 1], v[CAPITALS + 2])
+                total = 0.0
+                for k in range(3):
+                    total += math.exp(v[CAPITALS + k] - top)
+                capital = top + math.log(total / 3.0)
+                v[HIGHEST] = max(v[HIGHEST], capital)
+                risen = v[BET_TOTAL] / v[BET_ROWS] - mean
+                rows = v[BET_ROWS]
+                if capital >= bound and risen >= least_rise * most:
+                    v[PROVEN] = row + 1.0
+                elif (rows >= 150.0 and capital < -3.0) or (rows >= 800.0 and capital < 0.0) or rows > patience:
+                    v[CONTEST] = 0.0
+                    fresh = True
+                continue
+            v[PART] += 1.0
+            v[PART_SUM] += loss
+            if not numbers or v[SCALE] > 0.0:
+                v[RUN] += 1.0
+                v[RUN_SUM] += loss
+                if v[RUN] >= RUN_ROWS:
+                    close_run(v, mode)
+                    fresh = True
+            if numbers:
+                v[PART_SQUARES] += error * error
+            elif second:
+                v[PART_ONES] += 1.0
+            sign, quiet = False, True
+            if watched:
+                for k in range(3):
+                    v[CUSUM + k] += (low[k] + loss * (high[k] - low[k])) / spread
+                    if v[CUSUM + k] <= 0.0:
+                        v[CUSUM + k] = 0.0
+                        v[SINCE + k] = row + 1.0
+                    sign = sign or v[CUSUM + k] > bar[k]
+                    quiet = quiet and v[CUSUM + k] <= bar[k] / 2.0
+            if sign:
+                for k in range(3):
+                    v[CUSUM + k] = 0.0
+                    v[SINCE + k] = row + 1.0
+                    v[CAPITALS + k] = 0.0
+                v[CONTEST] = 1.0
+                v[CONTESTS] += 1.0
+                v[BET_ROWS], v[BET_TOTAL], v[HIGHEST] = 0.0, 0.0, 0.0
+                v[PART], v[PART_SUM], v[PART_SQUARES], v[PART_ONES] = 0.0, 0.0, 0.0, 0.0
+                fresh = True
+            elif v[PART] >= PART_ROWS:
+                if quiet:
+                    _measure(v, numbers, watched, half_life)
+                    if not numbers and v[BLOCK] == 0.0 and v[WEIGHT] >= BLOCK_ROWS - 10.0:
+                        _weigh(v, rare, not_rare)
+                else:
+                    v[PART], v[PART_SUM], v[PART_SQUARES], v[PART_ONES] = 0.0, 0.0, 0.0, 0.0
+                fresh = True
+        begin = end

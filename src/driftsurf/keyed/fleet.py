@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -314,6 +314,14 @@ class Fleet(BaseFleet):
         """
         slot = self._find_one(key)
         return self._backend.weights(slot)
+
+    @property
+    def drifts_(self) -> NoReturn:
+        """A fleet has no drifts: it keeps neither predictions nor labels. AttributeError names what has them."""
+        raise AttributeError(
+            "a Fleet has no drifts_, since it keeps no predictions: transitions() tells which models changed; a keyed "
+            "run (driftsurf.run(..., key=...).drifts) or an estimator for each key detects drifts"
+        )
 
     @locked
     def table(self) -> dict[str, npt.NDArray[Any]]:

@@ -11,10 +11,11 @@ import io
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from driftsurf import __version__
 from driftsurf.core import files
+from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.state import FORMAT
 from driftsurf.errors import (
@@ -29,6 +30,9 @@ from driftsurf.keyed.results import TABLES, Name, Results, arrow, arrow_type
 from driftsurf.keyed.summary import key_columns
 from driftsurf.keyed.visit import KeyedLearner, Visit
 from driftsurf.session.described import told_apart
+
+if TYPE_CHECKING:
+    from driftsurf.keyed.drifts import KeyDrifts
 
 __all__ = ["ABOUT", "PAGE", "KeyedFolder", "is_keyed_run"]
 
@@ -307,6 +311,20 @@ class KeyedFolder:
             place_of = {key: row for row, key in enumerate(table.get("key", ()))}
             last |= {key: {name: table[name][row] for name in names} for key, row in place_of.items()}
         return dict(sorted(last.items()))
+
+    def drifts(self, *, smallest_rise: float = SMALLEST_RISE, drift_risk: float = DRIFT_RISK) -> KeyDrifts:
+        """Return the drifts of all keys, from the predictions and labels of the complete epochs.
+
+        Parameters
+        ----------
+        smallest_rise
+            Smallest rise of the error that matters: in shares of rows, or for regression in units of four usual errors.
+        drift_risk
+            Largest probability with which a run in which nothing changes at any key reports a drift.
+        """
+        from driftsurf.keyed.outcomes import Outcomes  # reads folders
+
+        return Outcomes.read(self, smallest_rise=smallest_rise, drift_risk=drift_risk).drifts
 
     def has_learned(self) -> bool:
         """Return whether any key has learned a row, or was able to after one of the epochs."""

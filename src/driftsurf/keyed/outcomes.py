@@ -5,20 +5,26 @@ The table of predictions is read part by part: memory holds one part of it, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import IntArray
+from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE, Drifts
+from driftsurf.core.options import number
+from driftsurf.keyed.drifts import LEAST_ROWS, JudgedRows, KeyDrifts, RunningDrifts, drifts_of_key, replaced_rows
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.rules import NOTHING, KeyScore, RunningScores, is_known
 
-__all__ = ["KeyOutcomes", "Outcomes"]
+__all__ = ["KeyOutcomes", "Outcomes", "format_time"]
 
 COLUMNS = "key", "sequence", "prediction", "true"
+GROUP_ROWS = 2_000_000
+"""Rows of keys that are in memory at a time."""
 DATES = 10**14, 4_102_444_800_000_000
 """Sequence numbers between these are shown as dates: microseconds from March 1973 to the end of 2099."""
 
@@ -53,14 +59,23 @@ class Outcomes:
     first: int | None
     """The smallest sequence number of all rows, also of those without a label."""
     last: int | None
+    drifts: KeyDrifts
+    """The drifts of all keys."""
 
     @classmethod
-    def read(cls, folder: KeyedFolder) -> Self:
-        """Read the complete epochs of a run."""
+    def read(cls, folder: KeyedFolder, *, smallest_rise: float = SMALLEST_RISE, drift_risk: float = DRIFT_RISK) -> Self:
+        """Read the complete epochs of a run; ``drift_risk`` is that of all keys together."""
+        limits = (
+            number("smallest_rise", smallest_rise, at_least=0.0, below=1.0),
+            number("drift_risk", drift_risk, above=0.0, below=1.0),
+        )
         about, regression = folder.about().get("learner", {}), folder.regression
         given, batch_size = tuple(about.get("classes") or ()), about.get("batch_size")
         keys, labels, ends = dict[Any, int](), dict[Any, int](), list[int]()
-        running = RunningScores(batch_size, regression)
+        running, entries = RunningScores(batch_size, regression), folder.keys()
+        judged = [key for key, entry in entries.items() if entry["scored"] >= LEAST_ROWS]
+        place = {key: code for code, key in enumerate(judged)}
+        drifting, places = RunningDrifts(len(judged), regression, *limits), list[int]()
         for epoch, part in folder.parts("predictions", COLUMNS):
             key, sequence = _codes(part["key"], keys), part["sequence"].to_numpy()
             predicted, true = (_cells(part[name], None if regression else labels) for name in COLUMNS[2:])
@@ -68,8 +83,12 @@ class Outcomes:
                 ends = [min([*ends, int(sequence.min())]), max([*ends, int(sequence.max())])]
             known, ranked = is_known(true), [labels[label] for label in _ranked(labels, given)]
             running.add(epoch, key[known], sequence[known], predicted[known], true[known], len(keys), ranked)
+            places += [place.get(name, NOTHING) for name in itertools.islice(keys, len(places), None)]
+            own = np.array([*places, NOTHING])[key]
+            scored = known & is_known(predicted) & (own != NOTHING)
+            drifting.add(*(column[scored] for column in (own, sequence, predicted, true)))
         found = {key: running.score(keys[key]) for key in _ranked(keys, ())}
-        return cls(
+        outcomes = cls(
             folder=folder,
             labels=tuple(_plain(label) for label in _ranked(labels, given)),
             batch_size=batch_size,
@@ -78,7 +97,35 @@ class Outcomes:
             scores={key: score for key, score in found.items() if score.rows},
             first=ends[0] if ends else None,
             last=ends[-1] if ends else None,
+            drifts=KeyDrifts({}, len(entries), len(judged)),
         )
+        drifted = [judged[code] for code in drifting.drifted().tolist()]
+        return replace(outcomes, drifts=outcomes._drifts_of(drifted, *limits)) if drifted else outcomes
+
+    def _drifts_of(self, keys: Sequence[Any], smallest_rise: float, drift_risk: float) -> KeyDrifts:
+        """Return the drifts of the keys that have any; a group of them is in memory at a time."""
+        found, start, sizes = dict[Any, Drifts](), 0, np.cumsum([self.scores[key].rows for key in keys])
+        limits = {"smallest_rise": smallest_rise, "drift_risk": drift_risk}
+        while start < len(keys):
+            room = (sizes[start - 1] if start else 0) + GROUP_ROWS
+            stop = max(start + 1, int(np.searchsorted(sizes, room, side="right")))
+            group = keys[start:stop]
+            journal: dict[Any, list[tuple[int, str]]] = {key: [] for key in group}
+            for _, part in self.folder.parts("journal", ("key", "sequence", "transitions"), keys=group):
+                for key, at, kinds in zip(*part.to_pydict().values(), strict=True):
+                    journal[key].append((at, kinds))
+            for key, rows in self.of(group).items():
+                ends, replaced = replaced_rows(rows.sequence, journal[key])
+                scored = np.flatnonzero(is_known(rows.predicted))
+                judged = JudgedRows(rows.predicted, rows.true, scored, ends, replaced, self._clock(rows.sequence))
+                found[key] = drifts_of_key(judged, self.drifts.judged, regression=self.regression, **limits)
+            start = stop
+        return KeyDrifts(found, self.drifts.n_keys, self.drifts.judged)
+
+    def _clock(self, sequence: IntArray) -> Callable[[int], str]:
+        """Return what tells the time of a row."""
+        word = "" if self.dates else "sequence "
+        return lambda row: word + format_time(int(sequence[row]), self.dates)
 
     @property
     def dates(self) -> bool:
@@ -153,3 +200,15 @@ def _plain(label: Any) -> Any:
 
 def _order(value: Any) -> tuple[bool, Any]:
     return isinstance(value, str), value
+
+
+def format_time(sequence: int, dates: bool, *, whole_days: bool = False) -> str:
+    """Format a sequence number; if ``dates``, as the date whose microseconds it is.
+
+    >>> format_time(1_751_191_200_000_000, dates=True), format_time(12_345, dates=False)
+    ('2025-06-29 10:00', '12,345')
+    """
+    if not dates:
+        return f"{sequence:,}"
+    text = str(np.datetime64(sequence, "us").astype("datetime64[m]")).replace("T", " ")
+    return text[:10] if whole_days else text

@@ -23,7 +23,7 @@ from driftsurf.comparison.compare import (
 )
 from driftsurf.comparison.matches import FIRST_STEP
 from driftsurf.core import files
-from driftsurf.core.decisions import significant
+from driftsurf.core.measures import significant
 from driftsurf.evaluation.ranks import Ranking
 from driftsurf.evaluation.resampling import Interval
 from driftsurf.report import html

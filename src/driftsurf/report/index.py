@@ -70,7 +70,7 @@ class RunEntry:
     rule: str = ""
     """The name of this rule: "majority", "mean" or "persistence"."""
     drifts: int | None = None
-    """Number of drifts; None for keyed runs and comparisons."""
+    """Number of drifts; of a keyed run those of all keys; None for comparisons."""
     drifting: bool = False
     """Whether a drift goes on at the end."""
     time: datetime | None = None
@@ -245,6 +245,8 @@ def _keyed_run(path: Path) -> RunEntry:
         steps=sum(int(entry["steps"]) for entry in keys.values()),
         keys=len(keys),
         measure="MAE" if regression else "error",
+        drifts=len(outcomes.drifts),
+        drifting=bool(outcomes.drifts.drifting),
         time=_time(*marks[-1:], path / "run.json"),
         curve=tuple(outcomes.curve(POINTS)),
         page=page if page.exists() else None,

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from rich.table import Table
 
 from driftsurf.core import files
-from driftsurf.core.decisions import significant
+from driftsurf.core.measures import significant
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.report import html
 from driftsurf.report.index import RunEntry, RunIndex, list_runs

@@ -1,17 +1,17 @@
-"""A map of which keys drifted when, as inline SVG: lines of keys, spans of time."""
+"""A map of which models of keys changed when, as inline SVG: lines of keys, spans of time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from driftsurf.core.decisions import TRANSITION_WORDS
+from driftsurf.keyed.drifts import NEW_MODEL
+from driftsurf.keyed.outcomes import format_time
 from driftsurf.report.svg import drawing, element
 
-__all__ = ["LINES", "NARROW", "STYLE", "WIDE", "Change", "KeyMap", "Layout", "format_time"]
+__all__ = ["LINES", "NARROW", "STYLE", "WIDE", "Change", "KeyMap", "Layout"]
 
 LINES, SPANS = 60, 120
 """Lines at most, and cells of a line."""
@@ -19,8 +19,6 @@ RIGHT, TOP, BOTTOM = 12, 8, 36
 LINE_HEIGHT, TALL_LINE_HEIGHT, MOST_TALL_LINES = 9, 16, 15
 """With few keys lines are tall, so that each has room for its name."""
 DAY = 86_400_000_000
-NEW_MODEL = {"switched", "replaced", "reset", "recalled"}
-"""Kinds of transitions after which another model predicts."""
 SIGN_OF_DRIFT = {"entered"}
 STYLE = """
 .entered { fill: #e69f00; fill-opacity: .6; } .changed { fill: var(--drift); }
@@ -52,21 +50,9 @@ class Change(NamedTuple):
     kinds: str
     """The kinds of transitions, separated by commas."""
 
-    def has(self, kinds: set[str]) -> bool:
+    def has(self, kinds: Set[str]) -> bool:
         """Return whether one of its transitions is of these kinds."""
         return not kinds.isdisjoint(self.kinds.split(","))
-
-
-def format_time(sequence: int, dates: bool, *, whole_days: bool = False) -> str:
-    """Format a sequence number; if ``dates``, as the date whose microseconds it is.
-
-    >>> format_time(1_751_191_200_000_000, dates=True), format_time(12_345, dates=False)
-    ('2025-06-29 10:00', '12,345')
-    """
-    if not dates:
-        return f"{sequence:,}"
-    text = str(np.datetime64(sequence, "us").astype("datetime64[m]")).replace("T", " ")
-    return text[:10] if whole_days else text
 
 
 @dataclass
@@ -107,7 +93,7 @@ class KeyMap:
         base = TOP + height * n_lines
         field = element("rect", class_="field", x=self.layout.left, y=TOP, width=self._plot, height=base - TOP)
         parts = [field, *self._cells(lines, height), *self._names(lines, height), *self._time_axis(base)]
-        return drawing(self.layout.width, base + BOTTOM, "which keys drifted when", parts)
+        return drawing(self.layout.width, base + BOTTOM, "which models changed when", parts)
 
     @property
     def _plot(self) -> int:

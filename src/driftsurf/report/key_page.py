@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,9 @@ from driftsurf.core.journal import read_lines
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import TIME, Trace, TraceBuilder
 from driftsurf.keyed.folder import PAGE, KeyedFolder
-from driftsurf.keyed.outcomes import KeyOutcomes, Outcomes
+from driftsurf.keyed.outcomes import KeyOutcomes, Outcomes, format_time
 from driftsurf.keyed.rules import NOTHING
 from driftsurf.report import html
-from driftsurf.report.key_map import format_time
 from driftsurf.report.run_page import render
 from driftsurf.session.observation import Origin
 from driftsurf.visible import escape
@@ -75,6 +75,11 @@ def _render(
 ) -> str:
     strategy = folder.about().get("learner", {}).get("strategy", {}).get("name", "model")
     trace, decisions = trace_key(outcomes, rows, journal, model=strategy, stream=f"{key} of {folder.path.name}")
+    own = outcomes.drifts.of(key)
+    decisions = [
+        replace(one, drifts=tuple(drift for drift in own if min(drift.step, len(decisions) - 1) == place))
+        for place, one in enumerate(decisions)
+    ]
     above = [f'<p class="soft"><a href="../{PAGE}">all keys of {escape(folder.path.name)}</a></p>'] if link else []
     if entry["quarantine"]:
         at = format_time(entry["quarantined_at"], outcomes.dates)

@@ -1,8 +1,9 @@
-"""The keys of a keyed run in the terminal, and on a page with a map of which keys drifted when."""
+"""The keys of a keyed run in the terminal, and on a page with their drifts and a map of which models changed when."""
 
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
@@ -10,14 +11,16 @@ from typing import Any, Self, TypeAlias
 from rich.table import Table
 
 from driftsurf.core import files
-from driftsurf.core.decisions import TRANSITION_WORDS, significant
+from driftsurf.core.decisions import TRANSITION_WORDS
+from driftsurf.core.measures import significant
 from driftsurf.errors import InputError, RunFolderError
+from driftsurf.keyed.drifts import DRIFT_HEADS, LEAST_ROWS, KeyDrifts, drift_lines
 from driftsurf.keyed.folder import PAGE, KeyedFolder
-from driftsurf.keyed.outcomes import Outcomes
+from driftsurf.keyed.outcomes import Outcomes, format_time
 from driftsurf.keyed.rules import KeyScore
 from driftsurf.registry import register
 from driftsurf.report import html
-from driftsurf.report.key_map import LINES, NARROW, STYLE, WIDE, Change, KeyMap, format_time
+from driftsurf.report.key_map import LINES, NARROW, STYLE, WIDE, Change, KeyMap
 from driftsurf.report.key_page import KEY_PAGES, key_page_name, write_key_pages
 from driftsurf.report.terminal import console
 from driftsurf.report.what_was_run import without_secrets
@@ -34,12 +37,17 @@ PAGES, STEPS = 100, 50_000
 """Keys that get a page of their own at most, and time steps of which these pages show the decisions, all together."""
 LEAST, TOO_LARGE = 0.001, 1000.0
 """Errors between these are written with three decimals."""
+DRIFTS = 100
+"""Drifts that the page lists at most."""
 NAMED = 10
 """Keys that a warning names."""
 NUMBERS = 2, 3, 4, 5
 """Columns of the table that hold numbers."""
 
-ORDER = "In quarantine first, then those whose model is no better than a trivial rule, then by error"
+ORDER = (
+    "In quarantine first, then those that drift now, those whose model is no better than a trivial rule, those that "
+    "drifted before, then by error"
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,8 @@ class KeyedRecord:
     """Whether numbers are predicted."""
     scores: Mapping[Any, KeyScore] = field(default_factory=dict)
     """The error of each key beside those of trivial rules; keys of which nothing was scored are left out."""
+    drifts: KeyDrifts = field(default_factory=lambda: KeyDrifts({}, 0, 0))
+    """The drifts of all keys."""
 
     @classmethod
     def read(cls, folder: KeyedFolder) -> tuple[Self, Outcomes]:
@@ -72,7 +82,8 @@ class KeyedRecord:
             if row[2]
         ]
         keys = folder.compact()
-        return cls(folder.path.name, keys, changes, found.first, found.dates, found.regression, found.scores), found
+        about = found.first, found.dates, found.regression, found.scores, found.drifts
+        return cls(folder.path.name, keys, changes, *about), found
 
     @property
     def measure(self) -> str:
@@ -87,7 +98,8 @@ class KeyedRecord:
     def only(self, key: Any) -> Self:
         """Return the record of one key."""
         scores = {key: self.scores[key]} if key in self.scores else {}
-        return replace(self, keys={key: self.keys[key]}, scores=scores)
+        drifts = KeyDrifts({key: self.drifts.of(key)}, 1, int(self.keys[key]["scored"] >= LEAST_ROWS))
+        return replace(self, keys={key: self.keys[key]}, scores=scores, drifts=drifts)
 
 
 @register("page", "keyed")
@@ -152,11 +164,18 @@ def print_keys(record: KeyedRecord, *, limit: int | None = None) -> None:
     rest = (needy if limit is None else len(record.keys)) - len(shown)
     if rest > 0:
         out.print(f"... and {rest:,} more key{'s' * (rest != 1)}")
+    for key, one in itertools.islice(record.drifts.items(), SHOWN):
+        out.print(f"drift of {key}: {one.describe()}")
+    if len(record.drifts) > SHOWN:
+        out.print(f"... and {len(record.drifts) - SHOWN:,} more drifts")
+    if record.drifts.n_keys > 1 or not record.drifts:
+        out.print(record.drifts.verdict)
 
 
 def _needs_attention(record: KeyedRecord, key: Any) -> bool:
-    """Return whether a key is in quarantine, or its model is no better than a trivial rule."""
-    return bool(record.keys[key]["quarantine"]) or (key in record.scores and record.scores[key].no_better)
+    """Return whether a key is in quarantine, drifts now, or has a model that is no better than a trivial rule."""
+    poor = key in record.scores and record.scores[key].no_better
+    return bool(record.keys[key]["quarantine"]) or poor or record.drifts.of(key).open is not None
 
 
 def no_better_warning(record: KeyedRecord) -> str:
@@ -207,12 +226,14 @@ def _heads(record: KeyedRecord) -> tuple[str, ...]:
 def _by_need(record: KeyedRecord) -> list[tuple[Any, Mapping[str, Any]]]:
     """Return the keys in the order of ``ORDER``; those that lose most rows against a trivial rule first."""
 
-    def rank(item: tuple[Any, Mapping[str, Any]]) -> tuple[bool, bool, float, float]:
+    def rank(item: tuple[Any, Mapping[str, Any]]) -> tuple[bool, bool, bool, float, bool, float]:
         key, entry = item
         error, score = entry["error"], record.scores.get(key)
         poor = score is not None and score.no_better
         lost = (score.model - score.trivial) * score.rows if poor and score is not None else 0.0
-        return not entry["quarantine"], not poor, -lost, 1.0 if error is None else -error
+        own = record.drifts.of(key)
+        trouble = not entry["quarantine"], own.open is None, not poor, -lost
+        return *trouble, not own, 1.0 if error is None else -error
 
     return sorted(record.keys.items(), key=rank)
 
@@ -297,10 +318,12 @@ def render(record: KeyedRecord, *, paged: Sequence[Any] = (), about: Mapping[str
     body = [
         f"<h1>{escape(title)}</h1>",
         html.note(_what(about)) if about else "",
+        html.verdict("drifting" if record.drifts.drifting else "fine", record.drifts.verdict),
+        *_drifts(record.drifts, paged),
         '<p class="lead">One adaptive learner per key.</p>',
         html.warning(f"{warning[0].upper()}{warning[1:]}.") if warning else "",
         html.cards(cards),
-        "<h2>Which keys drifted when</h2>",
+        "<h2>Which models changed when</h2>",
         '<p class="soft">Time runs along the column of the sequence. Keys that got a new model first are at the top. '
         f"With more than {LINES} keys a line is a group of keys, and a colour as strong as the share that changed.</p>",
         html.either(*maps),
@@ -310,6 +333,21 @@ def render(record: KeyedRecord, *, paged: Sequence[Any] = (), about: Mapping[str
         *_table(record, paged),
     ]
     return html.document(title, body, style=html.look() + STYLE)
+
+
+def _drifts(drifts: KeyDrifts, paged: Sequence[Any]) -> list[str]:
+    """Return a table of the drifts, key by key."""
+    if not len(drifts):
+        return []
+    linked, lines = set(paged), drift_lines(drifts)[:DRIFTS]
+    cells = [
+        [_linked(key) if key in linked else escape(name), *map(escape, rest)]
+        for (key, _), (name, *rest) in zip(drifts.items(), lines, strict=False)
+    ]
+    table = html.wide_table(DRIFT_HEADS, cells, numbers=range(1, 7))
+    rest = len(drifts) - len(lines)
+    more = f" These are {len(lines):,} of {len(drifts):,} drifts; KeyedFolder.drifts() returns all." * (rest > 0)
+    return ["<h2>Drifts</h2>", html.note(f"Rows are those of a key with a label, from 0.{more}"), table]
 
 
 def _what(about: Mapping[str, Any]) -> str:
@@ -322,6 +360,11 @@ def _what(about: Mapping[str, Any]) -> str:
     return " · ".join(f"{word} {value}" for word, value in named.items() if value)
 
 
+def _linked(key: Any) -> str:
+    """Return the name of a key as a link to its page."""
+    return f'<a href="{KEY_PAGES}/{key_page_name(key)}">{escape(str(key))}</a>'
+
+
 def _table(record: KeyedRecord, paged: Sequence[Any]) -> list[str]:
     """Return the table of keys, those that need attention first, with links to their pages."""
     linked = set(paged)
@@ -330,7 +373,7 @@ def _table(record: KeyedRecord, paged: Sequence[Any]) -> list[str]:
     for (key, _), cells in zip(shown, _cells(record, shown), strict=True):
         name, *rest = map(escape, cells)
         if key in linked:
-            name = f'<a href="{KEY_PAGES}/{key_page_name(key)}">{name}</a>'
+            name = _linked(key)
         lines.append([name, *rest])
     note = f"{ORDER}."
     if len(shown) < len(record.keys):

@@ -13,10 +13,11 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.decisions import Decision, significant
+from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.frames import html_table
+from driftsurf.core.measures import significant
 from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.trace import Trace
@@ -53,7 +54,8 @@ def result_html(result: RunResult) -> str:
     """Return the result of a run as HTML: the verdict, drifts, errors, a link to the page, and the rest folded."""
     link = f'<p>page: <a href="{escape(_address(result.page))}">{escape(str(result.page))}</a></p>'
     if result.keys is not None:
-        return f"<div><p>{escape(result.model)} for each of {len(result.keys):,} keys</p>{link}</div>"
+        told = result.drifts._repr_html_()
+        return f"<div><p>{escape(result.model)} for each of {len(result.keys):,} keys</p>{told}{link}</div>"
     drifts, experts = result.drifts, result.experts
     parts = [f"<p><b>{escape(verdict_of(result.trace, result.model, drifts, result.scores).text)}</b></p>"]
     parts += [drifts._repr_html_()] if len(drifts) else []

@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from driftsurf.core.decisions import significant
+from driftsurf.core.measures import significant
 from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from driftsurf.core import files
 from driftsurf.core.contracts import Pickled
-from driftsurf.core.decisions import significant
+from driftsurf.core.measures import significant
 from driftsurf.core.state import digest, peek, read_header
 from driftsurf.errors import DriftsurfError, StateError, StateWarning
 from driftsurf.evaluation.summary import mean_error_of

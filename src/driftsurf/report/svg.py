@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from driftsurf.core.decisions import significant
+from driftsurf.core.measures import significant
 from driftsurf.visible import escape
 
 __all__ = ["BOTTOM", "HEIGHT", "LEFT", "RIGHT", "TOP", "WIDTH", "Chart", "drawing", "element"]

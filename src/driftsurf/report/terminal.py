@@ -14,8 +14,9 @@ from rich.progress import Progress as RichProgress
 from rich.segment import Segment
 from rich.text import Text
 
-from driftsurf.core.decisions import Decision, significant
+from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drift, DriftNews
+from driftsurf.core.measures import significant
 from driftsurf.core.wrapping import wrapped
 from driftsurf.visible import visible
 

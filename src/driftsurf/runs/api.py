@@ -325,7 +325,7 @@ def run(
     fail_on_drift
         End with exit code 3 if a drift was found; one that is marked does not count.
     smallest_rise
-        Smallest rise of the error that is reported as a drift: a share of rows, for regression of four usual errors.
+        Smallest rise of the error that is a drift: a share of rows, or of four times the usual error in regression.
     drift_risk
         Largest probability with which a run without a change reports a drift.
     on_drift
@@ -399,7 +399,10 @@ def run(
                 " applies to one model for all rows; a run with a learner for each key continues with the same call",
             )
         folder = run_by_key(location, options, on_start=on_start, on_epoch=on_epoch)
-        return RunResult.of_keys(folder, name, options.model.model or KEYED_MODEL)
+        of_keys = RunResult.of_keys(folder, name, options.model.model or KEYED_MODEL)
+        if options.watch.fail_on_drift and of_keys.drifts:
+            raise RunDrifted(of_keys.drifts.describe(), of_keys)
+        return of_keys
     start = None
     if options.model.start_from is not None and not stream:
         from driftsurf.runs.start import FinishedRun, with_settings_of

@@ -34,7 +34,7 @@ APPLICABLE: Final = frozenset(
     (
         *("key", "label", "drop", "rows", "header", "names", "sheet", "comment"),
         *("delimiter", "encoding", "decimal", "thousands", "missing", "date_formats"),
-        *("batch_size", "delay", "max_pending", "seed", "out", "log_level"),
+        *("batch_size", "delay", "max_pending", "seed", "out", "log_level", "fail_on_drift"),
         *("task", "model", "learner", "parameters", *NAMED_PARAMETERS),
     )
 )

@@ -27,6 +27,7 @@ from driftsurf.session.protocols import Model
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from driftsurf.keyed.drifts import KeyDrifts
     from driftsurf.keyed.folder import KeyedFolder
 
 __all__ = ["RunResult"]
@@ -86,6 +87,8 @@ class RunResult:
     """For a run with a learner for each key: rows, errors and state of every key. Such a run has its models, decisions
     and predictions in tables of its folder (:class:`~driftsurf.keyed.KeyedFolder`), so ``models``, ``trace`` and
     ``decisions`` are empty. None for other runs."""
+    drifts_of_keys: KeyDrifts | None = None
+    """The drifts of all keys of such a run."""
 
     @classmethod
     def of(cls, live: LiveRun, folder: Path) -> Self:
@@ -113,9 +116,10 @@ class RunResult:
     @classmethod
     def of_keys(cls, folder: KeyedFolder, name: str, model: str) -> Self:
         """Return the result of a run with a learner for each key, and write its page."""
-        registry.get("page", "keyed").make(folder)
+        record = registry.get("page", "keyed").make(folder)
         trace = TraceBuilder(()).build(name, 0, (), {})
-        own: dict[str, Any] = {"keys": folder.keys(), "no_model": "every key has a model of its own"}
+        own: dict[str, Any] = {"keys": record.keys, "drifts_of_keys": record.drifts}
+        own["no_model"] = "every key has a model of its own"
         return cls(folder=folder.path, model=model, models={}, trace=trace, decisions=[], **own)
 
     def __repr__(self) -> str:
@@ -171,7 +175,10 @@ class RunResult:
 
     @property
     def drifts(self) -> Drifts:
-        """Drifts of the leading model, oldest first; empty if there was none."""
+        """Drifts of the leading model, oldest first; of a run with a learner for each key those of all keys
+        (:class:`~driftsurf.keyed.drifts.KeyDrifts`). Empty if there was none."""
+        if self.drifts_of_keys is not None:
+            return self.drifts_of_keys
         found = drifts_of(self.decisions)
         return found if self.trace.is_empty else self.trace.timed(found, self.model)
 

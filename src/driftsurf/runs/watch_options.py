@@ -28,7 +28,7 @@ class WatchOptions:
     fail_on_drift: bool = option(False, "End with exit code 3 if a drift was found; one that is marked does not count.")
     smallest_rise: float = option(
         SMALLEST_RISE,
-        "Smallest rise of the error that is reported as a drift: a share of rows, for regression of four usual errors.",
+        "Smallest rise of the error that is a drift: a share of rows, or of four times the usual error in regression.",
         at_least=0.0,
     )
     drift_risk: float = option(

@@ -89,7 +89,7 @@ class ServedOptions:
     )
     smallest_rise: float = option(
         SMALLEST_RISE,
-        "Smallest rise of the error that is reported as a drift: a share of rows, for regression of four usual errors.",
+        "Smallest rise of the error that is a drift: a share of rows, or of four times the usual error in regression.",
         at_least=0.0,
     )
     drift_risk: float = option(

@@ -23,7 +23,7 @@ def build(run: RunView) -> Iterator[str]:
             f'<span class="when">{one.error_text(one.error_before)} &rarr; {one.error_text(one.error_peak)}</span>',
             escape(_end(one)),
             escape(one.cause_sentence()) + f" <b>A person marked it as {one.mark}.</b>" * bool(one.mark),
-            f"{one.evidence:,.0f}" if one.evidence < 1e6 else f"{one.evidence:.0e}",
+            one.evidence_text,
         )
         for one in run.drifts[-MOST_LISTED:]
     ]

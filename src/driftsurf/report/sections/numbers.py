@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from driftsurf.core.decisions import significant
+from driftsurf.core.measures import significant
 from driftsurf.evaluation.baselines import BASELINE_WORDS
 from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.summary import ClassificationSummary, Summary, summarise_classification, summarise_regression

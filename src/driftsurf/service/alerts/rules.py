@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from driftsurf.core.decisions import significant
 from driftsurf.core.drifts import Drift
+from driftsurf.core.measures import significant
 from driftsurf.core.sizes import shown_bytes
 from driftsurf.service.alerts.notice import Severity
 from driftsurf.service.alerts.options import AlertOptions
