@@ -93,6 +93,8 @@ LEAST_CHECKED = 100
 """Rows on which a frozen model must have been as good as usual before it can testify."""
 CONTESTANTS = 3
 """Contestants of the second bet: the learning model, a correction, and a fresh model."""
+CHECKED_ERRORS = 1.5
+"""Standard errors from the loss of a frozen model on these rows to the bound that is taken for it."""
 STAKES = np.array([0.1, 0.25, 0.5, 0.8])
 """Shares of the capital that are bet on a lead."""
 FELT_ROWS = 300
@@ -448,9 +450,8 @@ class DriftMonitor:
             chosen = self._best_anchor(anchors, since, usual)
             if chosen is None:
                 return
-            anchor, found, checked = chosen
-            if found > usual:
-                usual, reference = found, max(reference, found + 0.5 * _error(found, checked))
+            anchor, found, bound = chosen
+            usual, reference = max(usual, found), max(reference, bound)
         self._contests += 1
         spread = self._spread
         blank = np.zeros(len(scan.ALTERNATIVES))
@@ -459,20 +460,21 @@ class DriftMonitor:
         before = float(self._losses(past.y, self._scored(contest, past)).mean()) if len(past.y) else usual
         self._contest = replace(contest, before=before)
 
-    def _best_anchor(self, anchors: Sequence[Anchor], since: int, usual: float) -> tuple[Anchor, float, int] | None:
-        """Return the frozen model before a row that was as good as usual then, with its loss and on how many rows."""
-        found: list[tuple[float, int, Anchor, float, int]] = []
+    def _best_anchor(self, anchors: Sequence[Anchor], since: int, usual: float) -> tuple[Anchor, float, float] | None:
+        """Return the frozen model with the lowest bound on its loss before a row, its mean loss then, and the bound."""
+        found: list[tuple[float, int, Anchor, float]] = []
         for one in anchors:
             past = self._rows_between(one.row, since)
             if len(past.y) < LEAST_CHECKED:
                 continue
             scores = one.scorer(past.X)
             mean = float(self._losses(past.y, scores if self.regression else _margins(scores)).mean())
-            excess = max(0.0, mean - usual - _error(usual, len(past.y)))
-            found.append((excess, -one.row, one, mean, len(past.y)))
+            bound = max(mean, usual) + CHECKED_ERRORS * _error(max(mean, usual), len(past.y))
+            found.append((bound, -one.row, one, mean))
         if not found:
             return None
-        return min(found, key=lambda each: each[:2])[2:]
+        bound, _, anchor, mean = min(found, key=lambda each: each[:2])
+        return anchor, mean, bound
 
     def _bet_on_harm(self, contest: Contest, block: Block, around: Surroundings) -> int:
         """Bet on the losses of the frozen model until harm is proven; return the number of rows."""
