@@ -350,7 +350,8 @@ def test_one_drift_is_one_reaction_of_a_portfolio(tmp_path: Path) -> None:
 def test_a_page_begins_with_the_verdict_and_marks_the_drift(mixed_run: tuple[Path, str]) -> None:
     record = read_run(mixed_run[0])
     for ended, status in ((None, "drifting"), (4_600, "fine")):
-        found = Drift(0, 4_100, 20, 4_300, "new rule", "error", 0.1, 0.9, 0.1, 500, ended, (HOSTILE,), evidence=1e3)
+        back = 500 if ended else None
+        found = Drift(0, 4_100, 20, 4_300, "new rule", "error", 0.1, 0.9, 0.1, back, ended, (HOSTILE,), evidence=1e3)
         decisions = [replace(one, drifts=()) for one in record.decisions]
         decisions[21] = replace(decisions[21], drifts=(found,))
         page = render_record(replace(record, decisions=decisions))
