@@ -130,7 +130,7 @@ class KeyedFolder:
         with files.FolderLock(self.path):
             if (self.path / ABOUT).exists():
                 return False
-            files.write_text(self.path / ABOUT, about)
+            files.write_text(self.path / ABOUT, about, shared=True)
             for folder in (self.path, *above):
                 files.sync_folder(folder)
         return True
@@ -185,7 +185,7 @@ class KeyedFolder:
 
     def note(self, name: str, value: Any) -> None:
         """Set an entry of run.json."""
-        files.write_text(self.path / ABOUT, _about_text(self.about() | {name: value}))
+        files.write_text(self.path / ABOUT, _about_text(self.about() | {name: value}), shared=True)
 
     def discard(self, *, new: bool = False) -> bool:
         """Remove the folder of a run that has learned nothing; return whether it was removed.
@@ -246,7 +246,7 @@ class KeyedFolder:
         path = self._mark(epoch)
         files.make_folder(path.parent)
         files.sync_folder(self.path)
-        files.write_text(path, json.dumps(dict(counts), sort_keys=True) + "\n")
+        files.write_text(path, json.dumps(dict(counts), sort_keys=True) + "\n", shared=True)
         files.sync_folder(path.parent)
 
     def _mark(self, epoch: int) -> Path:
@@ -352,7 +352,7 @@ class KeyedFolder:
     def _write_parquet(path: Path, table: Any) -> None:
         buffer = io.BytesIO()
         arrow("pyarrow.parquet").write_table(table, buffer, compression="zstd")
-        files.write_bytes(path, buffer.getvalue())
+        files.write_bytes(path, buffer.getvalue(), shared=True)
 
 
 def _not_held() -> None:

@@ -108,7 +108,7 @@ def write_keyed_page(folder: KeyedFolder) -> KeyedRecord:
     record, outcomes = KeyedRecord.read(folder)
     paged = _paged(record)
     write_key_pages(folder, outcomes, {key: record.keys[key] for key in paged})
-    files.write_text(folder.path / PAGE, render(record, paged=paged, about=folder.about()))
+    files.write_text(folder.path / PAGE, render(record, paged=paged, about=folder.about()), shared=True)
     return record
 
 
