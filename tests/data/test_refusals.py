@@ -93,6 +93,7 @@ def test_nats(text: str, refusal: bool) -> None:
 def test_mqtt(value: int, refusal: bool) -> None:
     pytest.importorskip("paho.mqtt")
     own = MqttInbox("mqtt://localhost/rows")._own
+    own._ready = False
     reason = SimpleNamespace(is_failure=True, value=value)
     own._on_connect(SimpleNamespace(on_message=None), None, None, reason, None)
     if refusal:

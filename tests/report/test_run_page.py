@@ -465,7 +465,7 @@ def test_a_command_hides_secrets_and_spells_every_kind_of_option() -> None:
         "greedy": None,
     }
     assert command_line(about, "") == (
-        "driftsurf run 'https://host/rows.csv?...' --batch-seconds 60 --no-raw --names a,b --set judge=training "
+        "driftsurf run 'https://***@host/rows.csv?...' --batch-seconds 60 --no-raw --names a,b --set judge=training "
         "--l2 0.1"
     )
     given = {"name": "mixed", "stream": "Mixed()", "given": {"rows": 2000, "seed": 3}, "seed": 3, "batch_size": 20}

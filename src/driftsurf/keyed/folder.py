@@ -17,6 +17,7 @@ from driftsurf import __version__
 from driftsurf.core import files
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.json_text import parse_json
+from driftsurf.core.secrets import storable
 from driftsurf.core.state import FORMAT
 from driftsurf.errors import (
     Option,
@@ -181,7 +182,7 @@ class KeyedFolder:
     def name_source(self, source: str) -> None:
         """Add the name of the source to run.json, unless it has one."""
         if "source" not in self.about():
-            self.note("source", source)
+            self.note("source", storable(source))
 
     def note(self, name: str, value: Any) -> None:
         """Set an entry of run.json."""

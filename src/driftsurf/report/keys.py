@@ -23,8 +23,7 @@ from driftsurf.report import html
 from driftsurf.report.key_map import LINES, NARROW, STYLE, WIDE, Change, KeyMap
 from driftsurf.report.key_page import KEY_PAGES, key_page_name, write_key_pages
 from driftsurf.report.terminal import console
-from driftsurf.report.what_was_run import without_secrets
-from driftsurf.visible import escape
+from driftsurf.visible import escape, without_secrets
 
 __all__ = ["Change", "KeyedRecord", "find_key", "no_better_warning", "print_keys", "render", "write_keyed_page"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from driftsurf.core.secrets import Secret, read_secret
-from driftsurf.data.connectors.address import Address
+from driftsurf.data.connectors.address import PASSWORD, Address
 from driftsurf.data.connectors.patience import Patience
 from driftsurf.errors import OptionError, SourceError, reason
 
@@ -44,6 +44,8 @@ class Link:
         if any(one in self.stream for one in ".*> \t"):
             raise OptionError(f"{self.stream!r} is no name of a stream of NATS: it must not have points, * or >")
         address.flag("tls")
+        if address.user and PASSWORD not in address.parameters:
+            raise OptionError("nats:// needs the password of a user: add password=env:NAME; a token is token=env:NAME")
         # Imported here, so that this file can be imported where the client is not installed.
         self.library: Any = importlib.import_module("nats")
         self.patience = Patience(self.name, (Interrupted,))

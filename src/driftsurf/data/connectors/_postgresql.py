@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 REFUSALS = "28", "3D", "3F", "42"
 """Classes of errors of a server that refuses: authorisation, no such database, no such schema, access or syntax."""
 _REFUSED = "FATAL:", "no password supplied", "SSL was required", "certificate", "invalid port", "invalid sslmode"
-"""Parts of messages about connections, for which the client knows no code: the server, or the client itself, refuses."""
+"""Parts of messages about connections, for which there is no code: the server, or the client itself, refuses."""
 _BUSY = (
     *("starting up", "shutting down", "recovery mode", "not yet accepting", "not accepting", "too many clients"),
     *("too many connections", "connection slots", "terminating connection", "the database system is"),

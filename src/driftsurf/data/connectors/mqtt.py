@@ -298,8 +298,9 @@ class MqttSource(InboxSource):
         super().keep_plans(folder, keep=keep, resumed=resumed, name=name)
         assert isinstance(self.connector, Spool)
         assert isinstance(self.connector.inbox, MqttInbox)
-        whose = "\n".join([socket.gethostname(), str(folder.resolve()), name, self.name])
         inbox = self.connector.inbox
+        address = inbox._own.address.text.partition("?")[0].replace("%23", "#")
+        whose = "\n".join([socket.gethostname(), str(folder.resolve()), name, address])
         inbox.session = inbox.session or f"driftsurf-{hashlib.sha256(whose.encode()).hexdigest()[:16]}"
 
 

@@ -80,7 +80,7 @@ class Patience:
             except self.errors as error:
                 if _is_untrusted(error) or (self.refuses is not None and self.refuses(error)):
                     raise SourceError(
-                        f"{self.name} refuses: {self._reason(error)}. Check user, password, permissions and certificates"
+                        f"{self.name} refuses: {self._reason(error)}. Check user, password, permissions, certificates"
                     ) from error
                 self.failures += 1
                 tell(self._reason(error))
