@@ -129,8 +129,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """Sends a table, or an error for a path that says so."""
 
     def do_GET(self) -> None:
-        rows = "".join(f"{i % 7},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(400))
-        body = f"x,y\n{rows}".encode()
+        rows = "".join(f"{i % 7},{i % 3},{i},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(400))
+        body = f"x,k,i,y\n{rows}".encode()
         status = 403 if "refused" in self.path else 302 if "elsewhere" in self.path else 200
         self.send_response(status)
         if status == 302:
@@ -184,7 +184,7 @@ def test_a_run_leaves_no_secret_behind(web: str, tmp_path: Path, caplog: pytest.
         ["predict", "one", f"{web}/refused.csv?sig={SECRET}"],
         ["explain", "one"],
         ["runs", "."],
-        ["run", address, *words, "--key", "x", "--sequence", "x", "--out", "keyed"],
+        ["run", address, "--label", "y", "--key", "k", "--sequence", "i", "--out", "keyed"],
         ["keys", "keyed"],
     ]
     failed = list[str]()
