@@ -84,7 +84,7 @@ class MemoryDisk(Disk):
         self._name(path, Inode())
         return self._opened(self.inodes[path])
 
-    def append(self, path: Path) -> int:
+    def append(self, path: Path, shared: bool = False) -> int:
         """Open or create a file."""
         if path not in self.inodes:
             self._name(path, Inode())

@@ -55,10 +55,10 @@ def test_whole_steps_before_an_error_stay_and_fit_keeps_nothing(monkeypatch: pyt
     X, y = (np.concatenate(part) for part in zip(*stream(3), strict=True))
     step = DriftSurf.step
 
-    def failing(self: DriftSurf, batch: Any) -> Any:
+    def failing(self: DriftSurf, batch: Any, tested: Any = None) -> Any:
         if self._live.step == 1:
             raise RuntimeError("on purpose")
-        return step(self, batch)
+        return step(self, batch, tested)
 
     model = DriftSurfClassifier(random_state=0, batch_size=100)
     with monkeypatch.context() as patch:

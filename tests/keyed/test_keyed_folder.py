@@ -148,9 +148,9 @@ def test_an_epoch_is_on_the_disk_before_its_mark_and_its_states(
     keep, names, seen = StateStore.keep, _Names(), list[set[Path]]()
     write_text, out = files.write_text, tmp_path / "new" / "er" / "run"
 
-    def marked(path: Path, text: str) -> None:
+    def marked(path: Path, text: str, **options: Any) -> None:
         seen.append(names.unsafe - {path.parent})
-        write_text(path, text)
+        write_text(path, text, **options)
 
     def kept(*given: Any) -> None:
         seen.append(set(names.unsafe))

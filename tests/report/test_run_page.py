@@ -350,7 +350,8 @@ def test_one_drift_is_one_reaction_of_a_portfolio(tmp_path: Path) -> None:
 def test_a_page_begins_with_the_verdict_and_marks_the_drift(mixed_run: tuple[Path, str]) -> None:
     record = read_run(mixed_run[0])
     for ended, status in ((None, "drifting"), (4_600, "fine")):
-        found = Drift(0, 4_100, 20, 4_300, "new rule", "error", 0.1, 0.9, 0.1, 500, ended, (HOSTILE,), evidence=1e3)
+        back = 500 if ended else None
+        found = Drift(0, 4_100, 20, 4_300, "new rule", "error", 0.1, 0.9, 0.1, back, ended, (HOSTILE,), evidence=1e3)
         decisions = [replace(one, drifts=()) for one in record.decisions]
         decisions[21] = replace(decisions[21], drifts=(found,))
         page = render_record(replace(record, decisions=decisions))
@@ -464,7 +465,7 @@ def test_a_command_hides_secrets_and_spells_every_kind_of_option() -> None:
         "greedy": None,
     }
     assert command_line(about, "") == (
-        "driftsurf run 'https://host/rows.csv?...' --batch-seconds 60 --no-raw --names a,b --set judge=training "
+        "driftsurf run 'https://***@host/rows.csv?...' --batch-seconds 60 --no-raw --names a,b --set judge=training "
         "--l2 0.1"
     )
     given = {"name": "mixed", "stream": "Mixed()", "given": {"rows": 2000, "seed": 3}, "seed": 3, "batch_size": 20}

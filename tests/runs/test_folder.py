@@ -72,9 +72,9 @@ def test_new_folders_are_numbered(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")
-def test_only_the_owner_may_read_what_a_run_writes(tmp_path: Path) -> None:
-    """Rows, models and names of columns and keys are nobody else's business, whatever the umask allows."""
-    before = os.umask(0)
+@pytest.mark.parametrize("umask", [0o000, 0o027])
+def test_results_follow_the_umask_and_states_are_private(umask: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
     try:
         rows = "".join(f"{i % 7},{i % 3},{i},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(400))
         source = tmp_path / "rows.csv"
@@ -91,9 +91,16 @@ def test_only_the_owner_may_read_what_a_run_writes(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if path.is_file()}
-    public = {path.name for path, mode in modes.items() if mode & 0o077}
-    assert public == {"rows.csv", "run.toml"}
+    for path, mode in modes.items():
+        if path.name in ("rows.csv", "run.toml"):
+            continue
+        state = path.suffix in (".state", ".sqlite") or path.name in STATES or path.parent.name == "durable"
+        assert mode == (0o600 if state else 0o666 & ~umask), path
+    assert sum(path.name in ("report.html", "run.json", "journal.jsonl", "trace.csv") for path in modes) > 8
     assert len(modes) > 20
+
+
+STATES = "lock", "fence", "ledger.jsonl"
 
 
 def _sales(path: Path) -> Path:

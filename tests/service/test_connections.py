@@ -524,6 +524,22 @@ def test_a_source_that_became_another_one_is_refused(tmp_path: Path) -> None:
         read_state(tmp_path / "sales/sources/o/position.json", {})
 
 
+def test_secrets_of_an_address_are_neither_shown_nor_stored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    name = "me:hunter2@orders?sig=hunter2"
+    topic(name).send(sent([row | {"sold": "no"} for row in orders(5)]))
+    for _ in range(2):  # also after a restart
+        sinks = {"s": SinkOptions(address="memory://hunter2@scores?sig=hunter2", kind="predictions")}
+        with served(tmp_path / "sales", {"o": source(name, "learn")}, sinks) as (_, own):
+            taken(own, 5)
+            shown = f"{own.status()} {own.sources[0].title} {own.sinks[0].title}"
+            assert "orders" in shown
+            assert "hunter2" not in shown
+    stored = b"".join(one.read_bytes() for one in tmp_path.rglob("*") if one.is_file())
+    assert b"hunter2" not in stored
+    assert "hunter2" not in caplog.text
+
+
 def test_labels_need_a_column(tmp_path: Path) -> None:
     topic("orders")
     connections = Connections(tmp_path / "sales", {"o": source("orders", "learn")}, {})

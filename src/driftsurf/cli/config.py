@@ -19,6 +19,7 @@ from driftsurf.core.option_fields import RunsCode, option
 from driftsurf.data.toml_file import read_toml
 from driftsurf.errors import InputError, OptionError
 from driftsurf.runs.options import StrPath
+from driftsurf.visible import without_secrets
 
 __all__ = ["CommandOptions", "ConfiguredCommand", "to_toml"]
 
@@ -109,7 +110,9 @@ class ConfiguredCommand(GroupedCommand):
             path = Path(named)
             check_not_input("write_config", path, [*inputs, *([ctx.meta[CONFIG]] if CONFIG in ctx.meta else [])])
             check_new("write_config", path, overwrite=ctx.params.get("overwrite"))
-            files.write_text(path, to_toml(ctx), shared=True)
+            text = to_toml(ctx)
+            # Whoever may read the file must not find a signature or a password of an address in it.
+            files.write_text(path, text, shared=text == without_secrets(text))
             say(f"written: {path}; run it with: driftsurf {ctx.info_name} {path}")
             return None
         del ctx.params["config"], ctx.params["write_config"], ctx.params["trust_config"]

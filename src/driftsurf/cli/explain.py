@@ -59,7 +59,7 @@ def explain(
 
         check_not_input("html", html, (file for file in run.iterdir() if file.name != REPORT))
         check_new("html", html, overwrite=overwrite)
-        files.write_text(html, render_record(record))
+        files.write_text(html, render_record(record), shared=True)
         say(f"report: {html}")
         return
     screen = console()

@@ -77,7 +77,7 @@ def _show_key(run: Path, name: str, page: Path | None) -> None:
         files.make_folder(own.parent)
     else:
         check_replaceable(page)
-    files.write_text(page or own, text)
+    files.write_text(page or own, text, shared=True)
     print_keys(record.only(key), limit=1)
     say(f"page: {page or own}")
 

@@ -12,7 +12,7 @@ import click
 
 from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import Message, Option
-from driftsurf.visible import visible
+from driftsurf.visible import visible, without_secrets
 
 __all__ = ["first_clause", "flag_name", "say", "with_cli_spelling", "wrap_error"]
 
@@ -27,7 +27,7 @@ def say(text: object, *, err: bool = False) -> None:
 def wrap_error(error: click.ClickException) -> None:
     """Make click show the message of an error with visible characters only, wrapped at word ends in a terminal."""
     start = "Error: "  # click prints it before the message
-    text = visible(start + error.format_message(), lines=True)
+    text = visible(without_secrets(start + error.format_message()), lines=True)
     if sys.stderr.isatty():
         text = wrapped(text, shutil.get_terminal_size().columns)
     error.format_message = lambda: text.removeprefix(start)  # type: ignore[method-assign]

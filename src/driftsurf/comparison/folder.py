@@ -8,6 +8,7 @@ from pathlib import Path
 from driftsurf.comparison.inputs import Input
 from driftsurf.core import files
 from driftsurf.core.json_text import parse_json
+from driftsurf.core.secrets import storable
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.runs.folder import NAME_LETTERS, NEW_RUNS, short_name
 
@@ -53,7 +54,7 @@ def check_folder(folder: Path, sources: Sequence[Input]) -> None:
 
 
 def _identities(sources: Sequence[Input]) -> set[tuple[str, str]]:
-    return {(one.source, one.label or "") for one in sources}
+    return {(storable(one.source), one.label or "") for one in sources}
 
 
 def _compared(folder: Path) -> set[tuple[str, str]]:
@@ -63,7 +64,7 @@ def _compared(folder: Path) -> set[tuple[str, str]]:
     for line in ledger.read_bytes().splitlines() if ledger.exists() else ():
         try:
             what = parse_json(line)["task"]["what"]
-            found.add((str(what["source"]), str(what["label"] or "")))
+            found.add((storable(str(what["source"])), str(what["label"] or "")))
         except (ValueError, KeyError, TypeError):  # a crash may have cut the line short
             continue
     return found

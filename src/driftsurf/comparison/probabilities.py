@@ -47,7 +47,7 @@ def keep(folder: Path, match: Match, score: Score) -> None:
     np.savez(buffer, **arrays)
     path = kept_path(folder, match)
     files.make_folder(path.parent)
-    files.write_bytes(path, buffer.getvalue())
+    files.write_bytes(path, buffer.getvalue(), shared=True)
 
 
 def read_predictions(folder: str | Path) -> list[KeptPredictions]:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, TextIO, TypeVar
 import driftsurf
 from driftsurf.core import disk, files
 from driftsurf.core.json_text import parse_json
+from driftsurf.core.secrets import storable
 from driftsurf.data.datasets import authors
 from driftsurf.data.datasets import known as datasets
 
@@ -135,7 +136,7 @@ def run(
     with ledger.open() as file:
         for task, result in _results(missing, jobs):
             done[task] = result
-            record = {"key": keys[task], "task": asdict(task), "result": result.to_dict()}  # type: ignore[call-overload]
+            record = {"key": keys[task], "task": storable(asdict(task)), "result": result.to_dict()}  # type: ignore[call-overload]
             ledger.check_held()
             if on_result is not None:
                 on_result(task, result)

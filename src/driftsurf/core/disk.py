@@ -24,7 +24,7 @@ PRIVATE, SHARED = 0o600, 0o666
 def private(path: str | Path, flags: int) -> int:
     """Open a file that only its owner may read, if it has to be created; an ``opener`` for :func:`open`.
 
-    Models, checkpoints, predictions and copies hold rows, and pages hold names and keys.
+    Models, checkpoints and copies hold rows, and nobody else needs them; results are shared.
     """
     return os.open(path, flags | CLOSED_ON_EXEC, PRIVATE)
 
@@ -54,12 +54,13 @@ class Disk:
         """Open a file that exists, to read and write at any place; a link is not followed."""
         return os.open(path, os.O_RDWR | NOT_A_LINK | CLOSED_ON_EXEC)
 
-    def append(self, path: Path) -> int:
-        """Open a file for appending; if it does not exist, create one that only its owner may read.
+    def append(self, path: Path, shared: bool = False) -> int:
+        """Open a file for appending; if it does not exist, create one that only its owner may read unless ``shared``.
 
         A link is not followed: the file is cut to a length, and a file elsewhere must not be.
         """
-        return private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOT_A_LINK)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOT_A_LINK | CLOSED_ON_EXEC
+        return os.open(path, flags, SHARED if shared else PRIVATE)
 
     def write(self, handle: int, data: bytes | memoryview) -> int:
         """Write some of the data; return the number of bytes written."""

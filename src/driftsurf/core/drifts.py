@@ -236,8 +236,8 @@ class Drifts(Sequence[Drift]):
 
     @property
     def open(self) -> Drift | None:
-        """The drift that goes on; None if there is none."""
-        return next((one for one in reversed(self._drifts) if not one.ended), None)
+        """The drift that goes on, from which the model has not recovered; None if there is none."""
+        return next((one for one in reversed(self._drifts) if not (one.ended or one.recovered)), None)
 
     @overload
     def __getitem__(self, index: int) -> Drift: ...

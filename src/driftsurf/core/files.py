@@ -2,7 +2,8 @@
 
 A file is either written whole or not at all. The recipe: write a temporary file in the same folder, flush it, rename it
 over the target, flush the folder. A crash at any point leaves the old file or the new one, never a part of one. Only
-the owner may read a new file, because most of them hold rows; ``shared`` files hold none, and follow the umask.
+the owner may read a new file, because models, checkpoints and logs hold rows and secrets of models; ``shared`` files
+are results for others, such as pages, journals, traces and predictions, and follow the umask.
 """
 
 from __future__ import annotations
@@ -249,9 +250,11 @@ class AppendedFile:
         The file. Anything beyond ``size`` is cut off.
     size, digest
         Size and SHA-256 of the content to keep; StateError if the file does not begin with that content.
+    shared
+        Whether a new file follows the umask; otherwise only its owner may read it.
     """
 
-    def __init__(self, path: Path, size: int = 0, digest: str = "") -> None:
+    def __init__(self, path: Path, size: int = 0, digest: str = "", *, shared: bool = False) -> None:
         self.path = path
         self.size: int = size
         self._sha = hashlib.sha256()
@@ -260,7 +263,7 @@ class AppendedFile:
             self._sha.update(kept)
             if len(kept) < size or self.digest != digest:
                 raise StateError(f"{path.name} does not begin with the {size} bytes that were written to it before")
-        self._handle: int | None = disk.calls.append(path)
+        self._handle: int | None = disk.calls.append(path, shared)
         disk.calls.truncate(self._handle, size)
 
     @property

@@ -1,4 +1,8 @@
-"""Secrets of a configuration: named by a file or an environment variable, never written into it."""
+"""Secrets of a configuration: named by a file or an environment variable, never written into it.
+
+Addresses may hold secrets all the same: what is stored of them is :func:`storable`, and what is shown passes through
+:func:`driftsurf.visible.visible`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from driftsurf.errors import Option, OptionError, reason
+from driftsurf.visible import without_secrets
 
-__all__ = ["Secret", "read_secret"]
+__all__ = ["Secret", "read_secret", "storable"]
 
 MOST_BYTES = 64 * 1024
 """Bytes that a file with a secret may have at most."""
@@ -60,6 +66,19 @@ def read_secret(name: str, where: object, environment: Mapping[str, str] | None 
         return Secret(_first_line(name, Path(place)))
     # What was given may be the secret itself, so the message does not repeat it.
     raise OptionError(Option(name), ' must name where the secret is: "file:PATH" or "env:NAME"')
+
+
+def storable(value: Any) -> Any:
+    """Return plain values, such as options, in which no address holds a secret.
+
+    >>> storable({"source": "https://host/rows.csv?sig=hunter2", "drop": ["id"]})
+    {'source': 'https://host/rows.csv?...', 'drop': ['id']}
+    """
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, Mapping):
+        return {key: storable(entry) for key, entry in value.items()}
+    return [storable(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _first_line(name: str, path: Path) -> str:

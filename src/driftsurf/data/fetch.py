@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 from driftsurf.core import disk, platforms
 from driftsurf.core.files import PARTIAL
@@ -125,7 +126,7 @@ def _download_from(url: str, file: IO[bytes], notes: Path, n_bytes: int | None, 
         if n_bytes is not None and total not in (None, n_bytes):
             raise FetchError(f"{url} has {total:,} bytes, expected {n_bytes:,}: the published file has changed")
         file.seek(file.truncate(done))
-        kept = {"url": url, "version": _validator(response), "total": total}
+        kept = {"url": _digest(url), "version": _validator(response), "total": total}
         notes.write_text(json.dumps(kept), encoding="utf-8")
         report(done, total)
         for piece in _pieces(url, response):
@@ -173,6 +174,12 @@ class _WebOnly(urllib.request.HTTPRedirectHandler):
 
 def open_address(request: urllib.request.Request) -> Any:
     """Send a request and return the response, from the web whatever redirects say."""
+    url = request.full_url
+    if "@" in urlsplit(url).netloc:
+        where = urlsplit(url).netloc.rpartition("@")[2]
+        raise FetchError(f"an address at {where!r} holds a user or a password, which are not sent; leave them out")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise FetchError(f"{url.partition(' ')[0]} ... holds signs that no address has; write them as %20 and so on")
     return urllib.request.build_opener(_WebOnly).open(request, timeout=TIMEOUT_SECONDS)
 
 
@@ -214,9 +221,14 @@ def _read_notes(notes: Path, url: str) -> tuple[str | None, int | None]:
     """Return which version of ``url`` the partial file is the beginning of, and its full length, as far as known."""
     try:
         kept = parse_json(notes.read_text(encoding="utf-8"))
-        return (kept["version"], kept["total"]) if kept["url"] == url else (None, None)
+        return (kept["version"], kept["total"]) if kept["url"] == _digest(url) else (None, None)
     except (OSError, ValueError, LookupError, TypeError):
         return None, None
+
+
+def _digest(url: str) -> str:
+    """Return what tells addresses apart without their secrets."""
+    return hashlib.sha256(url.encode()).hexdigest()
 
 
 def _interrupted_message(url: str, why: str) -> str:

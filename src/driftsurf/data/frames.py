@@ -73,7 +73,7 @@ def read_table(X: Any, drop: Collection[str] = ()) -> Table:
     are left out.
     """
     if isinstance(X, Table):
-        return X.without(*drop)
+        return X.without(*drop) if drop else X
     if isinstance(X, LazyFrame):
         raise ValueTypeError("X is a lazy frame; pass X.collect()")
     if isinstance(X, SparseMatrix):

@@ -256,7 +256,7 @@ class Trace:
 
     def save(self, path: str | Path) -> None:
         """Write the trace to a CSV file."""
-        files.write_text(Path(path), self.to_csv())
+        files.write_text(Path(path), self.to_csv(), shared=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:

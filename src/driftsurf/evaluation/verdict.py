@@ -49,7 +49,5 @@ def verdict_of(trace: Trace, model: str, drifts: Drifts, scores: Scores | None =
 def verdict(drifts: Drifts, rows: int, quality: Baselines) -> Verdict:
     """Return the verdict, given the drifts, the number of scored rows and the errors beside trivial predictions."""
     poor = bool(quality.warning)
-    status: VerdictStatus = (
-        "drifting" if drifts.open is not None and not drifts.open.recovered else "trivial" if poor else "fine"
-    )
+    status: VerdictStatus = "drifting" if drifts.open is not None else "trivial" if poor else "fine"
     return Verdict(status, drifts.describe() or f"No drift in {rows:,} rows.", quality.sentence)

@@ -17,6 +17,7 @@ from driftsurf import __version__
 from driftsurf.core import files
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.json_text import parse_json
+from driftsurf.core.secrets import storable
 from driftsurf.core.state import FORMAT
 from driftsurf.errors import (
     Option,
@@ -130,7 +131,7 @@ class KeyedFolder:
         with files.FolderLock(self.path):
             if (self.path / ABOUT).exists():
                 return False
-            files.write_text(self.path / ABOUT, about)
+            files.write_text(self.path / ABOUT, about, shared=True)
             for folder in (self.path, *above):
                 files.sync_folder(folder)
         return True
@@ -181,11 +182,11 @@ class KeyedFolder:
     def name_source(self, source: str) -> None:
         """Add the name of the source to run.json, unless it has one."""
         if "source" not in self.about():
-            self.note("source", source)
+            self.note("source", storable(source))
 
     def note(self, name: str, value: Any) -> None:
         """Set an entry of run.json."""
-        files.write_text(self.path / ABOUT, _about_text(self.about() | {name: value}))
+        files.write_text(self.path / ABOUT, _about_text(self.about() | {name: value}), shared=True)
 
     def discard(self, *, new: bool = False) -> bool:
         """Remove the folder of a run that has learned nothing; return whether it was removed.
@@ -246,7 +247,7 @@ class KeyedFolder:
         path = self._mark(epoch)
         files.make_folder(path.parent)
         files.sync_folder(self.path)
-        files.write_text(path, json.dumps(dict(counts), sort_keys=True) + "\n")
+        files.write_text(path, json.dumps(dict(counts), sort_keys=True) + "\n", shared=True)
         files.sync_folder(path.parent)
 
     def _mark(self, epoch: int) -> Path:
@@ -352,7 +353,7 @@ class KeyedFolder:
     def _write_parquet(path: Path, table: Any) -> None:
         buffer = io.BytesIO()
         arrow("pyarrow.parquet").write_table(table, buffer, compression="zstd")
-        files.write_bytes(path, buffer.getvalue())
+        files.write_bytes(path, buffer.getvalue(), shared=True)
 
 
 def _not_held() -> None:

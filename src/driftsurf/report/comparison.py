@@ -102,13 +102,13 @@ def write(folder: str | Path, result: Comparison) -> None:
     For several models on several sources, ranks.svg is their critical-difference diagram.
     """
     folder = Path(folder)
-    files.write_text(folder / "comparison.json", to_json(result))
-    files.write_text(folder / "comparison.md", markdown(result))
-    files.write_text(folder / "comparison.svg", chart(result))
+    files.write_text(folder / "comparison.json", to_json(result), shared=True)
+    files.write_text(folder / "comparison.md", markdown(result), shared=True)
+    files.write_text(folder / "comparison.svg", chart(result), shared=True)
     if result.ranking is not None:
-        files.write_text(folder / "ranks.svg", rank_chart(result.ranking))
-    files.write_text(folder / "report.html", page(result))
-    files.write_text(folder / TIMINGS, timings(result))
+        files.write_text(folder / "ranks.svg", rank_chart(result.ranking), shared=True)
+    files.write_text(folder / "report.html", page(result), shared=True)
+    files.write_text(folder / TIMINGS, timings(result), shared=True)
 
 
 def print_result(result: Comparison, folder: Path) -> None:

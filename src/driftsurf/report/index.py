@@ -24,9 +24,9 @@ from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
 from driftsurf.keyed.outcomes import Outcomes
 from driftsurf.keyed.rules import KeyScore
 from driftsurf.report.comparison_chart import TRIVIAL
-from driftsurf.report.what_was_run import without_secrets
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, REPORT, RESULT, TRACE
+from driftsurf.visible import without_secrets
 
 __all__ = ["Kind", "RunEntry", "RunIndex", "Skipped", "list_runs"]
 

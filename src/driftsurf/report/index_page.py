@@ -134,7 +134,7 @@ def write_runs_page(folder: str | Path, out: str | Path | None = None) -> RunInd
         )
     page = index.folder / INDEX if out is None else Path(out)
     html.check_replaceable(page)
-    files.write_text(page, render(index, page))
+    files.write_text(page, render(index, page), shared=True)
     return index
 
 

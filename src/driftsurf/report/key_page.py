@@ -49,7 +49,7 @@ def write_key_pages(folder: KeyedFolder, outcomes: Outcomes, keys: Mapping[Any, 
     journal, rows = _journal(folder, keys), outcomes.of(keys)
     for key, entry in keys.items():
         page = _render(folder, outcomes, key, rows[key], entry, journal[key])
-        files.write_text(place / key_page_name(key), page)
+        files.write_text(place / key_page_name(key), page, shared=True)
     for name in set(files.names(place)) - {key_page_name(key) for key in keys}:
         if name.endswith(".html"):
             files.remove(place / name)

@@ -23,8 +23,7 @@ from driftsurf.report import html
 from driftsurf.report.key_map import LINES, NARROW, STYLE, WIDE, Change, KeyMap
 from driftsurf.report.key_page import KEY_PAGES, key_page_name, write_key_pages
 from driftsurf.report.terminal import console
-from driftsurf.report.what_was_run import without_secrets
-from driftsurf.visible import escape
+from driftsurf.visible import escape, without_secrets
 
 __all__ = ["Change", "KeyedRecord", "find_key", "no_better_warning", "print_keys", "render", "write_keyed_page"]
 
@@ -108,7 +107,7 @@ def write_keyed_page(folder: KeyedFolder) -> KeyedRecord:
     record, outcomes = KeyedRecord.read(folder)
     paged = _paged(record)
     write_key_pages(folder, outcomes, {key: record.keys[key] for key in paged})
-    files.write_text(folder.path / PAGE, render(record, paged=paged, about=folder.about()))
+    files.write_text(folder.path / PAGE, render(record, paged=paged, about=folder.about()), shared=True)
     return record
 
 

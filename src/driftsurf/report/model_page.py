@@ -42,7 +42,7 @@ def write_model_page(
         page = render(trace, decisions, model=model, scores=scores, work=work)
     else:
         page = _unscored(model, data, list(journal))
-    files.write_text(path, page)
+    files.write_text(path, page, shared=True)
 
 
 def journal_trace(

@@ -56,7 +56,7 @@ def write_run_page(result: RunResult, path: Path) -> None:
         unlabelled=result.unlabelled_rows,
         orphans=0 if result.label_counts is None else result.label_counts.orphan,
     )
-    files.write_text(path, page)
+    files.write_text(path, page, shared=True)
 
 
 def record_parts(record: RunRecord) -> PageParts | None:

@@ -6,13 +6,13 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from driftsurf.core.option_fields import OptionField
 from driftsurf.data.reading_options import FRAME
 from driftsurf.runs.options import GROUPS, MAX_PENDING, NAMED_PARAMETERS
+from driftsurf.visible import without_secrets
 
-__all__ = ["command_line", "settings", "without_secrets"]
+__all__ = ["command_line", "settings"]
 
 DEFAULTS = {"max_pending": MAX_PENDING}
 """Values that ``run.json`` holds where an option was not given."""
@@ -58,18 +58,6 @@ def command_line(about: Mapping[str, Any], name: str) -> str:
     for _, (one, value) in _given(about):
         words += _words(one, value)
     return shlex.join(words)
-
-
-def without_secrets(address: str) -> str:
-    """Return a path or address without its user, its password and the values of its query.
-
-    >>> without_secrets("https://me:secret@host/rows.csv?token=x"), without_secrets("data/a?.csv")
-    ('https://host/rows.csv?...', 'data/a?.csv')
-    """
-    if "://" not in address:
-        return address
-    parts = urlsplit(address)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "..." if parts.query else "", ""))
 
 
 def _given(about: Mapping[str, Any]) -> Iterator[tuple[str, tuple[OptionField, Any]]]:

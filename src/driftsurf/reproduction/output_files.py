@@ -29,23 +29,29 @@ def write(folder: Path, result: Reproduction) -> None:
     for name in (*plan.TABLES, "compact"):  # an earlier run may have left tables that this one does not have
         for kind in ("csv", "md"):
             (folder / "tables" / f"{name}.{kind}").unlink(missing_ok=True)
-    files.write_text(folder / "results.json", json.dumps(results(result), indent=1, allow_nan=False) + "\n")
-    files.write_text(folder / "timings.json", json.dumps({"cells": list(_timings(result))}, indent=1) + "\n")
+    files.write_text(
+        folder / "results.json", json.dumps(results(result), indent=1, allow_nan=False) + "\n", shared=True
+    )
+    files.write_text(
+        folder / "timings.json", json.dumps({"cells": list(_timings(result))}, indent=1) + "\n", shared=True
+    )
     titles = {name: title_of(name) for name in result.datasets}
     for table in result.tables:
         cells = [cell for cell in result.cells if cell.table == table.name]
-        files.write_text(folder / "tables" / f"{table.name}.csv", to_csv(cells))
-        files.write_text(folder / "tables" / f"{table.name}.md", to_markdown(table, cells, titles))
+        files.write_text(folder / "tables" / f"{table.name}.csv", to_csv(cells), shared=True)
+        files.write_text(folder / "tables" / f"{table.name}.md", to_markdown(table, cells, titles), shared=True)
     compact = [cell for cell in result.cells if cell.table == COMPACT.table and cell.dataset in COMPACT.streams]
     if compact:
         columns = tuple(column for column in plan.TABLES[COMPACT.table].columns if column.name in COMPACT.algorithms)
         table = Table(COMPACT.table, "The table of the main text: rho = 2m for each model", columns)
         cells = [cell for cell in compact if cell.algorithm in COMPACT.algorithms]
-        files.write_text(folder / "tables" / "compact.csv", to_csv(cells))
-        files.write_text(folder / "tables" / "compact.md", to_markdown(table, cells, titles))
+        files.write_text(folder / "tables" / "compact.csv", to_csv(cells), shared=True)
+        files.write_text(folder / "tables" / "compact.md", to_markdown(table, cells, titles), shared=True)
     for name, rows in _settings():
-        files.write_text(folder / "tables" / f"{name}.md", _markdown(rows))
-        files.write_text(folder / "tables" / f"{name}.csv", "".join(",".join(map(_quoted, row)) + "\n" for row in rows))
+        files.write_text(folder / "tables" / f"{name}.md", _markdown(rows), shared=True)
+        files.write_text(
+            folder / "tables" / f"{name}.csv", "".join(",".join(map(_quoted, row)) + "\n" for row in rows), shared=True
+        )
 
 
 def results(result: Reproduction) -> dict[str, Any]:

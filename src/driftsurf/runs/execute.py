@@ -115,7 +115,7 @@ class Execution:
         out = self.output.out_path
         path = next_run_folder(self.name) if out is None else out
         with RunFolder(path, overwrite=self.output.overwrite) as folder:
-            files.write_text(folder / ABOUT, plan.about)
+            files.write_text(folder / ABOUT, plan.about, shared=True)
             with LiveRun(plan, folder.__truediv__) as live:
                 live.begin()
                 try:
@@ -145,10 +145,10 @@ class Execution:
                 self._loop(live, copy)
                 with RunFolder(out, overwrite=overwrite or _is_result_of(live, out)) as folder:
                     for name in (TRACE, JOURNAL, *plan.sidecars):
-                        files.write_text(folder / name, live.text(name))
+                        files.write_text(folder / name, live.text(name), shared=True)
                     if plan.keeps_bad_rows:
                         files.write_text(folder / BAD_ROWS, live.text(BAD_ROWS))
-                    files.write_text(folder / ABOUT, plan.about)
+                    files.write_text(folder / ABOUT, plan.about, shared=True)
                     return _publish(live, folder)
 
     def _copy(self, checkpoints: CheckpointFolder) -> CheckpointCopy | None:
@@ -315,7 +315,7 @@ def _tell_what_is_left(error: Exception, live: LiveRun, folder: RunFolder) -> No
 def _publish(live: LiveRun, folder: RunFolder) -> RunResult:
     """Write what follows from the journal and the trace, and give the run folder its name."""
     result = replace(RunResult.of(live, folder.path), no_model=write_model(live, folder / MODEL))
-    files.write_text(folder / TIMINGS, result.timings())
+    files.write_text(folder / TIMINGS, result.timings(), shared=True)
     result.write_page(folder / REPORT)
     folder.finish()
     return result

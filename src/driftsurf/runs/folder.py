@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +14,7 @@ from driftsurf.core.input import listed
 from driftsurf.data.reading_options import FRAME, STANDARD_INPUT
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.registry import nearest
+from driftsurf.visible import without_secrets
 
 __all__ = [
     "ABOUT",
@@ -82,7 +84,7 @@ def short_name(path: str) -> str:
     if path in NAMES:
         return NAMES[path]
     if "://" in path:
-        path = path.partition("?")[0]
+        path = re.split("[?#]", without_secrets(path))[0]
     name = Path(os.path.normpath(path)).name.partition(".")[0]
     return "".join(letter for letter in name if letter.isalnum() or letter in "-_").strip("-_") or "tables"
 

@@ -125,8 +125,9 @@ class LiveRun:
         self._orders_done = 0
         self._outlets = Outlets(plan.predictions, plan.copies, plan.recorder.head())
         self._numbering = Numbering.following() if plan.continues else Numbering()
-        self._files = {JOURNAL: RolledFile(place, JOURNAL, plan.rotation), TRACE: RolledFile(place, TRACE)}
-        self._files |= {name: RolledFile(place, name) for name in plan.sidecars}
+        shared = checkpoints is None  # files beside checkpoints are part of a state
+        self._files = {JOURNAL: RolledFile(place, JOURNAL, plan.rotation, shared=shared)}
+        self._files |= {name: RolledFile(place, name, shared=shared) for name in (TRACE, *plan.sidecars)}
         if plan.keeps_bad_rows:
             self._files[BAD_ROWS] = RolledFile(place, BAD_ROWS, plan.rotation)
 

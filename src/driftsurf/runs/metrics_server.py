@@ -35,7 +35,7 @@ class MetricsServer:
         What to answer with.
     host
         Address to listen on. The default serves this machine only, and answers only requests whose ``Host`` is
-        localhost or an address: a web page from elsewhere could send others under a name that leads here.
+        localhost or a loopback address: a web page from elsewhere could send others under a name that leads here.
     """
 
     def __init__(self, port: int, metrics: RunMetrics, host: str = "127.0.0.1") -> None:
@@ -113,17 +113,17 @@ def _is_loopback(address: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def names_this_machine(host: str) -> bool:
-    """Return whether the Host of a request is localhost or an address, with or without a port.
+    """Return whether the Host of a request is localhost or a loopback address, with or without a port.
 
-    >>> [names_this_machine(host) for host in ("localhost:9464", "127.0.0.1", "[::1]:9464", "evil.example:9464")]
-    [True, True, True, False]
+    >>> [names_this_machine(host) for host in ("localhost:9464", "127.0.0.1", "[::1]:9464")]
+    [True, True, True]
+    >>> [names_this_machine(host) for host in ("evil.example:9464", "169.254.169.254", "localhost.evil.example")]
+    [False, False, False]
     """
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and not host.endswith("]") else host
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return name.lower() == "localhost"
-    return True
+    if name.startswith("[") != name.endswith("]"):
+        return False
+    return name.lower().removesuffix(".") == "localhost" or _is_loopback(name.removeprefix("[").removesuffix("]"))
 
 
 def _handler(metrics: RunMetrics) -> type[BaseHTTPRequestHandler]:

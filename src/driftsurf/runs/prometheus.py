@@ -18,7 +18,7 @@ from driftsurf.core.drifts import DriftNews
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.runs.live import LiveRun
 from driftsurf.session.protocols import LateLabelled, Model
-from driftsurf.visible import visible
+from driftsurf.visible import visible, without_secrets
 
 __all__ = ["DRIFTING", "DRIFTS", "MetricsFile", "RunMetrics", "family", "label_text", "metric_labels"]
 
@@ -161,7 +161,7 @@ def label_text(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return visible(text, lines=True).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return visible(without_secrets(text), lines=True).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 def _may_be_metrics(path: Path) -> bool:

@@ -38,10 +38,15 @@ class RolledFile:
         Name of the first part.
     rotation
         When to begin a new part, and how many are kept besides the one that grows.
+    shared
+        Whether the parts follow the umask; otherwise only their owner may read them.
     """
 
-    def __init__(self, place: Callable[[str], Path], name: str, rotation: Rotation | None = None) -> None:
+    def __init__(
+        self, place: Callable[[str], Path], name: str, rotation: Rotation | None = None, *, shared: bool = False
+    ) -> None:
         self.name = name
+        self.shared = shared
         self.rotation: Rotation = Rotation() if rotation is None else rotation
         self.number: int = 0
         self._place = place
@@ -90,7 +95,7 @@ class RolledFile:
     def _open(self, number: int, size: int = 0, digest: str = "") -> None:
         self.close()
         self.number = number
-        self._file = files.AppendedFile(self._place(self._name(number)), size, digest)
+        self._file = files.AppendedFile(self._place(self._name(number)), size, digest, shared=self.shared)
 
     def write(self, text: str) -> None:
         """Append text."""

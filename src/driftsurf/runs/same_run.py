@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
+from driftsurf.core.secrets import storable
 from driftsurf.errors import Option, StateError
 from driftsurf.runs.options import WAITING
 
@@ -23,7 +24,7 @@ def check_same_run(saved: str, planned: str) -> None:
         return
     differences = list[object]()
     try:
-        old, new = json.loads(saved), json.loads(planned)
+        old, new = storable(json.loads(saved)), storable(json.loads(planned))  # 0.2 stored addresses as they were
         for key in [key for key in {**old, **new} if key not in WAITING]:
             was, now = (None if about.get(key) in ([], {}, LATER.get(key)) else about.get(key) for about in (old, new))
             differences += ["; ", Option(key), f" was {was!r} and is {now!r}"] if was != now else []

@@ -16,6 +16,7 @@ from driftsurf.core.abilities import work_of
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_of
+from driftsurf.core.secrets import storable
 from driftsurf.data import Source, open_source, polling
 from driftsurf.data.column_summary import ColumnSummary, summarise_columns
 from driftsurf.data.connectors.plans import PlanLog
@@ -316,15 +317,15 @@ class _TablePlanner:
         about = {
             "driftsurf": __version__,
             **options_of(options.reading),
-            "source": str(self.source),
-            **{name: value for name, value in asdict(options.tables).items() if name not in WAITING},
-            **asdict(options.labels),
+            "source": storable(str(self.source)),
+            **{name: storable(value) for name, value in asdict(options.tables).items() if name not in WAITING},
+            **storable(asdict(options.labels)),
             "id": options.key_columns.id,
             "max_pending": self._max_pending,
             **{name: getattr(model, name) for name in ("task", "model", "learner")},
             "batch_size": self.asked_rows,
             "seed": model.seed,
-            "start_from": None if model.start_from is None else str(model.start_from),
+            "start_from": None if model.start_from is None else storable(str(model.start_from)),
             "parameters": model.all_parameters(),
             "made": {
                 "strategy": type(strategy).__name__,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from driftsurf.core.secrets import Secret, read_secret
-from driftsurf.data.connectors.address import Address
+from driftsurf.data.connectors.address import PASSWORD, Address
 from driftsurf.data.connectors.patience import Patience
 from driftsurf.errors import OptionError, SourceError, reason
 
@@ -44,12 +44,16 @@ class Link:
         if any(one in self.stream for one in ".*> \t"):
             raise OptionError(f"{self.stream!r} is no name of a stream of NATS: it must not have points, * or >")
         address.flag("tls")
+        if address.user and PASSWORD not in address.parameters:
+            raise OptionError("nats:// needs the password of a user: add password=env:NAME; a token is token=env:NAME")
         # Imported here, so that this file can be imported where the client is not installed.
         self.library: Any = importlib.import_module("nats")
         self.patience = Patience(self.name, (Interrupted,))
         self.client: Any = None
         self._closed: asyncio.Event = asyncio.Event()
-        """Set when the connection is lost."""
+        """Set when the connection is lost, or the server refuses."""
+        self._refusal = ""
+        """What the server has refused over this connection."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -102,18 +106,24 @@ class Link:
         lost.cancel()
         if not work.done():
             work.cancel()
+            if self._refusal:
+                raise self._refused(self._refusal)
             raise Interrupted("the connection is lost")
         return work.result()
 
     async def _connect(self) -> None:
         address = self.address
         closed = self._closed = asyncio.Event()
+        self._refusal = ""
 
         async def forget() -> None:
             closed.set()
 
-        async def ignore(error: Exception) -> None:
-            """Do nothing: the call that fails tells of the error."""
+        async def note(error: Exception) -> None:
+            """Note a refusal, after which no answer comes; of other errors, the call that fails tells."""
+            if _is_refusal(error):
+                self._refusal = str(error)
+                closed.set()
 
         options: dict[str, Any] = {
             "allow_reconnect": False,
@@ -121,7 +131,7 @@ class Link:
             "reconnect_time_wait": 0,
             "connect_timeout": ANSWER,
             "closed_cb": forget,
-            "error_cb": ignore,
+            "error_cb": note,
         }
         password, token = address.password(), self._token()
         if password is not None:
@@ -140,10 +150,13 @@ class Link:
                 await asyncio.wait_for(client.close(), 1.0)
             if isinstance(error, ssl.SSLError):
                 raise SourceError(f"{self.name}: TLS fails: {error}") from error
-            if "Authorization" in str(error):  # the client has no exception for this answer of the server
-                raise SourceError(f"{self.name}: the server refuses user, password or token") from error
+            if _is_refusal(error):
+                raise self._refused("user, password or token") from error
             raise
         self.client = client
+
+    def _refused(self, what: str) -> SourceError:
+        return SourceError(f"{self.name} refuses: {what}. Check user, password, token and permissions")
 
     def _token(self) -> Secret | None:
         where = self.address.parameters.get("token")
@@ -190,3 +203,13 @@ class Link:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Return whether the server refuses a user or what the user asks for; the client has no exceptions for that.
+
+    >>> _is_refusal(OSError("nats: 'Authorization Violation'")), _is_refusal(OSError("nats: no servers available"))
+    (True, False)
+    """
+    text = str(error).lower()
+    return any(one in text for one in ("authorization", "authentication", "permissions violation", "account not found"))

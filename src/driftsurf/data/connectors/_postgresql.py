@@ -25,6 +25,30 @@ FLOATS = "real", "double precision", "numeric"
 WHOLE = "smallint", "integer", "bigint"
 
 Result = TypeVar("Result")
+REFUSALS = "28", "3D", "3F", "42"
+"""Classes of errors of a server that refuses: authorisation, no such database, no such schema, access or syntax."""
+_REFUSED = "FATAL:", "no password supplied", "SSL was required", "certificate", "invalid port", "invalid sslmode"
+"""Parts of messages about connections, for which there is no code: the server, or the client itself, refuses."""
+_BUSY = (
+    *("starting up", "shutting down", "recovery mode", "not yet accepting", "not accepting", "too many clients"),
+    *("too many connections", "connection slots", "terminating connection", "the database system is"),
+)
+"""Parts of messages of a server that will take connections later."""
+
+
+def refuses(error: Exception) -> bool:
+    """Return whether a server refuses what it was asked, and does not only have no time for it.
+
+    >>> refuses(OSError('connection failed: FATAL:  password authentication failed for user "reader"'))
+    True
+    >>> refuses(OSError("connection failed: FATAL:  the database system is starting up"))
+    False
+    """
+    code = getattr(error, "sqlstate", None)
+    if code is not None:
+        return str(code)[:2] in REFUSALS
+    text = str(error)
+    return any(one in text for one in _REFUSED) and not any(one in text for one in _BUSY)
 
 
 class Database:
@@ -37,7 +61,7 @@ class Database:
         self.library: Any = importlib.import_module("psycopg")
         self.sql: Any = importlib.import_module("psycopg.sql")
         errors = self.library.OperationalError, self.library.InterfaceError
-        self.patience = Patience(self.name, errors, reconnect=self.close)
+        self.patience = Patience(self.name, errors, reconnect=self.close, refuses=refuses)
         self._client: Any = None
 
     @property

@@ -24,7 +24,7 @@ PREFETCH = 1_000
 LOST = 60.0
 """Seconds after which messages that have to be there are missing."""
 ABSENT = 15.0
-"""Seconds for which a queue is looked for: a broker that has just started does not find its streams for a while."""
+"""Seconds for which a queue is looked for after a restart: a broker does not find its queues for a while."""
 OFFSET = "x-stream-offset"
 NOT_FOUND, LOCKED, PRECONDITION_FAILED, NOT_IMPLEMENTED = 404, 405, 406, 540
 """Codes with which the broker refuses."""
@@ -61,6 +61,8 @@ class Queue:
         self.came: deque[Delivery] = deque()
         self.generation: int = 0
         """Number of connections so far: messages of earlier ones can no longer be acknowledged."""
+        self._found = False
+        """Whether the broker has found the queue before."""
 
     @property
     def name(self) -> str:
@@ -110,7 +112,8 @@ class Queue:
                 return act()
             except self.errors.ChannelClosedByBroker as error:
                 absent = absent or time.monotonic()
-                if error.reply_code not in STARTING or time.monotonic() > absent + ABSENT:
+                starting = error.reply_code in STARTING and self._may_be_starting(error)
+                if not starting or time.monotonic() > absent + ABSENT:
                     raise
                 raise ConnectionError(reason_of(error)) from error
 
@@ -122,6 +125,10 @@ class Queue:
                 raise SourceError(f"{self.name}: there is no queue {self.queue!r}; declare it first") from error
             raise SourceError(f"{self.name}: {reason_of(error)}") from error
 
+    def _may_be_starting(self, error: Any) -> bool:
+        """Return whether a queue that the broker does not find may be there soon, since the broker was restarted."""
+        return error.reply_code != NOT_FOUND or self._found or self.patience.failures > 0
+
     def is_stream(self) -> bool:
         """Return whether the queue is a stream, by what the broker refuses to do with one."""
         if "stream" in self.address.parameters:
@@ -132,6 +139,7 @@ class Queue:
         channel = self.connect()
         try:
             channel.queue_declare(self.queue, passive=True)
+            self._found = True
             channel.basic_get(self.queue)  # given back when the connection ends
         except (self.errors.ConnectionClosedByBroker, self.errors.ChannelClosedByBroker) as error:
             if error.reply_code != NOT_IMPLEMENTED:
@@ -146,6 +154,7 @@ class Queue:
         channel = self.connect()
         channel.basic_qos(prefetch_count=PREFETCH)
         channel.basic_consume(self.queue, self._received, arguments=dict(arguments))
+        self._found = True
 
     def _received(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         offset = int((properties.headers or {}).get(OFFSET, -1))

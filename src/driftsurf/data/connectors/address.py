@@ -11,6 +11,7 @@ from driftsurf.core.input import listed
 from driftsurf.core.secrets import Secret, read_secret
 from driftsurf.errors import OptionError
 from driftsurf.registry import nearest
+from driftsurf.visible import without_secrets
 
 __all__ = ["Address"]
 
@@ -32,7 +33,7 @@ class Address:
     >>> Address.parse("redis://user:hunter2@localhost/0/orders", port=6379)
     Traceback (most recent call last):
     driftsurf.errors.OptionError: an address must not hold a password, because addresses are shown and stored; \
-write redis://user@localhost/...?password=env:NAME or password=file:PATH
+write redis://USER@localhost/...?password=env:NAME or password=file:PATH
     """
 
     scheme: str
@@ -65,7 +66,7 @@ write redis://user@localhost/...?password=env:NAME or password=file:PATH
         if at and colon:
             raise OptionError(
                 "an address must not hold a password, because addresses are shown and stored; write "
-                f"{parts.scheme}://{name}@{hosts}/...?{PASSWORD}=env:NAME or {PASSWORD}=file:PATH"
+                f"{parts.scheme}://USER@{hosts}/...?{PASSWORD}=env:NAME or {PASSWORD}=file:PATH"
             )
         first = hosts.split(",")[0]
         host, number = _host_and_port(first, port, text)
@@ -73,16 +74,16 @@ write redis://user@localhost/...?password=env:NAME or password=file:PATH
         for one in parameters:
             if known is not None and one not in known and one != PASSWORD:
                 choices = sorted([*known, PASSWORD])
-                raise OptionError(
-                    f"{parts.scheme}:// has no parameter {one!r}; {nearest(one, choices)}choices: {listed(choices)}"
-                )
+                meant = nearest(one, choices)
+                what = f"has no parameter {one!r}" if meant else "does not know a parameter of the address"
+                raise OptionError(f"{parts.scheme}:// {what}; {meant}choices: {listed(choices)}")
         path = [unquote(part) for part in parts.path.split("/") if part]
         return cls(parts.scheme.lower(), host, number, path, unquote(name), parameters, hosts, text)
 
     @property
     def name(self) -> str:
-        """The address without its parameters, for messages."""
-        return self.text.partition("?")[0]
+        """The address without its user and its parameters, for messages."""
+        return without_secrets(self.text.partition("?")[0])
 
     def password(self) -> Secret | None:
         """Return the password, from the place that the parameter ``password`` names; None if there is none."""
@@ -116,5 +117,6 @@ def _host_and_port(text: str, port: int, address: str) -> tuple[str, int]:
     """Return host and port of ``host``, ``host:port`` or ``[::1]:port``."""
     host, _, number = text.rpartition(":") if ":" in text and not text.endswith("]") else (text, "", "")
     if number and not (number.isdecimal() and int(number) < 65_536):
-        raise OptionError(f"{number!r} is not a port in the address {address.partition('?')[0]!r}; use 1 to 65535")
+        known = without_secrets(address.partition("?")[0]).replace(number, "...")
+        raise OptionError(f"the port in the address {known!r} must be a number from 1 to 65535")
     return host.strip("[]") or "localhost", int(number) if number else port

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 from driftsurf.data.connectors.address import Address
 from driftsurf.data.connectors.contract import Inbox, Message, Received
 from driftsurf.data.connectors.inbox import InboxSource, Spool
-from driftsurf.data.connectors.patience import Patience, tell
+from driftsurf.data.connectors.patience import Patience, log, tell
 from driftsurf.errors import OptionError, SourceError, SourceUnreachableError
 from driftsurf.registry import register
 
@@ -40,6 +40,8 @@ NOTHING = "driftsurf/nothing"
 """Topic to which nobody is subscribed."""
 SETTLING = 5.0
 """Seconds for which the end of a connection waits for the broker."""
+LATER = 136, 137, 139, 151, 159
+"""Reasons of a broker that will take connections later: unavailable, busy, ending, over its quota or its rate."""
 SLICE = 0.5
 """Seconds after which a wait for a connection asks whether it should end."""
 LOST = 60.0
@@ -92,6 +94,7 @@ class _Connection:
         client.reconnect_delay_set(1, 5)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
+        client.on_publish = self._on_publish
         if received is not None:
             client.on_message = received
             client.on_subscribe = self._on_subscribe
@@ -110,6 +113,9 @@ class _Connection:
             raise SourceUnreachableError(f"{self.name} did not answer for {LOST:g} s; check host and port")
 
     def _on_connect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
+        if reason.is_failure and reason.value in LATER:
+            log.warning("%s cannot be reached, trying again: %s", self.name, reason)
+            return
         if reason.is_failure:
             self._refused = str(reason)
         elif client.on_message is not None:
@@ -126,6 +132,12 @@ class _Connection:
             if any(one.is_failure for one in reasons):
                 self._refused = str(reasons[0])
             self._ready = True
+            self.changed.notify_all()
+
+    def _on_publish(self, client: Any, data: Any, id: int, reason: Any, properties: Any) -> None:
+        with self.changed:  # the client counts a row that the broker refused as published, too
+            if reason.is_failure and not self._refused:
+                self._refused = str(reason)
             self.changed.notify_all()
 
     def _on_disconnect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
@@ -286,8 +298,9 @@ class MqttSource(InboxSource):
         super().keep_plans(folder, keep=keep, resumed=resumed, name=name)
         assert isinstance(self.connector, Spool)
         assert isinstance(self.connector.inbox, MqttInbox)
-        whose = "\n".join([socket.gethostname(), str(folder.resolve()), name, self.name])
         inbox = self.connector.inbox
+        address = inbox._own.address.text.partition("?")[0].replace("%23", "#")
+        whose = "\n".join([socket.gethostname(), str(folder.resolve()), name, address])
         inbox.session = inbox.session or f"driftsurf-{hashlib.sha256(whose.encode()).hexdigest()[:16]}"
 
 

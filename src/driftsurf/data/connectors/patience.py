@@ -1,16 +1,20 @@
-"""Patience with systems that are restarted or slow: calls are repeated for a while before they fail."""
+"""Patience with systems that are restarted or slow: calls are repeated for a while before they fail.
+
+A system that answers and refuses will refuse again, so that a refusal is told at once.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from driftsurf.errors import SourceUnreachableError
+from driftsurf.errors import SourceError, SourceUnreachableError
 
 __all__ = ["Patience", "tell", "watched"]
 
@@ -51,12 +55,16 @@ class Patience:
         How long to go on trying before a call fails with SourceUnreachableError.
     reconnect
         Called before every further attempt.
+    refuses
+        Returns whether one of ``errors`` means that the system answers and refuses: user, password, permissions, or
+        what the address names. A certificate that cannot be verified always does.
     """
 
     name: str
     errors: tuple[type[Exception], ...]
     seconds: float = 60.0
     reconnect: Callable[[], Any] | None = None
+    refuses: Callable[[Exception], bool] | None = None
     failures: int = 0
     """Number of attempts that failed so far."""
 
@@ -70,6 +78,10 @@ class Patience:
                     log.info("%s is reached again", self.name)
                 return result
             except self.errors as error:
+                if _is_untrusted(error) or (self.refuses is not None and self.refuses(error)):
+                    raise SourceError(
+                        f"{self.name} refuses: {self._reason(error)}. Check user, password, permissions, certificates"
+                    ) from error
                 self.failures += 1
                 tell(self._reason(error))
                 left = self.seconds - (time.monotonic() - began)
@@ -93,6 +105,22 @@ class Patience:
     @staticmethod
     def _reason(error: Exception) -> str:
         return str(error).strip() or type(error).__name__
+
+
+def _is_untrusted(error: BaseException | None) -> bool:
+    """Return whether an error comes from a certificate that cannot be verified; clients wrap it in errors of theirs."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, BaseException) or id(one) in seen:
+            continue
+        if isinstance(one, ssl.SSLCertVerificationError):
+            return True
+        seen.add(id(one))
+        more = getattr(one, "exceptions", ())  # those of pika have the errors of all attempts
+        waiting += [one.__cause__, one.__context__, getattr(one, "exception", None), *one.args]
+        waiting += more if isinstance(more, list | tuple) else ()
+    return False
 
 
 def _ignore(reason: str) -> None:

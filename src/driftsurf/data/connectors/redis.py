@@ -40,7 +40,9 @@ class _Connection:
         # Imported here, so that this file can be imported where the client is not installed.
         self.library: Any = importlib.import_module("redis")
         errors = self.library.ConnectionError, self.library.TimeoutError, self.library.BusyLoadingError
-        self.patience = Patience(self.name, errors)
+        # Both are errors of connections, too.
+        refusals = self.library.AuthenticationError, self.library.exceptions.AuthorizationError
+        self.patience = Patience(self.name, errors, refuses=lambda error: isinstance(error, refusals))
         self.client: Any = None
 
     @property

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from driftsurf.core.input import listed
+from driftsurf.core.json_text import repeated_keys
 from driftsurf.data.formats._cells import (
     LARGEST_EXACT,
     MISFIT_SHARE,
@@ -150,6 +151,8 @@ def _object(record: bytes) -> dict[str, Any] | None:
         raise ValueError("the line is not encoded in UTF-8") from error
     if not isinstance(row, dict):
         raise ValueError(f"the line holds a {type(row).__name__}, expected an object with one value per column")
+    if record.count(b":") != len(row) and (twice := repeated_keys(record).outermost) is not None:
+        raise ValueError(f"the column {twice!r} occurs more than once; pass each column once")
     return row
 
 

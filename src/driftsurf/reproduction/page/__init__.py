@@ -43,9 +43,9 @@ def write(folder: Path, result: Reproduction) -> None:
     if pictures:
         (folder / "figures").mkdir(parents=True, exist_ok=True)
     for picture in pictures or ():
-        files.write_bytes(folder / "figures" / f"{picture.name}.png", picture.png)
-        files.write_bytes(folder / "figures" / f"{picture.name}.pdf", picture.pdf)
-    files.write_text(folder / "report.html", render(result, pictures))
+        files.write_bytes(folder / "figures" / f"{picture.name}.png", picture.png, shared=True)
+        files.write_bytes(folder / "figures" / f"{picture.name}.pdf", picture.pdf, shared=True)
+    files.write_text(folder / "report.html", render(result, pictures), shared=True)
 
 
 def _draw(result: Reproduction) -> list[Picture] | None:

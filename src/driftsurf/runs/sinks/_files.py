@@ -101,7 +101,7 @@ class _SingleFile:
         self._open = self._keep = False
 
     def begin(self) -> None:
-        self._file = files.AppendedFile(partial_path(self._path))
+        self._file = files.AppendedFile(partial_path(self._path), shared=True)
         self._encoder = self._make_encoder(self._file.write_bytes)
         self._open = True
 
@@ -176,7 +176,7 @@ class _FilePerCheckpoint:
     def flush(self) -> None:
         if self._encoder is not None:
             self._encoder.close()
-            files.write_bytes(self.part(self._first_row), bytes(self._bytes))
+            files.write_bytes(self.part(self._first_row), bytes(self._bytes), shared=True)
             files.sync_folder(self._path.parent)
             self._encoder, self._bytes = None, bytearray()
         if self._keep is not None:

@@ -166,6 +166,7 @@ class App:
     def _found(self, request: HttpRequest) -> tuple[str, Awaitable[Response | None]]:
         """Return the name of an endpoint and its answer; HttpProblem if there is none, or it is not allowed."""
         path = request.path
+        self.gate.check_host(request.headers)
         if path.startswith(("/v1/models/", "/v2/models/")):
             return self._model(request, path.split("/"))
         public = _PUBLIC.get(path)

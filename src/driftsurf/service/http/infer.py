@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.json_text import repeated_keys
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table
 from driftsurf.errors import InputError
@@ -124,6 +125,9 @@ async def infer(entry: Entry, request: HttpRequest) -> Response:
         raise HttpProblem("not-yet", "the model has no columns yet; send it rows, or name them with --column")
 
     def work() -> Answer:
+        twice = repeated_keys(body).anywhere
+        if twice is not None:
+            raise InputError(f"{twice!r} occurs more than once in an object of the request; pass each name once")
         return snapshot.predict(_table(entry, snapshot, asked, request.limits.rows))
 
     slow = len(body) > 2**18 or snapshot.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import types
 from collections.abc import Coroutine, Generator, Iterable
 from functools import partial
@@ -21,6 +22,8 @@ __all__ = ["GuardedProtocol", "guarded", "sweep"]
 
 SWEEP_SECONDS = 0.25
 """How often deadlines are looked at; no connection has a timer of its own."""
+_AUTHORITY = re.compile(rb"[/?#]")
+"""What ends the authority of an address."""
 
 
 class _OneWrite:
@@ -102,6 +105,18 @@ def _rest(running: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, An
 
 def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+def _names_one_host(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether the Host header of a request names one host, and an absolute target names the same.
+
+    Whoever checks one of two names cannot know which one the client, or a proxy, has used.
+    """
+    hosts = [value.lower() for name, value in headers if name == b"host"]
+    if target[:1] in (b"/", b"*"):
+        return len(hosts) < 2
+    # A target such as http://localhost/healthz, which clients send to proxies.
+    return hosts == [_AUTHORITY.split(target.partition(b"://")[2])[0].lower()]
 
 
 class _Defaults:
@@ -203,6 +218,9 @@ class GuardedProtocol(HttpToolsProtocol):
             size += len(name) + len(value)
         if size > self.limits.head_bytes:
             self._refuse(HttpProblem("head-too-large", f"send at most {self.limits.head_bytes:,} bytes"))
+            return
+        if not _names_one_host(self.url, self.headers):
+            self._refuse(HttpProblem("bad-request", "the request names more than one host"))
             return
         self._heads, self._head = self._heads + 1, 0
         self._began, self._received, self._awaited = self.loop.time(), 0, "body"

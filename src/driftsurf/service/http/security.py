@@ -162,6 +162,7 @@ class Gate:
 
     def admit(self, headers: Mapping[str, str], method: str) -> Caller:
         """Return who sent a request; HttpProblem if it may not be answered."""
+        self.check_host(headers)
         self.check_origin(headers, method)
         if not self.keys:
             return EVERYBODY
@@ -195,8 +196,12 @@ class Gate:
             raise _unauthenticated("the key is not known")
         return found
 
-    def check_origin(self, headers: Mapping[str, str], method: str) -> None:
-        """Raise HttpProblem for requests that a page of another site may have made a browser send."""
+    def check_host(self, headers: Mapping[str, str]) -> None:
+        """Raise HttpProblem for another host than this machine, unless there are keys.
+
+        A page of another site can have its name resolved to 127.0.0.1, and then reads what the service answers to a
+        browser on this machine (DNS rebinding). The browser still sends the name as ``Host``.
+        """
         host = headers.get("host", "")
         if not self.keys and not names_this_machine(host):
             raise HttpProblem(
@@ -204,6 +209,10 @@ class Gate:
                 f"Host is {host[:100]!r}; without keys only localhost is answered; make keys with "
                 "driftsurf serve --make-key NAME",
             )
+
+    def check_origin(self, headers: Mapping[str, str], method: str) -> None:
+        """Raise HttpProblem for requests that a page of another site may have made a browser send."""
+        host = headers.get("host", "")
         if method in ("GET", "HEAD"):
             return
         origin = headers.get("origin")

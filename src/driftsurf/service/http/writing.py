@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from driftsurf.core.json_text import repeated_keys
 from driftsurf.errors import BadRowError, DriftsurfError, InputError, OptionError
 from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request, Served, ServedSnapshot
 from driftsurf.service.http.answers import OrderAnswer, Taken, bad_rows
@@ -224,6 +225,9 @@ async def order(entry: Entry, request: HttpRequest) -> Response:
         raise HttpProblem(
             "bad-input", f'the body is not an order: {error}; pass {{"kind": "pin"}}; kinds: {", ".join(ORDERS)}'
         ) from None
+    twice = repeated_keys(body).anywhere
+    if twice is not None:
+        raise HttpProblem("bad-input", f"the order has {twice!r} more than once; pass each name once")
     kind: OrderKind = asked.kind
     _check_registered(asked.options)
     with entry.under_way(request):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
+from driftsurf.core.json_text import repeated_keys
 from driftsurf.core.options import shown
 from driftsurf.data.formats._cells import date_reader, make_column
 from driftsurf.data.kinds import Kind
@@ -36,6 +38,7 @@ ID = "i"
 LABEL = "y"
 SPARE = 4
 """Braces or line breaks per row from which on a body is refused unread; text may have some of them, too."""
+_KEY_END = re.compile(rb'"[ \t\r\n]*:')
 Scalar: TypeAlias = str | bool | int | float | None
 _Check: TypeAlias = Callable[[int, str, Any], Fault | None]
 _TYPES: dict[Kind, Any] = {
@@ -92,11 +95,19 @@ class JsonRows:
         """Return the rows of a JSON body; BadRowError for a bad row unless bad rows are skipped."""
         check_count(body.count(b"{") // SPARE, most)
         if self.format.columns is None:
-            return self._free(_decoded(msgspec.json.Decoder(_FreeRows).decode, body).rows, most)
+            rows = _decoded(msgspec.json.Decoder(_FreeRows).decode, body).rows
+            _refuse_repeated(repeated_keys(body).anywhere)
+            return self._free(rows, most)
         try:
-            return self._built(self._rows.decode(body).rows, most)
+            rows = self._rows.decode(body).rows
+            built = self._built(rows, most)
+            if self._may_repeat(body, rows, built, 1) and repeated_keys(body).anywhere is not None:
+                raise _Misfit
+            return built
         except (msgspec.ValidationError, RecursionError, UnicodeDecodeError, _Misfit):
-            return self._checked(_decoded(msgspec.json.Decoder(_AnyRows).decode, body).rows, on_bad_row, most)
+            rows = _decoded(msgspec.json.Decoder(_AnyRows).decode, body).rows
+            _refuse_repeated(repeated_keys(body).outermost)
+            return self._checked(rows, on_bad_row, most)
         except msgspec.DecodeError as error:
             found = loosely(body)
             rows = found.get("rows") if isinstance(found, dict) else None
@@ -109,14 +120,35 @@ class JsonRows:
         """Return the rows of a body that has one JSON object on each line; blank lines are left out."""
         check_count(body.count(b"\n") // SPARE, most)
         if self.format.columns is None:
-            decoder = msgspec.json.Decoder(dict[str, Scalar])
-            return self._free(_decoded(decoder.decode_lines, body), most)
+            rows = _decoded(msgspec.json.Decoder(dict[str, Scalar]).decode_lines, body)
+            for line in body.split(b"\n"):
+                _refuse_repeated(repeated_keys(line).anywhere)
+            return self._free(rows, most)
         try:
-            return self._built(self._row.decode_lines(body), most)
+            rows = self._row.decode_lines(body)
+            built = self._built(rows, most)
+            if self._may_repeat(body, rows, built, 0) and any(
+                repeated_keys(line).anywhere is not None for line in body.split(b"\n")
+            ):
+                raise _Misfit
+            return built
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, _Misfit):
             return self._checked([line for line in body.split(b"\n") if line.strip()], on_bad_row, most)
 
     # -------------------------------------------------------------------- good rows
+
+    def _may_repeat(self, body: bytes, rows: Sequence[Any], built: RowsRead, others: int) -> bool:
+        """Return whether a row may have a column twice: whether there are more colons than columns that rows have.
+
+        A decoder keeps the last of two values and tells nothing; to look at every key takes longer than decoding them.
+        """
+        always = sum(map(self.format.is_required, self._columns)) + (built.labels is not None) + (built.ids is not None)
+        found = len(rows) * always + others
+        for place, one in enumerate(self._columns):
+            if not self.format.is_required(one):
+                found += sum(value is not None for value in map(attrgetter(f"c{place}"), rows))
+        # Text may have colons; only a text that begins with one, or a key, has one after quotation marks.
+        return body.count(b":") != found and len(_KEY_END.findall(body)) != found
 
     def _built(self, rows: Sequence[Any], most: int) -> RowsRead:
         """Return decoded rows as a table; _Misfit if a date, a word or an id cannot be used."""
@@ -179,13 +211,9 @@ class JsonRows:
                 remedy = "pass an id for all rows of a request, or for none"
                 fault = Fault(number, self.format.id, "", "some rows have an id and others have none", remedy)
             if fault is None:
-                try:
-                    good.append(self._row.decode(bytes(raw)))
-                except msgspec.ValidationError as error:  # the last value of a name is good, and an earlier one is not
-                    fault = Fault(number, None, "", f"a column occurs twice ({error})", "pass each column once")
-                else:
-                    with_id.append(has_id)
-                    continue
+                good.append(self._row.decode(bytes(raw)))
+                with_id.append(has_id)
+                continue
             refuse_first([fault], on_bad_row)
             skipped += 1
             if len(faults) < MOST_FAULTS:
@@ -203,6 +231,9 @@ class JsonRows:
             return Fault(number, None, "", f"this is not a JSON object ({_shortly(error)})", "correct the row"), False
         if not isinstance(row, dict):
             return Fault(number, None, shown(row), "is not a JSON object", 'pass rows such as {"price": 99}'), False
+        twice = repeated_keys(raw).outermost
+        if twice is not None:
+            return Fault(number, twice, "", "the column occurs twice", "pass each column once"), False
         fault = self.format.unknown(number, list(row)) or self.format.absent(number, row)
         if fault:
             return fault, False
@@ -352,6 +383,12 @@ def _decoded(decode: Callable[[bytes], Any], body: bytes) -> Any:
         raise InputError("the body is nested too deeply; pass rows of plain values") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _not_json(error) from None
+
+
+def _refuse_repeated(name: str | None) -> None:
+    """Raise InputError if a name occurs more than once in an object."""
+    if name is not None:
+        raise InputError(f"{name!r} occurs more than once in a JSON object; pass each name once")
 
 
 def _not_json(error: Exception) -> InputError:

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from driftsurf.core.json_text import repeated_keys
 from driftsurf.data.tables import Table
-from driftsurf.errors import InputError
+from driftsurf.errors import BadRowError, InputError
 from driftsurf.service.wire.format import MOST_FAULTS, Fault, OnBadRow, RowsRead, id_fault, label_fault, refuse_first
 from driftsurf.service.wire.tables import check_count
 
@@ -35,6 +36,8 @@ def read_labels(body: bytes, on_bad_row: OnBadRow = "fail", most: int = 100_000)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f'the body is not as expected: {error}; pass {{"labels": {{"id": label}}}}') from None
     check_count(len(given), most)
+    if body.count(b":") != 1 + len(given) and (twice := repeated_keys(body).anywhere) is not None:
+        raise BadRowError(f"the id {twice!r} has two labels; send each id once", value=twice)
     ids, labels, faults = list[str](), list[Any](), list[Fault]()
     for row, (id, label) in enumerate(given.items()):
         fault = id_fault(row, "id", id) or label_fault(row, id, label)
