@@ -198,7 +198,7 @@ def test_passwords_and_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             writer = NatsWriter(address + "NATS_SECRET", COLUMNS)
             assert writer.open() == 0
             writer.close()
-            with pytest.raises(SourceError, match="refuses user, password or token") as caught:
+            with pytest.raises(SourceError, match="refuses: user, password or token") as caught:
                 NatsWriter(address + "NATS_WRONG", COLUMNS).open()
             assert "hunter" not in str(caught.value)
         finally:
