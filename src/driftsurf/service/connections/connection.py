@@ -51,7 +51,7 @@ class Connection:
         self.name = name
         self.direction: Literal["source", "sink"] = direction
         self.kind = kind
-        self.address = without_secrets(address)
+        self.address: str = without_secrets(address)
         self.folder = folder
         self.rows: int = 0
         self.bad_rows: int = 0
