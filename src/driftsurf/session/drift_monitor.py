@@ -1,7 +1,7 @@
 """Detect drifts of a whole model from its losses, row by row, with evidence that is valid at any time.
 
 1. **Sign.** CUSUMs of the losses before learning notice that the error may have risen, and since which row.
-2. **Contest.** A sign proves nothing: a usual stream has one in some ten thousand rows. From the next row on, the model
+2. **Contest.** A sign proves nothing: a usual stream has one in some thousand rows. From the next row on, the model
    as it was *before* the rise, frozen, predicts beside the model that learns. The null hypothesis is that its mean loss
    is not above the usual one. A bet on every row multiplies a capital, which cannot grow in expectation if that is
    true, so that it ever exceeds 1 / alpha with a probability of at most alpha (Ville's inequality). Contest k since the
@@ -9,9 +9,10 @@
    a probability of at most ``drift_risk``. The frozen model does not adapt, so that its losses stay high even if the
    model has learned the new rule within some rows; and a model that has become worse by itself is no drift.
 3. **Kind.** Once harm is proven, a second bet is on the lead of what knows the new rows over what does not: of the
-   learning model over the frozen one, and of a correction of the frozen one by new rows over one by old rows. Its null
-   hypothesis is that a model that knows only the new rows does not beat the old one. If it is refuted, the rule is new;
-   otherwise newer rows predict no better.
+   learning model over the frozen one, beyond the lead that it had before; of a correction of the frozen one by new rows
+   over one by as many old rows; and of a fresh model of new rows, half as many as the frozen one knows at most. Its
+   null hypothesis is that a model that knows only the new rows does not beat the old one. If it is refuted, the rule is
+   new; otherwise newer rows predict no better. Without a frozen model, models of new and of old rows are compared.
 4. **End.** The drift is over when the error of the learning model is back near its usual level, or stays elsewhere.
 
 Everything is a function of the rows and scores in their order; it is saved with the model and continues bit for bit.
@@ -88,9 +89,9 @@ MOST_ROWS, MOST_BYTES = 2_000, 4_000_000
 """Limits of the rows that are held for contests."""
 ANCHOR_ROWS, ANCHORS = 500, 3
 """Rows between frozen models, and how many of them are held."""
-OLD_ROWS, CHECKED_ROWS = 4_000, 150
+OLD_ROWS, CHECK_EVERY, CHECKED_ROWS = 4_000, 1_000, 300
 """Rows after which a frozen model is replaced that is compared with the usual loss from time to time, since a model
-that learns a new rule within some rows shows no rise; and rows of such a comparison."""
+that learns a new rule within some rows shows no rise; rows between such comparisons, and rows of one."""
 LEAST_CHECKED = 100
 """Rows on which a frozen model must have been as good as usual before it can testify."""
 CONTESTANTS = 3
@@ -179,7 +180,7 @@ class Contest:
     before: float
     """Mean loss of the frozen model since ``since``, before the first bet."""
     lead: float
-    """Mean lead of the learning model over the frozen one before the first bet, and its standard error."""
+    """Mean lead of the learning model over the frozen one before the drift, and its standard error."""
     bets: FloatArray
     """Logarithms of the capitals, one for each alternative."""
     rows: int = 0
@@ -387,9 +388,9 @@ class DriftMonitor:
                 self._bet_on_lead(contest, part, around)
             if self.open is not None:
                 self._follow(first + at)
-        if self.rows // LEAST_ROWS > first // LEAST_ROWS:
+        if self.rows // ANCHOR_ROWS > first // ANCHOR_ROWS:
             self._weigh_classes(mode)
-        if self.rows // ANCHOR_ROWS > first // ANCHOR_ROWS and self._check_old() and self._old is not None:
+        if self.rows // CHECK_EVERY > first // CHECK_EVERY and self._check_old() and self._old is not None:
             self._begin_contest(self.rows, self._old_sum[1], (self._old,))
             self._old_sum = 0.0, self.rows
         if self.rows // WINDOW_EVERY > first // WINDOW_EVERY:
@@ -511,12 +512,6 @@ class DriftMonitor:
         past = self._rows_between(since, row)
         if len(past.y):
             contest = replace(contest, before=float(self._losses(past.y, self._scored(contest, past)).mean()))
-        if anchor is not None:
-            past = self._rows_between(max(anchor.row, since - BEFORE_ROWS), since)
-            if len(past.y) >= LEAST_CHECKED:
-                leads = self._losses(past.y, self._scored(contest, past)) - self._losses(past.y, past.scores)
-                lead = float(leads.mean()) + float(leads.std()) / math.sqrt(len(leads))
-                contest = replace(contest, lead=max(lead, 0.0))
         self._contest = contest
 
     def _best_anchor(self, anchors: Sequence[Anchor], since: int, usual: float) -> tuple[Anchor, float, float] | None:
@@ -616,9 +611,20 @@ class DriftMonitor:
             evidence=_evidence(contest),
         )
         self.drifts = Drifts((*kept, drift))
-        self._contest = contest = replace(contest, drift=taken, leads=np.zeros((CONTESTANTS, len(STAKES))))
+        leads, lead = np.zeros((CONTESTANTS, len(STAKES))), self._usual_lead(contest)
+        self._contest = contest = replace(contest, drift=taken, leads=leads, lead=lead)
         self._record(dataclasses.replace(drift, **self._cause(contest, row + 1, around)))
         self._correct(contest, row + 1, around)
+
+    def _usual_lead(self, contest: Contest) -> float:
+        """Return by how much the learning model was better than the frozen one before the drift, beyond chance."""
+        if contest.anchor is None:
+            return 0.0
+        past = self._rows_between(max(contest.anchor.row, contest.since - BEFORE_ROWS), contest.since)
+        if len(past.y) < LEAST_CHECKED:
+            return 0.0
+        leads = self._losses(past.y, self._scored(contest, past)) - self._losses(past.y, past.scores)
+        return max(0.0, float(leads.mean()) + float(leads.std()) / math.sqrt(len(leads)))
 
     def _beginning(self, contest: Contest, row: int) -> int:
         """Return the row from which on the losses of the frozen model are most likely to have risen."""
