@@ -100,6 +100,8 @@ CHECKED_ERRORS = 1.5
 """Standard errors from the loss of a frozen model on these rows to the bound that is taken for it."""
 STAKES = np.array([0.1, 0.25, 0.5, 0.8])
 """Shares of the capital that are bet on a lead."""
+UNPROVEN = 2.0
+"""Factor by which the smallest rise is larger without a frozen model: the model may have become worse by itself."""
 FELT_ROWS = 300
 """The learning model must have become worse, too, in so many rows."""
 PATIENCE_ROWS = 100
@@ -540,7 +542,8 @@ class DriftMonitor:
         block = take_block(block, 0, min(len(block.y), BET_ROWS))
         losses = self._losses(block.y, self._scored(contest, block))
         needed = math.log(SERIES * contest.number**2 / self.drift_risk)
-        least = contest.usual + self.smallest_rise * float(self._scan[scan.RANGE])
+        rise = self.smallest_rise * (UNPROVEN if contest.anchor is None else 1.0)
+        least = contest.usual + rise * float(self._scan[scan.RANGE])
         values = np.array([*contest.bets, contest.rows, contest.total, contest.highest])
         limits = contest.reference, contest.spread, needed, contest.before, least, float(CONTEST_ROWS)
 
