@@ -28,8 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.fresh:
         STORE.unlink(missing_ok=True)
     lines = ["# Verdicts\n", *(f"- {name}: {value}" for name, value in machine().items())]
-    if options.quick:
-        lines.append(f"\n--quick: one stream of {plan.EVERY_QUICK}; the intervals are wide.")
+    options.every = plan.EVERY_QUICK if options.quick else options.every
+    if options.every > 1:
+        lines.append(f"\nOne stream of {options.every}; the intervals are wider than those of all streams.")
     for part, tasks in _tasks(options):
         found = run(tasks, options.processes)
         failed = [one for one in found.values() if "failed" in one]
@@ -59,7 +60,7 @@ def _tasks(options: argparse.Namespace) -> list[tuple[str, list[Task]]]:
             continue
         first = 0 if options.choosing else FIRST_JUDGED
         tasks = plan.made_tasks(first) if part == "made" else plan.real_tasks(REAL, first)
-        tasks = tasks[:: plan.EVERY_QUICK] if options.quick else tasks
+        tasks = tasks[:: options.every]
         families = set(options.family) if options.family else {task.family for task in tasks}
         kinds = set(options.kind) if options.kind else {task.kind for task in tasks}
         chosen = [task for task in tasks if task.family in families and task.kind in kinds]
@@ -75,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     kinds = list(dict.fromkeys([*KINDS, *plan.REAL_KINDS]))
     parser.add_argument("--kind", nargs="+", choices=kinds, metavar="KIND", help=", ".join(kinds))
     parser.add_argument("--quick", action="store_true", help=f"one stream of {plan.EVERY_QUICK}, some minutes")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="judge one stream of N (a prime above 5)")
     parser.add_argument("--choosing", action="store_true", help=f"take seeds below {FIRST_JUDGED}, to choose settings")
     parser.add_argument("--fresh", action="store_true", help="forget the results of finished streams")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each core")

@@ -18,6 +18,8 @@ CASES = (
     ("light", 1, 1_500),
     ("light", 100, 20_000),
     ("light", 1_000, 60_000),
+    ("recommended", 100, 6_000),
+    ("recommended", 1_000, 30_000),
 )
 """Model, rows of a step, and rows."""
 ROUNDS, QUICK_ROUNDS, FIRST = 9, 3, 1_000

@@ -16,15 +16,16 @@ COLLECTED = 100
 
 
 def build(name: str, classes: int, batch: int, *, dense: bool) -> Any:
-    """Return a new estimator for a number of classes, 0 for a regression.
+    """Return a new estimator for a number of classes, 0 for a regression; "recommended" is the whole portfolio.
 
     "light" and "wrapped" learn a single row as a time step; "default" and "ensemble" collect a hundred. "wrapped" is
     DriftSurf around a model of another library: LightGBM in batches of 1,000 rows and for a regression, a linear model
     for rows that are not ``dense``, otherwise naive Bayes.
     """
     options: dict[str, Any] = {"random_state": 0}
-    if name == "light":
-        return recommended("light", task="classification" if classes else "regression", **options)
+    if name in ("light", "recommended"):
+        variant = () if name == "recommended" else ("light",)
+        return recommended(*variant, task="classification" if classes else "regression", **options)
     if name == "wrapped":
         inner = _inner(classes, batch, dense=dense)
         return DriftSurfClassifier(inner, **options) if classes else DriftSurfRegressor(inner, **options)

@@ -31,6 +31,6 @@ def test_a_sign_is_seen_soon_after_the_losses_rise_and_not_before(mode: int) -> 
             expected = scores
         scan.row_losses(scores, targets, values, losses, mode)
         np.testing.assert_array_equal(losses, expected)
-        found.append(int(scan.scan_losses(scores, targets, values, mode, 0, 500.0, 1_000.0, 2_000.0)))
+        found.append(int(scan.scan_losses(scores, targets, values, mode, 0, 500.0, 100_000.0, 2_000.0)))
     assert max(found[:40]) == -1
     assert max(found[40:]) >= 0

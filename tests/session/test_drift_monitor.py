@@ -160,8 +160,8 @@ def slow_scan(losses: Any, usual: float, run_length: float) -> int:
     sums = [0.0] * 3
     for row, loss in enumerate(losses.tolist()):
         for k in range(3):
-            low, high, gain = scan.bet(usual, 1.0, k)
-            sums[k] = max(0.0, sums[k] + low + loss * (high - low))
+            _, stake, gain = scan.bet(usual, 1.0, usual * (1.0 - usual), k)
+            sums[k] = max(0.0, sums[k] + math.log1p(stake * (loss - usual)))
             if sums[k] > max(math.log(run_length * gain), 3.0):
                 return row
     return -1
@@ -183,25 +183,62 @@ def test_the_scan_equals_its_definition(seed: int) -> None:
 
 @pytest.mark.python_kernels
 @pytest.mark.parametrize("mean", [0.001, 0.05, 0.3, 0.9])
-def test_a_bet_does_not_grow_in_expectation(mean: float) -> None:
+@pytest.mark.parametrize("share", [0.01, 0.2, 1.0])
+def test_a_bet_is_fair_and_never_loses_everything(mean: float, share: float) -> None:
+    variance = share * mean * (1.0 - mean)
     for k in range(3):
-        low, high, gain = scan.bet(mean, 1.0, k)
-        assert mean * math.exp(high) + (1.0 - mean) * math.exp(low) == pytest.approx(1.0)
+        usual, stake, gain = scan.bet(mean, 1.0, variance, k)
+        assert usual == mean  # so that 1 + stake * (loss - mean) has the expectation 1
+        assert 1.0 - stake * usual >= 0.09 or share == 1.0
+        assert 1.0 - stake * usual > 0.0
         assert gain > 0.0
-        # A loss between 0 and 1 with the same mean: the interpolation is below the logarithm of the ratio.
-        for loss in (0.2, 0.5, 0.7):
-            assert low + loss * (high - low) <= math.log((1.0 - loss) * math.exp(low) + loss * math.exp(high)) + 1e-12
 
 
-def test_the_false_alarms_of_the_bet_are_bounded() -> None:
+@pytest.mark.parametrize("kind", ["binary", "uniform", "normal"])
+def test_the_false_alarms_of_the_bet_are_bounded(kind: str) -> None:
     """The mean capital exceeds 100 in at most 1 % of sequences: Ville's inequality, with a margin for 2,000 of them."""
     random = np.random.default_rng(0)
-    losses = random.random((2_000, 1_000)) < 0.1
+    if kind == "binary":
+        losses, mean = (random.random((2_000, 1_000)) < 0.1).astype(float), 0.1
+    elif kind == "uniform":
+        losses, mean = 0.4 * random.random((2_000, 1_000)), 0.2
+    else:
+        losses = np.minimum(0.27 * np.abs(random.normal(size=(2_000, 1_000))), 1.0)
+        mean = 0.27 * math.sqrt(2.0 / math.pi)
     capital = np.zeros((2_000, 1_000))
     for k in range(3):
-        low, high, _ = scan.bet(0.1, 1.0, k)
-        capital += np.exp(np.cumsum(low + losses * (high - low), axis=1)) / 3.0
+        usual, stake, _ = scan.bet(mean, 1.0, float(losses.var()), k)
+        capital += np.exp(np.cumsum(np.log1p(stake * (losses - usual)), axis=1)) / 3.0
     assert (capital.max(axis=1) >= 100.0).mean() <= 0.01 + 3.0 * math.sqrt(0.01 / 2_000)
+
+
+@pytest.mark.python_kernels
+def test_a_contest_is_proven_hopeless_or_goes_on() -> None:
+    """The kernel multiplies three capitals row by row, as its definition does."""
+    random = np.random.default_rng(1)
+    values = np.zeros(scan.VALUES)
+    values[scan.RANGE] = 1.0
+    for rate, expected in ((0.3, "proven"), (0.05, "hopeless"), (0.13, "goes on")):
+        losses = (random.random(400) < rate).astype(float)
+        contest = np.zeros(6)
+        limits = 0.1, 1.5, math.log(100.0), 0.0, 0.12, 3_000.0
+        stop = scan.bet_on_losses(losses, 0, scan.LOSSES, values, contest, 1, *limits)
+        capitals, row, seen = np.ones(3), -1, "goes on"
+        for row, loss in enumerate(losses.tolist()):
+            for k in range(3):
+                usual, stake, _ = scan.bet(0.1, 1.0, 0.09, k)
+                capitals[k] *= (1.0 + stake * (loss - usual)) ** (1.0 / 1.5)
+            if capitals.mean() >= 100.0 and losses[: row + 1].mean() >= 0.12:
+                seen = "proven"
+                break
+            if row >= 149 and capitals.mean() < math.exp(-3.0):
+                seen = "hopeless"
+                break
+        assert seen == expected
+        assert stop == {"proven": row, "hopeless": -2 - row, "goes on": -1}[seen]
+        np.testing.assert_allclose(np.exp(contest[:3]), capitals)
+        assert contest[3] == row + 1
+        assert contest[4] == losses[: row + 1].sum()
 
 
 def test_a_correction_learns_what_columns_ask_for() -> None:

@@ -18,13 +18,13 @@ RUN, RUN_SUM, RUNS, RUN_MEANS, RUN_SQUARES, NEAR, NEARS = range(21, 28)
 VALUES = 28
 """Places in the values of a scan: weight and mean of the usual loss; the unit of residuals; rows and sum of the open
 block of rows, variance of such blocks as a share of that of independent rows, and its weight; the number of the next
-row; the threshold of log-odds, and the weights of the two classes; the mean squared residual; the largest mean loss;
+row; the threshold of log-odds, and the weights of the two classes; the mean squared loss; the largest mean loss;
 for each alternative the CUSUM and the row since which it is positive; the rows of the two classes; rows and sum of the
 open run of rows, number, sum and sum of squares of the means of runs, how much they vary within a block as a share of
 those of independent rows, and the weight of that."""
 ALTERNATIVES = 0.04, 0.12, 0.4
 """Rises of the mean loss for which the CUSUM is made, as shares of what is possible."""
-LEAST_FACTORS = 1.3, 1.8, 3.0
+LEAST_FACTORS = 1.1, 1.4, 2.0
 """Least factors of the same rises."""
 PART, PART_SUM, PART_SQUARES, PART_ONES, CAPITALS = 28, 29, 30, 31, 32
 CONTEST, CONTESTS, BET_ROWS, BET_TOTAL, HIGHEST, PROVEN, LABELS, OTHERS = 35, 36, 37, 38, 39, 40, 41, 43
@@ -53,18 +53,69 @@ def loss_of(mode: Any, score: Any, target: Any, v: Any) -> Any:
 
 
 @inline
-def bet(mean: Any, most: Any, place: Any) -> Any:
-    """Return the logarithms of the likelihood ratios of a loss of 0 and of 1, for an alternative, and its divergence.
+def variance_of(mean: Any, mode: Any, v: Any) -> Any:
+    """Return the variance of losses with a mean: that of 0 or 1, or for numbers the usual one, in proportion."""
+    if mode == NUMBERS and v[MEAN] > 0.0:
+        ratio = mean / v[MEAN]
+        return max(v[SQUARES] - v[MEAN] * v[MEAN], 0.01 * v[MEAN] * v[MEAN]) * ratio * ratio
+    return max(mean * (1.0 - mean), 1e-6)
 
-    The mean loss is ``mean`` if nothing has changed, and at most ``most``. Between 0 and 1 the logarithm is
-    interpolated; a concave function is above that, so that the ratio stays valid for every loss with this mean.
+
+@inline
+def bet(mean: Any, most: Any, variance: Any, place: Any) -> Any:
+    """Return a usual mean loss, the stake on an alternative to it, and by how much the capital then grows in a row.
+
+    The capital is multiplied by 1 + stake * (loss - mean) in each row. If nothing has changed, its expectation does not
+    grow, whatever the distribution of the losses. For losses of 0 or 1, the stake makes this their likelihood ratio. If
+    they vary less (``variance``), it is larger: as large as the growth under the alternative asks for.
     """
     usual = min(max(mean, 1e-4), 0.98)
     shares = (0.04, 0.12, 0.4)
-    factors = (1.3, 1.8, 3.0)
+    factors = (1.1, 1.4, 2.0)
     risen = min(max(usual + shares[place] * max(most - usual, 0.0), usual * factors[place]), 0.995)
-    low, high = math.log((1.0 - risen) / (1.0 - usual)), math.log(risen / usual)
-    return low, high, risen * high + (1.0 - risen) * low
+    rise, whole = risen - usual, usual * (1.0 - usual)
+    if variance >= 0.99 * whole:
+        low, high = math.log((1.0 - risen) / (1.0 - usual)), math.log(risen / usual)
+        return usual, rise / whole, risen * high + (1.0 - risen) * low
+    stake = min(rise / (variance + rise * rise), 0.9 / usual)
+    return usual, stake, stake * rise - 0.5 * stake * stake * (variance + rise * rise)
+
+
+@inline
+def growth(loss: Any, usual: Any, stake: Any, low: Any, high: Any) -> Any:
+    """Return about the logarithm of what a row multiplies the capital by; ``low`` and ``high`` are those of 0 and 1."""
+    if loss == 0.0:
+        return low
+    if loss == 1.0:
+        return high
+    z = stake * (loss - usual)
+    return z * (6.0 + z) / (6.0 + 4.0 * z)  # within 2 % of the logarithm from -0.5 to 1.5, and a third of its time
+
+
+@inline
+def log_mean(first: Any, second: Any, third: Any) -> Any:
+    """Return the logarithm of the mean of three capitals, of which the logarithms are given."""
+    top = max(first, second, third)
+    return top + math.log((math.exp(first - top) + math.exp(second - top) + math.exp(third - top)) / 3.0)
+
+
+@inline
+def is_hopeless(rows: Any, capital: Any, most: Any) -> Any:
+    """Return whether the rows of a contest look as usual, or are more than there may be."""
+    return (rows >= 150.0 and capital < -3.0) or (rows >= 800.0 and capital < 0.0) or rows > most
+
+
+@inline
+def follow_unit(v: Any, mean: Any, rows: Any) -> Any:
+    """Let the unit of residuals follow them, so that the mean loss is about a quarter; known losses change with it."""
+    factor = max(0.5, min(2.0, mean / 0.22)) ** (0.1 * min(rows / 200.0, 1.0))
+    v[SCALE] *= factor
+    v[MEAN] /= factor
+    v[BLOCK_SUM] /= factor
+    v[RUN_SUM] /= factor
+    v[RUN_MEANS] /= factor
+    v[SQUARES] /= factor * factor
+    v[RUN_SQUARES] /= factor * factor
 
 
 @inline
@@ -78,7 +129,7 @@ def close_run(v: Any, mode: Any) -> Any:
     v[RUN_SUM] = 0.0
     if v[RUNS] >= BLOCK_RUNS:
         middle = v[RUN_MEANS] / v[RUNS]
-        variance = middle * (v[RANGE] - middle) if mode != NUMBERS else middle * (0.6 - middle)
+        variance = variance_of(middle, mode, v) if mode == NUMBERS else middle * (v[RANGE] - middle)
         if variance > 1e-6 and v[RANGE] == 1.0:
             ratio = (v[RUN_SQUARES] - v[RUNS] * middle * middle) / (v[RUNS] - 1.0) * RUN_ROWS / variance
             v[NEAR] = v[NEAR] * 0.98 + min(ratio, LARGEST_RATIO)
@@ -109,13 +160,17 @@ def scan_losses(
     n = scores.shape[0]
     watched = v[WEIGHT] >= least
     spread = max(1.0, v[SPREAD] / v[SPREADS], v[NEAR] / v[NEARS])
+    variance = variance_of(v[MEAN], mode, v)
     usual = v[MEAN]
-    variance = max(usual * (1.0 - usual), 1e-6)
     if v[WEIGHT] > 0.0:
         usual += math.sqrt(variance / v[WEIGHT])
-    low0, high0, gain0 = bet(usual, v[RANGE], 0)
-    low1, high1, gain1 = bet(usual, v[RANGE], 1)
-    low2, high2, gain2 = bet(usual, v[RANGE], 2)
+    variance = variance_of(usual, mode, v)
+    bound, stake0, gain0 = bet(usual, v[RANGE], variance, 0)
+    bound, stake1, gain1 = bet(usual, v[RANGE], variance, 1)
+    bound, stake2, gain2 = bet(usual, v[RANGE], variance, 2)
+    low0, high0 = math.log1p(-stake0 * bound), math.log1p(stake0 * (1.0 - bound))
+    low1, high1 = math.log1p(-stake1 * bound), math.log1p(stake1 * (1.0 - bound))
+    low2, high2 = math.log1p(-stake2 * bound), math.log1p(stake2 * (1.0 - bound))
     bar0 = max(math.log(run_length * gain0), 3.0)
     bar1 = max(math.log(run_length * gain1), 3.0)
     bar2 = max(math.log(run_length * gain2), 3.0)
@@ -126,7 +181,7 @@ def scan_losses(
         loss = loss_of(mode, scores[i], targets[i], v)
         total += loss
         if mode == NUMBERS:
-            squares += (scores[i] - targets[i]) ** 2
+            squares += loss * loss
         elif targets[i] > 0.5:
             ones += 1.0
         seen += 1
@@ -137,9 +192,9 @@ def scan_losses(
         if not watched:
             continue
         row = v[ROW] + i
-        s0 += (low0 + loss * (high0 - low0)) / spread
-        s1 += (low1 + loss * (high1 - low1)) / spread
-        s2 += (low2 + loss * (high2 - low2)) / spread
+        s0 += growth(loss, bound, stake0, low0, high0) / spread
+        s1 += growth(loss, bound, stake1, low1, high1) / spread
+        s2 += growth(loss, bound, stake2, low2, high2) / spread
         if s0 <= 0.0:
             s0 = 0.0
             v[SINCE] = row + 1.0
@@ -161,11 +216,10 @@ def scan_losses(
         v[SQUARES] += (squares / seen - v[SQUARES]) * seen / v[WEIGHT]
         v[CLASS] = v[CLASS] * fade + (seen - ones)
         v[CLASS + 1] = v[CLASS + 1] * fade + ones
-        if mode == NUMBERS:
-            # The unit follows the residuals: the mean loss is about a quarter.
-            v[SCALE] *= max(0.5, min(2.0, (total / seen) / 0.22)) ** (0.1 * min(seen / 200.0, 1.0))
         v[BLOCK] += seen
         v[BLOCK_SUM] += total
+        if mode == NUMBERS:
+            follow_unit(v, total / seen, seen)
         if v[BLOCK] >= BLOCK_ROWS:
             if watched and v[WEIGHT] >= 1000.0:
                 # Only blocks above the usual loss count, twice: the loss of a model that still learns falls.
@@ -175,6 +229,48 @@ def scan_losses(
             v[BLOCK] = 0.0
             v[BLOCK_SUM] = 0.0
     return found
+
+
+@kernel(lambda f: (_in(F8), I8, I8, _in(F8), _out(F8), I8, F8, F8, F8, F8, F8, F8), exact=True)
+def bet_on_losses(
+    losses: Any,
+    start: Any,
+    mode: Any,
+    v: Any,
+    contest: Any,
+    looks: Any,
+    reference: Any,
+    spread: Any,
+    needed: Any,
+    before: Any,
+    risen: Any,
+    most: Any,
+) -> Any:
+    """Bet on the losses of a contest from row ``start`` on; return the row that proves harm, or -1, or -2 - the last row.
+
+    ``contest`` holds the logarithms of the three capitals, the number of rows, the sum of their losses, and the largest
+    logarithm of the mean capital. Harm is proven once that of the mean capital is at least ``needed``, while the mean
+    loss, or the one ``before`` the first bet, is at least ``risen``; rows prove nothing unless ``looks`` is 1. A
+    contest ends, which is told as -2 - the row, when it is hopeless.
+    """
+    variance = variance_of(reference, mode, v)
+    bound, stake0, _ = bet(reference, v[RANGE], variance, 0)
+    bound, stake1, _ = bet(reference, v[RANGE], variance, 1)
+    bound, stake2, _ = bet(reference, v[RANGE], variance, 2)
+    for i in range(start, losses.shape[0]):
+        loss = losses[i]
+        contest[0] += math.log1p(stake0 * (loss - bound)) / spread
+        contest[1] += math.log1p(stake1 * (loss - bound)) / spread
+        contest[2] += math.log1p(stake2 * (loss - bound)) / spread
+        contest[3] += 1.0
+        contest[4] += loss
+        capital = log_mean(contest[0], contest[1], contest[2])
+        contest[5] = max(contest[5], capital)
+        if looks == 1 and capital >= needed and max(contest[4] / contest[3], before) >= risen:
+            return i
+        if is_hopeless(contest[3], capital, most):
+            return -2 - i
+    return -1
 
 
 @inline
@@ -217,17 +313,17 @@ def _measure(v: Any, numbers: Any, watched: Any, half_life: Any) -> Any:
     if numbers and v[SCALE] == 0.0:
         v[SCALE] = max(4.0 * total / seen, 1e-300)  # the first rows give the unit
     else:
-        variance = max(v[MEAN] * (1.0 - v[MEAN]), 1e-6)
+        variance = variance_of(v[MEAN], NUMBERS if numbers else LOSSES, v)
         fade = 0.5 ** (seen / half_life)
         v[WEIGHT] = v[WEIGHT] * fade + seen
         v[MEAN] += (total / seen - v[MEAN]) * seen / v[WEIGHT]
         v[SQUARES] += (v[PART_SQUARES] / seen - v[SQUARES]) * seen / v[WEIGHT]
         v[CLASS] = v[CLASS] * fade + (seen - v[PART_ONES])
         v[CLASS + 1] = v[CLASS + 1] * fade + v[PART_ONES]
-        if numbers:
-            v[SCALE] *= max(0.5, min(2.0, (total / seen) / 0.22)) ** (0.1 * min(seen / 200.0, 1.0))
         v[BLOCK] += seen
         v[BLOCK_SUM] += total
+        if numbers:
+            follow_unit(v, total / seen, seen)
         if v[BLOCK] >= BLOCK_ROWS:
             if watched and v[WEIGHT] >= 1000.0:
                 above = max(v[BLOCK_SUM] / v[BLOCK] - v[MEAN], 0.0)
@@ -262,12 +358,12 @@ def judge_models(
     rows between signs, the half-life of the usual loss, the shares of the rarer label, and the rows of a contest.
     """
     least, least_rare, run_length, half_life, rare, not_rare, patience = limits
-    low, high, bar = np.zeros(3), np.zeros(3), np.zeros(3)
+    low, high, bar, stake = np.zeros(3), np.zeros(3), np.zeros(3), np.zeros(3)
     mode = NUMBERS if numbers else LOSSES
     begin = 0
     for part in range(owner.shape[0]):
         v, end = values[owner[part]], stops[part]
-        fresh, bound = True, 0.0
+        fresh, bound, against = True, 0.0, 0.0
         for i in range(begin, end):
             if v[PROVEN] > 0.0:
                 break
@@ -282,9 +378,11 @@ def judge_models(
                     bound = needed + math.log(math.pi * math.pi / 6.0 * v[CONTESTS] * v[CONTESTS])
                     usual = _highest_mean(mean, bound * spread / weight)
                 elif weight > 0.0:
-                    usual += math.sqrt(max(mean * (1.0 - mean), 1e-6) / weight)
+                    usual += math.sqrt(variance_of(mean, mode, v) / weight)
+                variance, against = variance_of(usual, mode, v), 0.0
                 for k in range(3):
-                    low[k], high[k], gain = bet(usual, most, k)
+                    against, stake[k], gain = bet(usual, most, variance, k)
+                    low[k], high[k] = math.log1p(-stake[k] * against), math.log1p(stake[k] * (1.0 - against))
                     bar[k] = max(math.log(run_length * gain), 3.0)
             row = v[ROW]
             v[ROW] = row + 1.0
@@ -304,18 +402,13 @@ def judge_models(
                 v[BET_ROWS] += 1.0
                 v[BET_TOTAL] += loss
                 for k in range(3):
-                    v[CAPITALS + k] += (low[k] + loss * (high[k] - low[k])) / spread
-                top = max(v[CAPITALS], v[CAPITALS + 1], v[CAPITALS + 2])
-                total = 0.0
-                for k in range(3):
-                    total += math.exp(v[CAPITALS + k] - top)
-                capital = top + math.log(total / 3.0)
+                    v[CAPITALS + k] += math.log1p(stake[k] * (loss - against)) / spread
+                capital = log_mean(v[CAPITALS], v[CAPITALS + 1], v[CAPITALS + 2])
                 v[HIGHEST] = max(v[HIGHEST], capital)
                 risen = v[BET_TOTAL] / v[BET_ROWS] - mean
-                rows = v[BET_ROWS]
                 if capital >= bound and risen >= least_rise * most:
                     v[PROVEN] = row + 1.0
-                elif (rows >= 150.0 and capital < -3.0) or (rows >= 800.0 and capital < 0.0) or rows > patience:
+                elif is_hopeless(v[BET_ROWS], capital, patience):
                     v[CONTEST] = 0.0
                     fresh = True
                 continue
@@ -328,13 +421,13 @@ def judge_models(
                     close_run(v, mode)
                     fresh = True
             if numbers:
-                v[PART_SQUARES] += error * error
+                v[PART_SQUARES] += loss * loss
             elif second:
                 v[PART_ONES] += 1.0
             sign, quiet = False, True
             if watched:
                 for k in range(3):
-                    v[CUSUM + k] += (low[k] + loss * (high[k] - low[k])) / spread
+                    v[CUSUM + k] += growth(loss, against, stake[k], low[k], high[k]) / spread
                     if v[CUSUM + k] <= 0.0:
                         v[CUSUM + k] = 0.0
                         v[SINCE + k] = row + 1.0

@@ -325,6 +325,7 @@ def _evidence(v: FloatArray, n_keys: int) -> float:
 
 def _restart(v: FloatArray, row: int, mean: float) -> None:
     """Measure the usual loss anew after a drift, beginning with its mean over the last rows."""
+    v[scan.SQUARES] *= (mean / v[scan.MEAN]) ** 2 if v[scan.MEAN] > 0.0 else 0.0
     v[[scan.WEIGHT, scan.MEAN, scan.ROW]] = monitor.RECOVERY_ROWS, mean, row
     v[[scan.BLOCK, scan.BLOCK_SUM, scan.CONTEST, scan.CONTESTS, scan.PROVEN]] = 0.0
     v[scan.PART : scan.CAPITALS] = 0.0

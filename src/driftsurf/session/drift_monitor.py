@@ -1,7 +1,7 @@
 """Detect drifts of a whole model from its losses, row by row, with evidence that is valid at any time.
 
 1. **Sign.** CUSUMs of the losses before learning notice that the error may have risen, and since which row.
-2. **Contest.** A sign proves nothing: a usual stream has one in some ten thousand rows. From the next row on, the model
+2. **Contest.** A sign proves nothing: a usual stream has one in some thousand rows. From the next row on, the model
    as it was *before* the rise, frozen, predicts beside the model that learns. The null hypothesis is that its mean loss
    is not above the usual one. A bet on every row multiplies a capital, which cannot grow in expectation if that is
    true, so that it ever exceeds 1 / alpha with a probability of at most alpha (Ville's inequality). Contest k since the
@@ -9,9 +9,10 @@
    a probability of at most ``drift_risk``. The frozen model does not adapt, so that its losses stay high even if the
    model has learned the new rule within some rows; and a model that has become worse by itself is no drift.
 3. **Kind.** Once harm is proven, a second bet is on the lead of what knows the new rows over what does not: of the
-   learning model over the frozen one, and of a correction of the frozen one by new rows over one by old rows. Its null
-   hypothesis is that a model that knows only the new rows does not beat the old one. If it is refuted, the rule is new;
-   otherwise newer rows predict no better.
+   learning model over the frozen one, beyond the lead that it had before; of a correction of the frozen one by new rows
+   over one by as many old rows; and of a fresh model of new rows, half as many as the frozen one knows at most. Its
+   null hypothesis is that a model that knows only the new rows does not beat the old one. If it is refuted, the rule is
+   new; otherwise newer rows predict no better. Without a frozen model, models of new and of old rows are compared.
 4. **End.** The drift is over when the error of the learning model is back near its usual level, or stays elsewhere.
 
 Everything is a function of the rows and scores in their order; it is saved with the model and continues bit for bit.
@@ -46,7 +47,7 @@ from driftsurf.core.options import number
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
 from driftsurf.kernels import drift_signs as scan
-from driftsurf.kernels.drift_signs import row_losses, scan_losses
+from driftsurf.kernels.drift_signs import bet_on_losses, row_losses, scan_losses
 from driftsurf.session.correction import Correction, Evidence, changed_columns, narrowed, telling_columns
 from driftsurf.strategies.frozen import can_freeze, frozen_from, frozen_state
 
@@ -74,10 +75,12 @@ LEAST_RARE = 20
 """Rows of the rarer class that are needed for that."""
 RARE, NOT_RARE = 0.1, 0.2
 """Share of the rarer of two classes below which errors of both classes count the same, and above which they stop."""
-RUN_LENGTH = 3_000.0
+RUN_LENGTH = 5_000.0
 """Rows between signs if nothing changes, about."""
 HALF_LIFE = 5_000.0
 """Rows in which the usual loss forgets half."""
+LONGEST = 10.0
+"""Times that this is longer, at most, where one of two classes is rare."""
 LITTLE = 32
 """Rows of small steps that are collected before they are scanned."""
 PART = 50
@@ -86,9 +89,9 @@ MOST_ROWS, MOST_BYTES = 2_000, 4_000_000
 """Limits of the rows that are held for contests."""
 ANCHOR_ROWS, ANCHORS = 500, 3
 """Rows between frozen models, and how many of them are held."""
-OLD_ROWS, CHECKED_ROWS = 4_000, 150
+OLD_ROWS, CHECK_EVERY, CHECKED_ROWS = 4_000, 1_000, 300
 """Rows after which a frozen model is replaced that is compared with the usual loss from time to time, since a model
-that learns a new rule within some rows shows no rise; and rows of such a comparison."""
+that learns a new rule within some rows shows no rise; rows between such comparisons, and rows of one."""
 LEAST_CHECKED = 100
 """Rows on which a frozen model must have been as good as usual before it can testify."""
 CONTESTANTS = 3
@@ -97,11 +100,18 @@ CHECKED_ERRORS = 1.5
 """Standard errors from the loss of a frozen model on these rows to the bound that is taken for it."""
 STAKES = np.array([0.1, 0.25, 0.5, 0.8])
 """Shares of the capital that are bet on a lead."""
+UNPROVEN = 2.0
+"""Factor by which the smallest rise is larger without a frozen model: the model may have become worse by itself."""
 FELT_ROWS = 300
-"""Rows in which the learning model must have become worse, too."""
+"""The learning model must have become worse, too, in so many rows."""
 PATIENCE_ROWS = 100
+"""Rows after its detection before which a drift is not over."""
+BET_ROWS = 200
+"""Rows that a frozen model predicts at once in a contest."""
 CONTEST_ROWS = 3_000
 """Rows of a contest, at most."""
+LED_ROWS = 3_000
+"""Rows of a drift in which the lead of the learning model counts; later it may have learned more of the same rule."""
 RESOLVED_ROWS = 5_000
 """Rows after harm was proven within which the kind of a drift is decided."""
 CAUSE_ROWS = 500
@@ -145,6 +155,10 @@ class Anchor:
 
     row: int
     scorer: Scorer
+    rows: float = 0.0
+    """Rows on which it was compared with the usual loss from time to time, while nothing looked like a drift, ..."""
+    total: float = 0.0
+    """... and the sum of its losses on them; of numbers in their own unit."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +181,8 @@ class Contest:
     """Factor by which the losses vary more than independent ones, at least 1."""
     before: float
     """Mean loss of the frozen model since ``since``, before the first bet."""
+    lead: float
+    """Mean lead of the learning model over the frozen one before the drift, and its standard error."""
     bets: FloatArray
     """Logarithms of the capitals, one for each alternative."""
     rows: int = 0
@@ -184,6 +200,8 @@ class Contest:
     new: Correction | None = None
     rival: Scorer | None = None
     """A fresh model that learned the new rows alone."""
+    centre: float = 0.0
+    """Mean of old numbers, which corrections begin with if there is no frozen model."""
     corrected_rows: int = 0
     """Number of new rows of the last correction."""
     resolved: bool = False
@@ -315,10 +333,31 @@ class DriftMonitor:
             return False
         scores = self._old.scorer(recent.X)
         losses = self._losses(recent.y, scores if self.regression else _margins(scores))
-        low, high, gain = scan.bet(_reference(mean, weight), float(self._scan[scan.RANGE]), 0)
-        total = self._old_sum[0] + (low * len(losses) + (high - low) * float(losses.sum())) / self._spread
-        self._old_sum = (total, self._old_sum[1]) if total > 0.0 else (0.0, self.rows)
+        usual, stake, gain = self._bet(self._reference(mean, weight), 0)
+        total = self._old_sum[0] + float(np.log1p(stake * (losses - usual)).sum()) / self._spread
+        if total <= 0.0:
+            total, self._old_sum = 0.0, (0.0, self.rows)
+            rows, sums = self._old.rows + len(losses), self._old.total + float(losses.sum()) * self._unit
+            self._old = replace(self._old, rows=rows, total=sums)
+        self._old_sum = total, self._old_sum[1]
         return bool(total > max(math.log(RUN_LENGTH * gain), 3.0))
+
+    def _variance(self, mean: float) -> float:
+        """Return the variance of losses with a mean."""
+        return float(scan.variance_of(mean, self._loss_mode, self._scan))
+
+    def _error(self, mean: float, rows: float) -> float:
+        """Return the standard error of a mean of losses."""
+        return math.sqrt(self._variance(mean) / max(rows, 1.0))
+
+    def _reference(self, usual: float, weight: float) -> float:
+        """Return the mean loss of the null hypothesis: the usual one and its standard error, more after few rows."""
+        return usual + (1.0 + 2.0 * min(1.0, 400.0 / weight)) * self._error(max(usual, 1.0 / weight), weight)
+
+    def _bet(self, mean: float, place: int) -> tuple[float, float, float]:
+        """Return a usual mean loss, the stake on an alternative to it, and the growth of the capital in a row."""
+        usual, stake, gain = scan.bet(mean, float(self._scan[scan.RANGE]), self._variance(mean), place)
+        return float(usual), float(stake), float(gain)
 
     @property
     def _spread(self) -> float:
@@ -334,7 +373,8 @@ class DriftMonitor:
         while at < count:
             if self._contest is None and self.open is None:
                 values[scan.ROW] = first
-                sign = scan_losses(scores, block.y, values, mode, at, self._least_rows, RUN_LENGTH, HALF_LIFE)
+                half_life = HALF_LIFE * min(LONGEST, 1.0 / values[scan.RANGE])
+                sign = scan_losses(scores, block.y, values, mode, at, self._least_rows, RUN_LENGTH, half_life)
                 if sign < 0:
                     break
                 at, place = int(sign) + 1, int(values[scan.CUSUM : scan.SINCE].argmax())
@@ -350,13 +390,23 @@ class DriftMonitor:
                 self._bet_on_lead(contest, part, around)
             if self.open is not None:
                 self._follow(first + at)
-        if self.rows // LEAST_ROWS > first // LEAST_ROWS:
+        if self.rows // ANCHOR_ROWS > first // ANCHOR_ROWS:
             self._weigh_classes(mode)
-        if self.rows // ANCHOR_ROWS > first // ANCHOR_ROWS and self._check_old() and self._old is not None:
+        if self.rows // CHECK_EVERY > first // CHECK_EVERY and self._check_old() and self._old is not None:
             self._begin_contest(self.rows, self._old_sum[1], (self._old,))
             self._old_sum = 0.0, self.rows
         if self.rows // WINDOW_EVERY > first // WINDOW_EVERY:
             self._compare_inputs(block.step, around)
+
+    @property
+    def _unit(self) -> float:
+        """The residual that is a loss of 1; 1 for classes."""
+        return float(self._scan[scan.SCALE]) if self.regression else 1.0
+
+    @property
+    def _loss_mode(self) -> int:
+        """How the variance of losses is computed."""
+        return scan.NUMBERS if self.regression else scan.LOSSES
 
     def _mode(self, block: Block) -> tuple[int, FloatArray]:
         """Return how losses are computed, and from what."""
@@ -378,16 +428,18 @@ class DriftMonitor:
     def _weigh_classes(self, mode: int) -> None:
         """Let errors of both classes count the same where one is rare; then the usual loss is measured again."""
         values = self._scan
-        if mode != scan.MARGINS or values[scan.WEIGHT] < LEAST_ROWS or self._contest is not None:
+        if mode != scan.MARGINS or self._contest is not None:
             return
-        counts = values[scan.CLASS : scan.CLASS + 2]
-        share = float(counts.min() / max(counts.sum(), 1.0))
+        weight, *counts = values[[scan.WEIGHT, scan.CLASS, scan.CLASS + 1]].tolist()
+        share = min(counts) / max(sum(counts), 1.0)
+        if weight < LEAST_ROWS:
+            return
         if self._is_balanced == (share < (NOT_RARE if self._is_balanced else RARE)) or self.open is not None:
             return
-        rare = int(counts.argmin())
+        rare = counts.index(min(counts))
         values[[scan.SHIFT, scan.LOW, scan.HIGH, scan.RANGE]] = 0.0, 1.0, 1.0, 1.0
         if share < RARE:
-            share = max(share, 1.0 / max(counts.sum(), 2.0))
+            share = max(share, 1.0 / max(sum(counts), 2.0))
             values[scan.SHIFT] = math.log(share / (1.0 - share)) * (1.0 if rare else -1.0)
             values[scan.LOW + 1 - rare] = share / (1.0 - share)
             values[scan.RANGE] = 2.0 * share
@@ -396,6 +448,7 @@ class DriftMonitor:
     def _restart(self, weight: float, mean: float) -> None:
         """Measure the usual loss anew, beginning with a mean over some rows."""
         values = self._scan
+        values[scan.SQUARES] *= (mean / values[scan.MEAN]) ** 2 if values[scan.MEAN] > 0.0 else 0.0
         values[[scan.WEIGHT, scan.MEAN, scan.BLOCK, scan.BLOCK_SUM]] = weight, mean, 0.0, 0.0
         values[scan.CUSUM : scan.SINCE] = 0.0
         values[scan.SINCE : scan.CLASS] = self.rows
@@ -407,11 +460,10 @@ class DriftMonitor:
         size = max(_nbytes(block.X) // max(len(block.y), 1), 1)
         most = max(min(MOST_ROWS, MOST_BYTES // size), 2 * LEAST_CHECKED)
         stop = block.first_row + len(block.y)
-        blocks = (*self._blocks, block)
-        if len(blocks) == 1 or blocks[1].first_row > stop - most:
-            return blocks
-        first = next(k for k, one in enumerate(blocks) if one is block or blocks[k + 1].first_row > stop - most)
-        return blocks[first:]
+        blocks, first = (*self._blocks, block), 0
+        while first < len(blocks) - 1 and blocks[first + 1].first_row <= stop - most:
+            first += 1
+        return blocks[first:] if first else blocks
 
     def _rows_between(self, lo: int, hi: int) -> Block:
         """Return the held rows from number ``lo`` to before ``hi``."""
@@ -444,32 +496,41 @@ class DriftMonitor:
         values[scan.CUSUM : scan.SINCE] = 0.0
         values[scan.SINCE : scan.CLASS] = row
         usual, weight = float(values[scan.MEAN]), float(values[scan.WEIGHT])
-        reference = _reference(usual, weight)
+        reference = self._reference(usual, weight)
         found, anchor = usual, None
         if anchors:
             chosen = self._best_anchor(anchors, since, usual)
             if chosen is None:
                 return
             anchor, found, bound = chosen
+            if found - usual > max(self.smallest_rise * values[scan.RANGE], 3.0 * self._error(usual, LEAST_CHECKED)):
+                self._old = None  # the model was still learning when it was frozen
+                return
             usual, reference = max(usual, found), max(reference, bound)
         self._contests += 1
         spread = self._spread
         blank = np.zeros(len(scan.ALTERNATIVES))
-        contest = Contest(self._contests, since, row, anchor, usual, reference, spread, 0.0, blank)
+        contest = Contest(self._contests, since, row, anchor, usual, reference, spread, usual, 0.0, blank)
         past = self._rows_between(since, row)
-        before = float(self._losses(past.y, self._scored(contest, past)).mean()) if len(past.y) else usual
-        self._contest = replace(contest, before=before)
+        if len(past.y):
+            contest = replace(contest, before=float(self._losses(past.y, self._scored(contest, past)).mean()))
+        self._contest = contest
 
     def _best_anchor(self, anchors: Sequence[Anchor], since: int, usual: float) -> tuple[Anchor, float, float] | None:
         """Return the frozen model with the lowest bound on its loss before a row, its mean loss then, and the bound."""
         found: list[tuple[float, int, Anchor, float]] = []
         for one in anchors:
             past = self._rows_between(one.row, since)
-            if len(past.y) < LEAST_CHECKED:
+            rows, total = float(len(past.y)), 0.0
+            if rows > one.rows:
+                scores = one.scorer(past.X)
+                total = float(self._losses(past.y, scores if self.regression else _margins(scores)).sum())
+            else:
+                rows, total = one.rows, one.total / self._unit
+            if rows < LEAST_CHECKED:
                 continue
-            scores = one.scorer(past.X)
-            mean = float(self._losses(past.y, scores if self.regression else _margins(scores)).mean())
-            bound = max(mean, usual) + CHECKED_ERRORS * _error(max(mean, usual), len(past.y))
+            mean = total / rows
+            bound = max(mean, usual) + CHECKED_ERRORS * self._error(max(mean, usual), rows)
             found.append((bound, -one.row, one, mean))
         if not found:
             return None
@@ -478,44 +539,40 @@ class DriftMonitor:
 
     def _bet_on_harm(self, contest: Contest, block: Block, around: Surroundings) -> int:
         """Bet on the losses of the frozen model until harm is proven; return the number of rows."""
+        block = take_block(block, 0, min(len(block.y), BET_ROWS))
         losses = self._losses(block.y, self._scored(contest, block))
-        most = float(self._scan[scan.RANGE])
-        low, high, _ = np.array([scan.bet(contest.reference, most, k) for k in range(len(contest.bets))]).T
-        steps = (low[:, None] + (high - low)[:, None] * losses) / contest.spread
-        paths = contest.bets[:, None] + np.cumsum(steps, axis=1)
-        capital = _log_mean(paths)
         needed = math.log(SERIES * contest.number**2 / self.drift_risk)
-        totals = contest.total + np.cumsum(losses)
-        risen = np.maximum(totals / (contest.rows + 1 + np.arange(len(losses))), contest.before) - contest.usual
-        crossed = np.flatnonzero((capital >= needed) & (risen >= self.smallest_rise * most))
+        rise = self.smallest_rise * (UNPROVEN if contest.anchor is None else 1.0)
+        least = contest.usual + rise * float(self._scan[scan.RANGE])
+        values = np.array([*contest.bets, contest.rows, contest.total, contest.highest])
+        limits = contest.reference, contest.spread, needed, contest.before, least, float(CONTEST_ROWS)
 
-        def until(last: int) -> Contest:
-            highest = max(contest.highest, float(capital[: last + 1].max()))
-            rows, total = contest.rows + last + 1, float(totals[last])
-            return replace(contest, bets=paths[:, last], rows=rows, total=total, highest=highest)
+        def bet(start: int, looks: bool) -> tuple[int, Contest]:
+            stop = bet_on_losses(losses, start, self._loss_mode, self._scan, values, int(looks), *limits)
+            rows, total, highest = values[3:].tolist()
+            return stop, replace(contest, bets=values[:3].copy(), rows=int(rows), total=total, highest=highest)
 
-        last = int(crossed[0]) if len(crossed) else len(losses) - 1
-        proven = bool(len(crossed)) and self._is_felt(until(last), block.first_row + last + 1)
-        last = last if proven else len(losses) - 1
-        self._contest = contest = until(last)
-        if proven:
-            self._declare(contest, block.first_row + last, around)
-        elif self._is_hopeless(contest, float(capital[-1])):
-            self._contest = None
-            if len(crossed):  # only the frozen models are out of date
-                self._anchors, self._old = (), None
-        return last + 1
+        stop, after = bet(0, True)
+        if stop >= 0 and self._is_felt(after, block.first_row + stop + 1):
+            self._declare(after, block.first_row + stop, around)
+            return stop + 1
+        if stop >= 0:
+            stop, after = bet(stop + 1, False)
+        self._contest = after if stop == -1 else None
+        if stop < -1 and after.highest >= needed:  # only the frozen models are out of date
+            self._anchors, self._old = (), None
+        return len(losses) if stop == -1 else -1 - stop
 
     def _is_felt(self, contest: Contest, row: int) -> bool:
         """Return whether the losses of the learning model have risen too, by twice their standard error."""
-        since = self._beginning(contest, row)
-        rows = self._rows_between(since, min(since + FELT_ROWS, row))
-        if not len(rows.y):
-            return False
-        usual = float(self._scan[scan.MEAN])
-        rise = float(self._losses(rows.y, rows.scores).mean()) - usual
-        span = float(self._scan[scan.RANGE])
-        return rise >= max(self.smallest_rise * span, 2.0 * _error(usual, len(rows.y)))
+        rows = self._rows_between(self._beginning(contest, row), row)
+        losses, usual = self._losses(rows.y, rows.scores), float(self._scan[scan.MEAN])
+        for first in range(0, len(losses), FELT_ROWS):
+            part = losses[first : first + FELT_ROWS]
+            least = max(self.smallest_rise * self._scan[scan.RANGE], 2.0 * self._error(usual, len(part)))
+            if float(part.mean()) - usual >= least:
+                return True
+        return False
 
     def _bet_on_lead(self, contest: Contest, part: Block, around: Surroundings) -> None:
         """Bet that what knows the new rows predicts better than the frozen model, and let it learn more of them."""
@@ -528,15 +585,13 @@ class DriftMonitor:
         grown = row - contest.since
         if (contest.resolved and grown >= CAUSE_ROWS) or row - contest.start > RESOLVED_ROWS:
             self._contest = None
-            kind = {} if contest.resolved else {"kind": "harm"}
-            self._record(dataclasses.replace(drift, **kind | self._cause(contest, row, around, **kind)))
-        elif not contest.resolved and (contest.new is None or MOST_ROWS > grown >= 1.3 * contest.corrected_rows):
+            kind = "new rule" if contest.resolved or drift.kind == "new rule" else "harm"
+            self._record(dataclasses.replace(drift, **{"kind": kind} | self._cause(contest, row, around, kind)))
+            return
+        if grown - len(losses) < CAUSE_ROWS <= grown:
+            self._record(dataclasses.replace(drift, **self._cause(contest, row, around)))
+        if not contest.resolved and (contest.new is None or MOST_ROWS > grown >= 1.3 * contest.corrected_rows):
             self._correct(contest, row, around)
-
-    def _is_hopeless(self, contest: Contest, capital: float) -> bool:
-        """Return whether the rows since the sign look as usual."""
-        rows = contest.rows
-        return (rows >= 150 and capital < -3.0) or (rows >= 800 and capital < 0.0) or rows > CONTEST_ROWS
 
     def _declare(self, contest: Contest, row: int, around: Surroundings) -> None:
         """Record a new drift."""
@@ -554,14 +609,25 @@ class DriftMonitor:
             detected_at_row=row,
             kind="undecided",
             metric=self.metric,
-            error_before=self._error_of(before if len(before.y) >= LEAST_CHECKED else self._rows_between(0, since)),
+            error_before=self._error_of(before if len(before.y) >= LEAST_CHECKED else take_block(before, 0, 0)),
             error_peak=self._error_of(newest),
             evidence=_evidence(contest),
         )
         self.drifts = Drifts((*kept, drift))
-        self._contest = contest = replace(contest, drift=taken, leads=np.zeros((CONTESTANTS, len(STAKES))))
+        leads, lead = np.zeros((CONTESTANTS, len(STAKES))), self._usual_lead(contest)
+        self._contest = contest = replace(contest, drift=taken, leads=leads, lead=lead)
         self._record(dataclasses.replace(drift, **self._cause(contest, row + 1, around)))
         self._correct(contest, row + 1, around)
+
+    def _usual_lead(self, contest: Contest) -> float:
+        """Return by how much the learning model was better than the frozen one before the drift, beyond chance."""
+        if contest.anchor is None:
+            return 0.0
+        past = self._rows_between(max(contest.anchor.row, contest.since - BEFORE_ROWS), contest.since)
+        if len(past.y) < LEAST_CHECKED:
+            return 0.0
+        leads = self._losses(past.y, self._scored(contest, past)) - self._losses(past.y, past.scores)
+        return max(0.0, float(leads.mean()) + float(leads.std()) / math.sqrt(len(leads)))
 
     def _beginning(self, contest: Contest, row: int) -> int:
         """Return the row from which on the losses of the frozen model are most likely to have risen."""
@@ -569,10 +635,10 @@ class DriftMonitor:
         earlier = self.drifts[-1].ended_at_row if len(self.drifts) else None
         held = self._rows_between(max(min(first, contest.since), 0 if earlier is None else earlier + 1), row)
         losses = self._losses(held.y, self._scored(contest, held))
-        most, best, found = float(self._scan[scan.RANGE]), -math.inf, contest.since
+        best, found = -math.inf, contest.since
         for place in range(len(scan.ALTERNATIVES)):
-            low, high, _ = scan.bet(contest.usual, most, place)
-            gains = np.cumsum((low + (high - low) * losses)[::-1])
+            usual, stake, _ = self._bet(contest.usual, place)
+            gains = np.cumsum(np.log1p(stake * (losses - usual))[::-1])
             last = int(gains.argmax())
             if gains[last] > best:
                 best, found = float(gains[last]), row - 1 - last
@@ -583,15 +649,17 @@ class DriftMonitor:
         leads = contest.leads
         assert leads is not None
         leads = leads.copy()
-        differences = {0: frozen - self._losses(part.y, part.scores)}
+        differences = dict[int, FloatArray]()
+        if contest.anchor is not None and part.first_row - contest.since < LED_ROWS:
+            differences[0] = frozen - self._losses(part.y, part.scores) - contest.lead
         if contest.old is not None and contest.new is not None and contest.columns is not None:
-            X, y = narrowed(part.X, contest.columns), part.y
-            differences[1] = contest.old.losses(X, y, scores) - contest.new.losses(X, y, scores)
+            X, y, base = narrowed(part.X, contest.columns), part.y, self._base(contest, scores)
+            differences[1] = contest.old.losses(X, y, base) - contest.new.losses(X, y, base)
         if contest.rival is not None:
             fresh = contest.rival(part.X)
             differences[2] = frozen - self._losses(part.y, fresh if self.regression else _margins(fresh))
         for place, one in differences.items():
-            leads[place] += np.log1p(STAKES[:, None] * one).sum(axis=1)
+            leads[place] += np.log1p(STAKES[:, None] * np.maximum(one, -1.0)).sum(axis=1)
         resolved = bool(_log_mean(leads.reshape(-1, 1))[0] >= math.log(1.0 / self.drift_risk))
         if resolved:
             drift = self.drifts[self._index(contest.drift)]
@@ -601,7 +669,8 @@ class DriftMonitor:
     def _correct(self, contest: Contest, row: int, around: Surroundings) -> None:
         """Let new rows correct the frozen model and teach a fresh one; as many old ones correct the former once."""
         old, new = self._sides(contest, row)
-        count = min(len(old.y), len(new.y))
+        known = len(old.y) if contest.anchor is None else contest.anchor.row // 2  # what knows more rows may be better
+        count = min(len(old.y), len(new.y), known)
         if count < 30:
             return
         old_scores, new_scores = self._scored(contest, old), self._scored(contest, new)
@@ -611,13 +680,20 @@ class DriftMonitor:
         n_classes, unit = self._scale(new_scores)
         done = contest.old
         if done is None:
-            done = Correction.fitted(n_classes, unit, narrowed(old.X, columns), old.y, old_scores)
+            contest = replace(contest, centre=float(old.y.mean()))
+            done = Correction.fitted(n_classes, unit, narrowed(old.X, columns), old.y, self._base(contest, old_scores))
         newest = take_block(new, len(new.y) - count, len(new.y))
-        X = narrowed(newest.X, columns)
-        made = Correction.fitted(n_classes, unit, X, newest.y, new_scores[len(new.y) - count :])
+        X, base = narrowed(newest.X, columns), self._base(contest, new_scores[len(new.y) - count :])
+        made = Correction.fitted(n_classes, unit, X, newest.y, base)
         rival = _taught(newest, around)
         rows = len(new.y)
         self._contest = replace(contest, columns=columns, old=done, new=made, rival=rival, corrected_rows=rows)
+
+    def _base(self, contest: Contest, scores: FloatArray) -> FloatArray:
+        """Return the scores that old and new rows correct: those of the frozen model, or of none, if there is none."""
+        if contest.anchor is not None:
+            return scores
+        return np.full_like(scores, contest.centre if self.regression else 0.0)
 
     def _sides(self, contest: Contest, row: int) -> tuple[Block, Block]:
         """Return rows before the drift that the frozen model had not learned, and the rows since."""
@@ -647,6 +723,9 @@ class DriftMonitor:
             return {}
         known = list(around.columns())
         classes = () if self.regression else _class_moves(old.y, new.y, around.classes)
+        if any(one.startswith("new: ") for one in classes):
+            kind = "new rule"  # whatever knows only old rows is wrong about a class that they do not have
+        told: dict[str, Any] = {"classes": classes} | ({"kind": kind} if kind else {})
         width = new.X.n_features if isinstance(new.X, CSR) else new.X.shape[1]
         label = [known[k] if k < len(known) else f"column {k}" for k in range(width)]
         old_scores, new_scores = self._scored(contest, old), self._scored(contest, new)
@@ -656,7 +735,7 @@ class DriftMonitor:
         columns = columns[~_counts(narrowed(both.X, columns))]
         columns = columns[[label[k] != SHARED for k in columns]]
         if not len(columns):
-            return {"classes": classes, "cause": "classes" if classes else "unknown"}
+            return told | {"cause": "classes" if classes else "unknown"}
         sources = list(dict.fromkeys(source_column(label[k]) for k in columns))
         groups = [sources.index(source_column(label[k])) for k in columns]
         n_classes, unit = self._scale(new_scores)
@@ -671,7 +750,7 @@ class DriftMonitor:
         cause: DriftCause = "classes" if classes else "columns" if found else "unknown"
         if moved and not classes and (kind == "harm" or not found):
             cause = "inputs"
-        return {"columns": tuple(found), "classes": classes, "cause": cause}
+        return told | {"columns": tuple(found), "cause": cause}
 
     @property
     def metric(self) -> str:
@@ -680,10 +759,11 @@ class DriftMonitor:
 
     def _error_of(self, block: Block) -> float:
         """Return the error of rows as they were predicted, in its unit."""
+        if not len(block.y):
+            usual = self._scan[[scan.MEAN, scan.RANGE, scan.SQUARES, scan.SCALE]].tolist()
+            return math.sqrt(usual[2]) * usual[3] if self.regression else float(usual[0] / usual[1])
         if self.regression:
             return _root_mean_square(block.scores - block.y)
-        if not len(block.y):
-            return float(self._scan[scan.MEAN] / self._scan[scan.RANGE])
         losses = self._losses(block.y, block.scores)
         if not self._is_balanced:
             return float(losses.mean())
@@ -919,7 +999,7 @@ ROWS = Fields(
 )
 """Saved entries of blocks of rows."""
 
-ANCHOR = Fields({"row": Whole()}, parts=["model"])
+ANCHOR = Fields({"row": Whole(), "rows": Real(least=0.0), "total": Real(least=0.0)}, parts=["model"])
 """Saved entries of a frozen model."""
 
 PARTS = ["anchor", "old", "new", "rival"]
@@ -933,6 +1013,8 @@ CONTEST = Fields(
         "reference": Real(),
         "spread": Real(least=1.0),
         "before": Real(),
+        "lead": Real(least=0.0),
+        "centre": Real(),
         "bets": Array(np.float64, (len(scan.ALTERNATIVES),)),
         "rows": Whole(),
         "total": Real(),
@@ -989,11 +1071,13 @@ def _blocks_from(state: Mapping[str, Any], n_features: int, sparse: bool, dtype:
 
 
 def _anchor_state(anchor: Anchor) -> State:
-    return {"row": anchor.row} | nest("model", frozen_state(anchor.scorer))
+    own: State = {"row": anchor.row, "rows": anchor.rows, "total": anchor.total}
+    return own | nest("model", frozen_state(anchor.scorer))
 
 
 def _anchor_from(state: Mapping[str, Any], strategy: Strategy) -> Anchor:
-    return Anchor(ANCHOR.read(state)["row"], frozen_from(pick("model", state), strategy))
+    known = ANCHOR.read(state)
+    return Anchor(known["row"], frozen_from(pick("model", state), strategy), known["rows"], known["total"])
 
 
 def _contest_state(contest: Contest) -> State:
@@ -1105,16 +1189,6 @@ def source_column(name: str) -> str:
     return name.partition("=")[0].partition(" (hash ")[0].removesuffix(" is missing")
 
 
-def _reference(usual: float, weight: float) -> float:
-    """Return the mean loss of the null hypothesis: the usual one and its standard error, more of it after few rows."""
-    return usual + (1.0 + 2.0 * min(1.0, 400.0 / weight)) * _error(max(usual, 1.0 / weight), weight)
-
-
-def _error(mean: float, rows: float) -> float:
-    """Return the standard error of a mean of losses from 0 to 1."""
-    return math.sqrt(max(mean * (1.0 - mean), 1e-6) / max(rows, 1.0))
-
-
 def _log_mean(logarithms: FloatArray) -> FloatArray:
     """Return the logarithm of the mean of capitals along the first axis."""
     top = logarithms.max(axis=0)
@@ -1143,14 +1217,17 @@ def _counts(X: FloatArray) -> npt.NDArray[np.bool_]:
 
 LEAST_CLASS = 0.02
 """Share of rows from which on a class is there."""
+UNSURE_ROWS = 200
+"""Rows before the estimated beginning of a drift that may already be new."""
 
 
 def _class_moves(old: FloatArray, new: FloatArray, labels: Sequence[Any]) -> tuple[str, ...]:
     """Return the classes that came or went between old and new rows, such as "new: fraud" and "gone: spam"."""
     size = int(max(old.max(), new.max())) + 1
-    before, after = (np.bincount(one.astype(np.int64), minlength=size) for one in (old, new))
+    sure = old[: max(len(old) - UNSURE_ROWS, len(old) // 2)]
+    before, after = (np.bincount(one.astype(np.int64), minlength=size) for one in (sure, new))
     came = np.flatnonzero((before == 0) & (after >= np.maximum(3, LEAST_CLASS * len(new))))
-    gone = np.flatnonzero((after == 0) & (before * (len(new) / len(old)) >= 10.0))
+    gone = np.flatnonzero((after == 0) & (before * (len(new) / max(len(sure), 1)) >= 10.0))
     return (*(f"new: {labels[k]}" for k in came.tolist()), *(f"gone: {labels[k]}" for k in gone.tolist()))
 
 
