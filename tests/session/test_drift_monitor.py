@@ -19,6 +19,9 @@ from driftsurf.session.correction import Correction, Evidence, changed_columns
 from driftsurf.session.drift_monitor import source_column
 
 CHANGE = 5_000
+PLAIN = np.zeros(scan.VALUES)
+PLAIN[scan.RANGE] = 1.0
+"""Values of a scan in which all losses count the same."""
 
 
 def rows(seed: int, turned: float, noise: float = 0.05, late_noise: float | None = None) -> tuple[Any, Any]:
@@ -131,7 +134,7 @@ def test_the_journal_has_every_stage_of_a_drift() -> None:
     model = learned(DriftSurfClassifier(random_state=0), *rows(1, 1.2), 200)
     stages = [drift for decision in model.journal_ for drift in decision.drifts]
     assert not stages[0].ended
-    assert stages[0].number == stages[-1].number == 0
+    assert stages[0].number == stages[-1].number == 1
     assert stages[-1].ended
     assert model.journal_.drifts == model.drifts_
 
@@ -160,7 +163,7 @@ def slow_scan(losses: Any, usual: float, run_length: float) -> int:
     sums = [0.0] * 3
     for row, loss in enumerate(losses.tolist()):
         for k in range(3):
-            _, stake, gain = scan.bet(usual, 1.0, usual * (1.0 - usual), k)
+            _, stake, gain = scan.bet(usual, PLAIN, usual * (1.0 - usual), k)
             sums[k] = max(0.0, sums[k] + math.log1p(stake * (loss - usual)))
             if sums[k] > max(math.log(run_length * gain), 3.0):
                 return row
@@ -187,7 +190,7 @@ def test_the_scan_equals_its_definition(seed: int) -> None:
 def test_a_bet_is_fair_and_never_loses_everything(mean: float, share: float) -> None:
     variance = share * mean * (1.0 - mean)
     for k in range(3):
-        usual, stake, gain = scan.bet(mean, 1.0, variance, k)
+        usual, stake, gain = scan.bet(mean, PLAIN, variance, k)
         assert usual == mean  # so that 1 + stake * (loss - mean) has the expectation 1
         assert 1.0 - stake * usual >= 0.09 or share == 1.0
         assert 1.0 - stake * usual > 0.0
@@ -207,7 +210,7 @@ def test_the_false_alarms_of_the_bet_are_bounded(kind: str) -> None:
         mean = 0.27 * math.sqrt(2.0 / math.pi)
     capital = np.zeros((2_000, 1_000))
     for k in range(3):
-        usual, stake, _ = scan.bet(mean, 1.0, float(losses.var()), k)
+        usual, stake, _ = scan.bet(mean, PLAIN, float(losses.var()), k)
         capital += np.exp(np.cumsum(np.log1p(stake * (losses - usual)), axis=1)) / 3.0
     assert (capital.max(axis=1) >= 100.0).mean() <= 0.01 + 3.0 * math.sqrt(0.01 / 2_000)
 
@@ -226,7 +229,7 @@ def test_a_contest_is_proven_hopeless_or_goes_on() -> None:
         capitals, row, seen = np.ones(3), -1, "goes on"
         for row, loss in enumerate(losses.tolist()):
             for k in range(3):
-                usual, stake, _ = scan.bet(0.1, 1.0, 0.09, k)
+                usual, stake, _ = scan.bet(0.1, values, 0.09, k)
                 capitals[k] *= (1.0 + stake * (loss - usual)) ** (1.0 / 1.5)
             if capitals.mean() >= 100.0 and losses[: row + 1].mean() >= 0.12:
                 seen = "proven"
@@ -270,3 +273,42 @@ def test_encoded_columns_belong_to_their_source() -> None:
     assert [source_column(name) for name in ("city=Rome", "note (hash 7)", "age is missing", "age")] == [
         *("city", "note", "age", "age")
     ]
+
+
+def test_a_rare_class_whose_rule_changes_is_noticed_although_it_becomes_rarer() -> None:
+    """The number of rare rows varies more than the share of them that is wrong, which is what counts."""
+    random = np.random.default_rng(3)
+    X = random.normal(size=(20_000, 4))
+    after = np.arange(len(X)) >= 12_000
+    rare = np.where(after, X[:, 1] > 2.0, X[:, 0] > 1.7) & (random.random(len(X)) < 0.95)
+    model = learned(recommended("linear", random_state=0), X, rare.astype(int), 200)
+    (drift,) = model.drifts_
+    assert drift.metric == "balanced error"
+    assert abs(drift.row - 12_000) < 200
+    assert drift.error_before < 0.2
+    assert drift.error_peak > 0.35
+
+
+def test_a_model_that_cannot_be_frozen_is_told_a_new_rule_by_models_of_new_and_old_rows() -> None:
+    drifts = learned(AUEClassifier(random_state=0), *rows(7, 1.5), 200).drifts_
+    assert [(one.kind, abs(one.row - CHANGE) < 100) for one in drifts] == [("new rule", True)]
+
+
+@pytest.mark.parametrize("also", ["categories", "dates", "both"])
+def test_columns_that_are_encoded_as_many_are_not_named_for_it(also: str) -> None:
+    random = np.random.default_rng(11)
+    count = 6_000
+    price, weight = random.normal(size=(2, count))
+    table: dict[str, Any] = {"price": price, "weight": weight}
+    if also != "dates":
+        table["city"] = random.choice(["Rome", "Oslo", "Bonn", "Lima"], count)
+    if also != "categories":
+        table["at"] = np.datetime64("2026-01-05T00:00") + np.arange(count) * np.timedelta64(10, "m")
+    y = np.where(np.where(np.arange(count) < 3_000, price, -price) + 0.5 * weight > 0, "yes", "no")
+    y = np.where(random.random(count) < 0.05, "no", y)
+    model = recommended("linear", random_state=0)
+    for first in range(0, count, 200):
+        part = slice(first, first + 200)
+        model.partial_fit({name: cells[part] for name, cells in table.items()}, y[part])
+    assert model.drifts_[0].columns[:1] == ("price",)
+    assert set(model.drifts_[0].columns) <= set(table)

@@ -15,20 +15,22 @@ WEIGHT, MEAN, SCALE, BLOCK, BLOCK_SUM, SPREAD, SPREADS, ROW, SHIFT, LOW, HIGH, S
 CUSUM, SINCE = 13, 16
 CLASS = 19
 RUN, RUN_SUM, RUNS, RUN_MEANS, RUN_SQUARES, NEAR, NEARS = range(21, 28)
-VALUES = 28
+SECOND = 28
+VALUES = 29
 """Places in the values of a scan: weight and mean of the usual loss; the unit of residuals; rows and sum of the open
 block of rows, variance of such blocks as a share of that of independent rows, and its weight; the number of the next
 row; the threshold of log-odds, and the weights of the two classes; the mean squared loss; the largest mean loss;
 for each alternative the CUSUM and the row since which it is positive; the rows of the two classes; rows and sum of the
 open run of rows, number, sum and sum of squares of the means of runs, how much they vary within a block as a share of
-those of independent rows, and the weight of that."""
+those of independent rows, and the weight of that; the part of the usual loss that comes from rows of the second class.
+"""
 ALTERNATIVES = 0.04, 0.12, 0.4
 """Rises of the mean loss for which the CUSUM is made, as shares of what is possible."""
 LEAST_FACTORS = 1.1, 1.4, 2.0
 """Least factors of the same rises."""
-PART, PART_SUM, PART_SQUARES, PART_ONES, CAPITALS = 28, 29, 30, 31, 32
-CONTEST, CONTESTS, BET_ROWS, BET_TOTAL, HIGHEST, PROVEN, LABELS, OTHERS = 35, 36, 37, 38, 39, 40, 41, 43
-JUDGED = 44
+PART, PART_SUM, PART_SQUARES, PART_ONES, CAPITALS = 29, 30, 31, 32, 33
+CONTEST, CONTESTS, BET_ROWS, BET_TOTAL, HIGHEST, PROVEN, LABELS, OTHERS = 36, 37, 38, 39, 40, 41, 42, 44
+JUDGED = 45
 """Further places in the values of a model that is judged itself, of which no rows are held: rows and sums since the
 usual loss was measured; the logarithms of the three capitals; whether there is a contest; contests so far; rows of the
 contest and the sum of their losses; the largest logarithm of the mean capital; 1 + the row with which harm was proven;
@@ -54,15 +56,17 @@ def loss_of(mode: Any, score: Any, target: Any, v: Any) -> Any:
 
 @inline
 def variance_of(mean: Any, mode: Any, v: Any) -> Any:
-    """Return the variance of losses with a mean: that of 0 or 1, or for numbers the usual one, in proportion."""
-    if mode == NUMBERS and v[MEAN] > 0.0:
-        ratio = mean / v[MEAN]
+    """Return the variance of losses with a mean, as if they were the usual ones, larger or more frequent."""
+    if v[MEAN] <= 0.0 or v[SQUARES] <= 0.0:
+        return max(mean * (1.0 - mean), 1e-6)
+    ratio = mean / v[MEAN]
+    if mode == NUMBERS:
         return max(v[SQUARES] - v[MEAN] * v[MEAN], 0.01 * v[MEAN] * v[MEAN]) * ratio * ratio
-    return max(mean * (1.0 - mean), 1e-6)
+    return max(v[SQUARES] * ratio - mean * mean, 1e-6)
 
 
 @inline
-def bet(mean: Any, most: Any, variance: Any, place: Any) -> Any:
+def bet(mean: Any, v: Any, variance: Any, place: Any) -> Any:
     """Return a usual mean loss, the stake on an alternative to it, and by how much the capital then grows in a row.
 
     The capital is multiplied by 1 + stake * (loss - mean) in each row. If nothing has changed, its expectation does not
@@ -72,13 +76,33 @@ def bet(mean: Any, most: Any, variance: Any, place: Any) -> Any:
     usual = min(max(mean, 1e-4), 0.98)
     shares = (0.04, 0.12, 0.4)
     factors = (1.1, 1.4, 2.0)
-    risen = min(max(usual + shares[place] * max(most - usual, 0.0), usual * factors[place]), 0.995)
+    risen = min(max(usual + shares[place] * max(v[RANGE] - usual, 0.0), usual * factors[place]), 0.995)
     rise, whole = risen - usual, usual * (1.0 - usual)
-    if variance >= 0.99 * whole:
+    if v[RANGE] == 1.0 and variance >= 0.99 * whole:
         low, high = math.log((1.0 - risen) / (1.0 - usual)), math.log(risen / usual)
         return usual, rise / whole, risen * high + (1.0 - risen) * low
-    stake = min(rise / (variance + rise * rise), 0.9 / usual)
+    stake = min(rise / (variance + rise * rise), largest_stake(usual, v))
     return usual, stake, stake * rise - 0.5 * stake * stake * (variance + rise * rise)
+
+
+@inline
+def centre_of(target: Any, v: Any) -> Any:
+    """Return what is added to the loss of a row, so that its mean does not depend on how many rows a class has.
+
+    Where one of two classes is rare, the number of its rows varies much more than the share of them that is wrong.
+    """
+    rows = v[CLASS] + v[CLASS + 1]
+    own = v[CLASS + 1] if target > 0.5 else v[CLASS]
+    if v[RANGE] == 1.0 or own <= 0.0:
+        return 0.0
+    part = v[SECOND] if target > 0.5 else v[MEAN] - v[SECOND]
+    return v[MEAN] - part * rows / own
+
+
+@inline
+def largest_stake(bound: Any, v: Any) -> Any:
+    """Return the largest stake with which a row cannot lose more than nine tenths of the capital."""
+    return 0.9 / (bound - min(0.0, centre_of(0.0, v), centre_of(1.0, v)))
 
 
 @inline
@@ -129,7 +153,7 @@ def close_run(v: Any, mode: Any) -> Any:
     v[RUN_SUM] = 0.0
     if v[RUNS] >= BLOCK_RUNS:
         middle = v[RUN_MEANS] / v[RUNS]
-        variance = variance_of(middle, mode, v) if mode == NUMBERS else middle * (v[RANGE] - middle)
+        variance = variance_of(middle, mode, v)
         if variance > 1e-6 and v[RANGE] == 1.0:
             ratio = (v[RUN_SQUARES] - v[RUNS] * middle * middle) / (v[RUNS] - 1.0) * RUN_ROWS / variance
             v[NEAR] = v[NEAR] * 0.98 + min(ratio, LARGEST_RATIO)
@@ -137,6 +161,33 @@ def close_run(v: Any, mode: Any) -> Any:
         v[RUNS] = 0.0
         v[RUN_MEANS] = 0.0
         v[RUN_SQUARES] = 0.0
+
+
+@inline
+def learn_usual(
+    v: Any, mode: Any, watched: Any, half_life: Any, seen: Any, total: Any, squares: Any, second: Any, ones: Any
+) -> Any:
+    """Let rows count in the usual loss: their number, the sums of their losses, of the squares, and of both classes."""
+    variance = variance_of(v[MEAN], mode, v)
+    fade = 0.5 ** (seen / half_life)
+    v[WEIGHT] = v[WEIGHT] * fade + seen
+    v[MEAN] += (total / seen - v[MEAN]) * seen / v[WEIGHT]
+    v[SQUARES] += (squares / seen - v[SQUARES]) * seen / v[WEIGHT]
+    v[SECOND] += (second / seen - v[SECOND]) * seen / v[WEIGHT]
+    v[CLASS] = v[CLASS] * fade + (seen - ones)
+    v[CLASS + 1] = v[CLASS + 1] * fade + ones
+    v[BLOCK] += seen
+    v[BLOCK_SUM] += total
+    if mode == NUMBERS:
+        follow_unit(v, total / seen, seen)
+    if v[BLOCK] >= BLOCK_ROWS:
+        if watched and v[WEIGHT] >= 1000.0:
+            # Only blocks above the usual loss count, twice: the loss of a model that still learns falls.
+            above = max(v[BLOCK_SUM] / v[BLOCK] - v[MEAN], 0.0)
+            v[SPREAD] = v[SPREAD] * 0.98 + min(2.0 * above * above * v[BLOCK] / variance, LARGEST_RATIO)
+            v[SPREADS] = v[SPREADS] * 0.98 + 1.0
+        v[BLOCK] = 0.0
+        v[BLOCK_SUM] = 0.0
 
 
 @kernel(lambda f: (_in(F8), _in(F8), _out(F8), _out(F8), I8), exact=True)
@@ -165,9 +216,9 @@ def scan_losses(
     if v[WEIGHT] > 0.0:
         usual += math.sqrt(variance / v[WEIGHT])
     variance = variance_of(usual, mode, v)
-    bound, stake0, gain0 = bet(usual, v[RANGE], variance, 0)
-    bound, stake1, gain1 = bet(usual, v[RANGE], variance, 1)
-    bound, stake2, gain2 = bet(usual, v[RANGE], variance, 2)
+    bound, stake0, gain0 = bet(usual, v, variance, 0)
+    bound, stake1, gain1 = bet(usual, v, variance, 1)
+    bound, stake2, gain2 = bet(usual, v, variance, 2)
     low0, high0 = math.log1p(-stake0 * bound), math.log1p(stake0 * (1.0 - bound))
     low1, high1 = math.log1p(-stake1 * bound), math.log1p(stake1 * (1.0 - bound))
     low2, high2 = math.log1p(-stake2 * bound), math.log1p(stake2 * (1.0 - bound))
@@ -176,14 +227,15 @@ def scan_losses(
     bar2 = max(math.log(run_length * gain2), 3.0)
     s0, s1, s2 = v[CUSUM], v[CUSUM + 1], v[CUSUM + 2]
     total, squares, seen, found = 0.0, 0.0, 0, -1
-    ones = 0.0
+    ones, second = 0.0, 0.0
+    centre0, centre1 = centre_of(0.0, v), centre_of(1.0, v)
     for i in range(start, n):
         loss = loss_of(mode, scores[i], targets[i], v)
         total += loss
-        if mode == NUMBERS:
-            squares += loss * loss
-        elif targets[i] > 0.5:
+        squares += loss * loss
+        if targets[i] > 0.5:
             ones += 1.0
+            second += loss
         seen += 1
         v[RUN] += 1.0
         v[RUN_SUM] += loss
@@ -192,9 +244,10 @@ def scan_losses(
         if not watched:
             continue
         row = v[ROW] + i
-        s0 += growth(loss, bound, stake0, low0, high0) / spread
-        s1 += growth(loss, bound, stake1, low1, high1) / spread
-        s2 += growth(loss, bound, stake2, low2, high2) / spread
+        seen_loss = loss + (centre1 if targets[i] > 0.5 else centre0)
+        s0 += growth(seen_loss, bound, stake0, low0, high0) / spread
+        s1 += growth(seen_loss, bound, stake1, low1, high1) / spread
+        s2 += growth(seen_loss, bound, stake2, low2, high2) / spread
         if s0 <= 0.0:
             s0 = 0.0
             v[SINCE] = row + 1.0
@@ -210,24 +263,7 @@ def scan_losses(
     v[CUSUM], v[CUSUM + 1], v[CUSUM + 2] = s0, s1, s2
     high = s0 > bar0 / 2.0 or s1 > bar1 / 2.0 or s2 > bar2 / 2.0
     if found < 0 and not high and seen > 0:
-        fade = 0.5 ** (seen / half_life)
-        v[WEIGHT] = v[WEIGHT] * fade + seen
-        v[MEAN] += (total / seen - v[MEAN]) * seen / v[WEIGHT]
-        v[SQUARES] += (squares / seen - v[SQUARES]) * seen / v[WEIGHT]
-        v[CLASS] = v[CLASS] * fade + (seen - ones)
-        v[CLASS + 1] = v[CLASS + 1] * fade + ones
-        v[BLOCK] += seen
-        v[BLOCK_SUM] += total
-        if mode == NUMBERS:
-            follow_unit(v, total / seen, seen)
-        if v[BLOCK] >= BLOCK_ROWS:
-            if watched and v[WEIGHT] >= 1000.0:
-                # Only blocks above the usual loss count, twice: the loss of a model that still learns falls.
-                above = max(v[BLOCK_SUM] / v[BLOCK] - v[MEAN], 0.0)
-                v[SPREAD] = v[SPREAD] * 0.98 + min(2.0 * above * above * v[BLOCK] / variance, LARGEST_RATIO)
-                v[SPREADS] = v[SPREADS] * 0.98 + 1.0
-            v[BLOCK] = 0.0
-            v[BLOCK_SUM] = 0.0
+        learn_usual(v, mode, watched, half_life, seen, total, squares, second, ones)
     return found
 
 
@@ -254,9 +290,9 @@ def bet_on_losses(
     contest ends, which is told as -2 - the row, when it is hopeless.
     """
     variance = variance_of(reference, mode, v)
-    bound, stake0, _ = bet(reference, v[RANGE], variance, 0)
-    bound, stake1, _ = bet(reference, v[RANGE], variance, 1)
-    bound, stake2, _ = bet(reference, v[RANGE], variance, 2)
+    bound, stake0, _ = bet(reference, v, variance, 0)
+    bound, stake1, _ = bet(reference, v, variance, 1)
+    bound, stake2, _ = bet(reference, v, variance, 2)
     for i in range(start, losses.shape[0]):
         loss = losses[i]
         contest[0] += math.log1p(stake0 * (loss - bound)) / spread
@@ -302,7 +338,8 @@ def _weigh(v: Any, rare: Any, not_rare: Any) -> Any:
         share = max(share, 1.0 / max(total, 2.0))
         v[LOW if v[CLASS] > v[CLASS + 1] else HIGH] = share / (1.0 - share)
         v[RANGE] = 2.0 * share
-    v[WEIGHT], v[MEAN], v[BLOCK], v[BLOCK_SUM] = 0.0, 0.0, 0.0, 0.0
+    v[WEIGHT], v[MEAN], v[SQUARES], v[BLOCK], v[BLOCK_SUM] = 0.0, 0.0, 0.0, 0.0, 0.0
+    v[SPREAD], v[SPREADS], v[NEAR], v[NEARS] = 2.0, 2.0, 2.0, 2.0
     v[CUSUM], v[CUSUM + 1], v[CUSUM + 2] = 0.0, 0.0, 0.0
 
 
@@ -313,24 +350,8 @@ def _measure(v: Any, numbers: Any, watched: Any, half_life: Any) -> Any:
     if numbers and v[SCALE] == 0.0:
         v[SCALE] = max(4.0 * total / seen, 1e-300)  # the first rows give the unit
     else:
-        variance = variance_of(v[MEAN], NUMBERS if numbers else LOSSES, v)
-        fade = 0.5 ** (seen / half_life)
-        v[WEIGHT] = v[WEIGHT] * fade + seen
-        v[MEAN] += (total / seen - v[MEAN]) * seen / v[WEIGHT]
-        v[SQUARES] += (v[PART_SQUARES] / seen - v[SQUARES]) * seen / v[WEIGHT]
-        v[CLASS] = v[CLASS] * fade + (seen - v[PART_ONES])
-        v[CLASS + 1] = v[CLASS + 1] * fade + v[PART_ONES]
-        v[BLOCK] += seen
-        v[BLOCK_SUM] += total
-        if numbers:
-            follow_unit(v, total / seen, seen)
-        if v[BLOCK] >= BLOCK_ROWS:
-            if watched and v[WEIGHT] >= 1000.0:
-                above = max(v[BLOCK_SUM] / v[BLOCK] - v[MEAN], 0.0)
-                v[SPREAD] = v[SPREAD] * 0.98 + min(2.0 * above * above * v[BLOCK] / variance, LARGEST_RATIO)
-                v[SPREADS] = v[SPREADS] * 0.98 + 1.0
-            v[BLOCK] = 0.0
-            v[BLOCK_SUM] = 0.0
+        mode = NUMBERS if numbers else LOSSES
+        learn_usual(v, mode, watched, half_life, seen, total, v[PART_SQUARES], 0.0, v[PART_ONES])
     v[PART], v[PART_SUM], v[PART_SQUARES], v[PART_ONES] = 0.0, 0.0, 0.0, 0.0
 
 
@@ -381,7 +402,7 @@ def judge_models(
                     usual += math.sqrt(variance_of(mean, mode, v) / weight)
                 variance, against = variance_of(usual, mode, v), 0.0
                 for k in range(3):
-                    against, stake[k], gain = bet(usual, most, variance, k)
+                    against, stake[k], gain = bet(usual, v, variance, k)
                     low[k], high[k] = math.log1p(-stake[k] * against), math.log1p(stake[k] * (1.0 - against))
                     bar[k] = max(math.log(run_length * gain), 3.0)
             row = v[ROW]
@@ -420,9 +441,8 @@ def judge_models(
                 if v[RUN] >= RUN_ROWS:
                     close_run(v, mode)
                     fresh = True
-            if numbers:
-                v[PART_SQUARES] += loss * loss
-            elif second:
+            v[PART_SQUARES] += loss * loss
+            if second:
                 v[PART_ONES] += 1.0
             sign, quiet = False, True
             if watched:

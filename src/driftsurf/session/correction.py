@@ -241,13 +241,15 @@ def changed_columns(
     start = binned._start(new.scores)
     members = np.append(np.asarray(groups), max(groups) + 1)  # the last column is the score
     score = int(members[-1])
+    counted = _counted_cells(np.concatenate([before, after]), np.bincount(members)[members] > 1)
+    weights = _weights(np.vstack([old.X, new.X]), members)
 
     def tested(F: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return by how much the difference of each group exceeds chance, its probability, and what takes it away."""
-        gains, changes = _differences(after, *binned._slopes(F, new.y), *sums, robust=not n_classes)
-        statistics, freedom = (np.bincount(members, part) for part in gains)
+        gains, changes = _differences(after, *binned._slopes(F, new.y), *sums, counted, robust=not n_classes)
+        statistics, freedom = (np.bincount(members, part * weights) for part in gains)
         chances = gammaincc(np.maximum(freedom, 1) / 2.0, statistics / 2.0)
-        return (statistics - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1)), chances, changes
+        return statistics - freedom, chances, changes
 
     def without(F: FloatArray, taken: Sequence[int]) -> FloatArray:
         """Return the scores without what some groups explain."""
@@ -273,12 +275,38 @@ def changed_columns(
     return found
 
 
+def _counted_cells(cells: Integers, shared: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which bins of columns count: of columns that are one source together, not the bin with the most rows.
+
+    That bin of the indicator of one category has the rows of all others, which would count once for each of them.
+    """
+    counted = np.ones((cells.shape[1], 2, BINS), np.bool_)
+    for column in np.flatnonzero(shared):
+        counted[column, :, np.bincount(cells[:, column] % BINS, minlength=BINS).argmax()] = False
+    return counted.reshape(-1, 2 * BINS)
+
+
+def _weights(X: FloatArray, members: Integers) -> FloatArray:
+    """Return how much each column counts in its group, so that what several columns say counts once.
+
+    The indicators of categories have different rows; they are one column together, and so are the other columns.
+    """
+    weights = np.ones(len(members))
+    for group in np.flatnonzero(np.bincount(members) > 1):
+        own = np.flatnonzero(members == group)
+        other = np.array([len(np.unique(X[:, column])) > 2 for column in own])
+        kinds = int(other.any()) + int(not other.all())
+        weights[own] = np.where(other, 1.0 / max(int(other.sum()), 1), 1.0) / kinds
+    return weights
+
+
 def _differences(
     cells: Integers,
     residuals: FloatArray,
     variances: FloatArray,
     old_slopes: FloatArray,
     old_variances: FloatArray,
+    counted: npt.NDArray[np.bool_],
     *,
     robust: bool,
 ) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:
@@ -288,7 +316,7 @@ def _differences(
     noise = weights * (1.0 + share)
     if robust:
         noise = noise * max(float(np.mean(np.square(residuals - residuals.mean()))), 1e-12)
-    known = (weights > 0.0) & (old_variances > 0.0)
+    known = (weights > 0.0) & (old_variances > 0.0) & counted[:, :, None]
     steps = slopes - share * old_slopes
     ratio = np.divide(np.square(steps), noise, out=np.zeros_like(noise), where=known)
     changes = np.divide(steps, weights + PRIOR, out=np.zeros_like(steps), where=weights > 0.0)

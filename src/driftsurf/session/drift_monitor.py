@@ -122,7 +122,7 @@ PEAK_ROWS, BEFORE_ROWS = 100, 1_000
 """Rows over which the highest error of a drift is measured, and the error before it."""
 SETTLED_ROWS = 1_500
 """Rows after a recovery in which the kind and the cause of a drift may still be found."""
-STAYING_ROWS = 5_000
+STAYING_ROWS = 3_000
 """Rows after which an error that has not come back is the new usual one."""
 WINDOW_ROWS, WINDOW_EVERY = 1_000, 5_000
 """Rows of a window in which the means of the inputs are compared, and rows between windows."""
@@ -159,6 +159,15 @@ class Anchor:
     """Rows on which it was compared with the usual loss from time to time, while nothing looked like a drift, ..."""
     total: float = 0.0
     """... and the sum of its losses on them; of numbers in their own unit."""
+
+
+class Rise(NamedTuple):
+    """The CUSUM of the losses of an older frozen model, and the rows and losses of comparisons since it was 0."""
+
+    cusum: float = 0.0
+    since: int = 0
+    rows: float = 0.0
+    total: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -240,8 +249,8 @@ class DriftMonitor:
         self._anchors: tuple[Anchor, ...] = ()
         self._old: Anchor | None = None
         """An older frozen model, ..."""
-        self._old_sum = 0.0, 0
-        """... the CUSUM of its losses, and the row since which it is positive."""
+        self._rise = Rise()
+        """... and whether its losses have risen."""
         self._contest: Contest | None = None
         self._contests = 0
         self._peak = 0.0
@@ -320,8 +329,8 @@ class DriftMonitor:
         if quiet and can_freeze(scorer):
             anchor = Anchor(row, scorer)
             self._anchors = (*self._anchors[1 - ANCHORS :], anchor)
-            if self._old is None or (row - self._old.row >= OLD_ROWS and not self._old_sum[0]):
-                self._old, self._old_sum = anchor, (0.0, row)
+            if self._old is None or (row - self._old.row >= OLD_ROWS and not self._rise.cusum):
+                self._old, self._rise = anchor, Rise(since=row)
 
     def _check_old(self) -> bool:
         """Compare the older frozen model with the usual loss; return whether that is a sign of drift."""
@@ -332,15 +341,17 @@ class DriftMonitor:
         if len(recent.y) < CHECKED_ROWS or weight < max(self._least_rows, OLD_ROWS / 2):
             return False
         scores = self._old.scorer(recent.X)
-        losses = self._losses(recent.y, scores if self.regression else _margins(scores))
+        losses = self._centred(recent.y, self._losses(recent.y, scores if self.regression else _margins(scores)))
         usual, stake, gain = self._bet(self._reference(mean, weight), 0)
-        total = self._old_sum[0] + float(np.log1p(stake * (losses - usual)).sum()) / self._spread
-        if total <= 0.0:
-            total, self._old_sum = 0.0, (0.0, self.rows)
-            rows, sums = self._old.rows + len(losses), self._old.total + float(losses.sum()) * self._unit
-            self._old = replace(self._old, rows=rows, total=sums)
-        self._old_sum = total, self._old_sum[1]
-        return bool(total > max(math.log(RUN_LENGTH * gain), 3.0))
+        cusum = self._rise.cusum + float(np.log1p(stake * (losses - usual)).sum()) / self._spread
+        rows = self._rise.rows + len(losses)
+        total = self._rise.total + float(losses.sum()) * self._unit
+        if cusum > 0.0:
+            self._rise = Rise(cusum, self._rise.since, rows, total)
+        else:
+            self._old = replace(self._old, rows=self._old.rows + rows, total=self._old.total + total)
+            self._rise = Rise(since=self.rows)
+        return cusum > max(math.log(RUN_LENGTH * gain), 3.0)
 
     def _variance(self, mean: float) -> float:
         """Return the variance of losses with a mean."""
@@ -356,7 +367,7 @@ class DriftMonitor:
 
     def _bet(self, mean: float, place: int) -> tuple[float, float, float]:
         """Return a usual mean loss, the stake on an alternative to it, and the growth of the capital in a row."""
-        usual, stake, gain = scan.bet(mean, float(self._scan[scan.RANGE]), self._variance(mean), place)
+        usual, stake, gain = scan.bet(mean, self._scan, self._variance(mean), place)
         return float(usual), float(stake), float(gain)
 
     @property
@@ -393,8 +404,8 @@ class DriftMonitor:
         if self.rows // ANCHOR_ROWS > first // ANCHOR_ROWS:
             self._weigh_classes(mode)
         if self.rows // CHECK_EVERY > first // CHECK_EVERY and self._check_old() and self._old is not None:
-            self._begin_contest(self.rows, self._old_sum[1], (self._old,))
-            self._old_sum = 0.0, self.rows
+            self._begin_contest(self.rows, self._rise.since, (self._old,))
+            self._rise = Rise(since=self.rows)
         if self.rows // WINDOW_EVERY > first // WINDOW_EVERY:
             self._compare_inputs(block.step, around)
 
@@ -425,6 +436,12 @@ class DriftMonitor:
         row_losses(np.ascontiguousarray(values), np.ascontiguousarray(y), self._scan, losses, mode)
         return losses
 
+    def _centred(self, y: FloatArray, losses: FloatArray) -> FloatArray:
+        """Return losses whose mean does not depend on how many rows a rare class has."""
+        if not self._is_balanced:
+            return losses
+        return np.asarray(losses + np.where(y > 0.5, *(float(scan.centre_of(one, self._scan)) for one in (1.0, 0.0))))
+
     def _weigh_classes(self, mode: int) -> None:
         """Let errors of both classes count the same where one is rare; then the usual loss is measured again."""
         values = self._scan
@@ -443,12 +460,14 @@ class DriftMonitor:
             values[scan.SHIFT] = math.log(share / (1.0 - share)) * (1.0 if rare else -1.0)
             values[scan.LOW + 1 - rare] = share / (1.0 - share)
             values[scan.RANGE] = 2.0 * share
+        values[[scan.SPREAD, scan.SPREADS, scan.NEAR, scan.NEARS]] = 2.0
         self._restart(0.0, 0.0)
 
     def _restart(self, weight: float, mean: float) -> None:
         """Measure the usual loss anew, beginning with a mean over some rows."""
         values = self._scan
-        values[scan.SQUARES] *= (mean / values[scan.MEAN]) ** 2 if values[scan.MEAN] > 0.0 else 0.0
+        ratio = mean / values[scan.MEAN] if values[scan.MEAN] > 0.0 else 0.0
+        values[[scan.SQUARES, scan.SECOND]] *= ratio**2 if self.regression else ratio, ratio
         values[[scan.WEIGHT, scan.MEAN, scan.BLOCK, scan.BLOCK_SUM]] = weight, mean, 0.0, 0.0
         values[scan.CUSUM : scan.SINCE] = 0.0
         values[scan.SINCE : scan.CLASS] = self.rows
@@ -513,7 +532,8 @@ class DriftMonitor:
         contest = Contest(self._contests, since, row, anchor, usual, reference, spread, usual, 0.0, blank)
         past = self._rows_between(since, row)
         if len(past.y):
-            contest = replace(contest, before=float(self._losses(past.y, self._scored(contest, past)).mean()))
+            losses = self._centred(past.y, self._losses(past.y, self._scored(contest, past)))
+            contest = replace(contest, before=float(losses.mean()))
         self._contest = contest
 
     def _best_anchor(self, anchors: Sequence[Anchor], since: int, usual: float) -> tuple[Anchor, float, float] | None:
@@ -524,7 +544,8 @@ class DriftMonitor:
             rows, total = float(len(past.y)), 0.0
             if rows > one.rows:
                 scores = one.scorer(past.X)
-                total = float(self._losses(past.y, scores if self.regression else _margins(scores)).sum())
+                losses = self._losses(past.y, scores if self.regression else _margins(scores))
+                total = float(self._centred(past.y, losses).sum())
             else:
                 rows, total = one.rows, one.total / self._unit
             if rows < LEAST_CHECKED:
@@ -540,7 +561,7 @@ class DriftMonitor:
     def _bet_on_harm(self, contest: Contest, block: Block, around: Surroundings) -> int:
         """Bet on the losses of the frozen model until harm is proven; return the number of rows."""
         block = take_block(block, 0, min(len(block.y), BET_ROWS))
-        losses = self._losses(block.y, self._scored(contest, block))
+        losses = self._centred(block.y, self._losses(block.y, self._scored(contest, block)))
         needed = math.log(SERIES * contest.number**2 / self.drift_risk)
         rise = self.smallest_rise * (UNPROVEN if contest.anchor is None else 1.0)
         least = contest.usual + rise * float(self._scan[scan.RANGE])
@@ -566,7 +587,7 @@ class DriftMonitor:
     def _is_felt(self, contest: Contest, row: int) -> bool:
         """Return whether the losses of the learning model have risen too, by twice their standard error."""
         rows = self._rows_between(self._beginning(contest, row), row)
-        losses, usual = self._losses(rows.y, rows.scores), float(self._scan[scan.MEAN])
+        losses, usual = self._centred(rows.y, self._losses(rows.y, rows.scores)), float(self._scan[scan.MEAN])
         for first in range(0, len(losses), FELT_ROWS):
             part = losses[first : first + FELT_ROWS]
             least = max(self.smallest_rise * self._scan[scan.RANGE], 2.0 * self._error(usual, len(part)))
@@ -598,7 +619,7 @@ class DriftMonitor:
         contest = replace(contest, since=self._beginning(contest, row + 1))
         since = contest.since
         kept = self.drifts[1 - MOST_DRIFTS :]
-        taken = kept[-1].number + 1 if len(kept) else 0
+        taken = kept[-1].number + 1 if len(kept) else 1
         newest = self._highest(self._rows_between(min(since, row + 1 - PEAK_ROWS), row + 1))
         before = self._rows_between(since - BEFORE_ROWS, since)
         self._peak = float(self._losses(newest.y, newest.scores).mean())
@@ -634,7 +655,7 @@ class DriftMonitor:
         first = self._blocks[0].first_row if contest.anchor is None else contest.anchor.row + LEAST_CHECKED // 2
         earlier = self.drifts[-1].ended_at_row if len(self.drifts) else None
         held = self._rows_between(max(min(first, contest.since), 0 if earlier is None else earlier + 1), row)
-        losses = self._losses(held.y, self._scored(contest, held))
+        losses = self._centred(held.y, self._losses(held.y, self._scored(contest, held)))
         best, found = -math.inf, contest.since
         for place in range(len(scan.ALTERNATIVES)):
             usual, stake, _ = self._bet(contest.usual, place)
@@ -746,9 +767,11 @@ class DriftMonitor:
         found = [
             sources[k] for k in changed_columns(n_classes, unit, *sides, groups, width, strict=not contest.resolved)
         ]
-        moved = bool(len(_moved(sides[0].X, sides[1].X)))
+        moved = any(not label[columns[k]].endswith(CALENDAR) for k in _moved(sides[0].X, sides[1].X))
         cause: DriftCause = "classes" if classes else "columns" if found else "unknown"
-        if moved and not classes and (kind == "harm" or not found):
+        if kind == "harm" and not classes:  # no rule changed, so that no column did
+            found, cause = [], "unknown"
+        if moved and not classes and not found:
             cause = "inputs"
         return told | {"columns": tuple(found), "cause": cause}
 
@@ -789,7 +812,7 @@ class DriftMonitor:
         height = float(losses[-PEAK_ROWS:].mean())
         if len(newest.y) == PEAK_ROWS and height > self._peak:
             self._peak = height
-            self._replace(dataclasses.replace(drift, error_peak=max(drift.error_peak, self._error_of(newest))))
+            self._record(dataclasses.replace(drift, error_peak=max(drift.error_peak, self._error_of(newest))))
             drift = self.drifts[-1]
         usual, span = self._scan[scan.MEAN], self._scan[scan.RANGE]
         least = self.smallest_rise * span
@@ -884,7 +907,7 @@ class DriftMonitor:
         for name, blocks in (("blocks", self._blocks), ("waiting", self._waiting)):
             if blocks:
                 state |= nest(name, _blocks_state(blocks))
-        state |= {"old_sum": self._old_sum[0], "old_since": self._old_sum[1]}
+        state |= nest("rise", self._rise._asdict())
         for place, anchor in enumerate(self._anchors):
             state |= nest(f"anchor{place}", _anchor_state(anchor))
         if self._old is not None:
@@ -910,7 +933,7 @@ class DriftMonitor:
         anchors = [pick(f"anchor{place}", state) for place in range(ANCHORS)]
         new._anchors = tuple(_anchor_from(one, strategy) for one in anchors if one)
         old = pick("old", state)
-        new._old, new._old_sum = (_anchor_from(old, strategy) if old else None), (known["old_sum"], known["old_since"])
+        new._old, new._rise = (_anchor_from(old, strategy) if old else None), Rise(**RISE.read(pick("rise", state)))
         contest = pick("contest", state)
         new._contest = _contest_from(contest, strategy, self.regression) if contest else None
         if new._contest is not None and (not new._blocks or (new._contest.drift >= 0 and not len(new.drifts))):
@@ -935,8 +958,6 @@ FIELDS = Fields(
         "contests": Whole(),
         "peak": Real(least=0.0),
         "back": Json(_read_back),
-        "old_sum": Real(least=0.0),
-        "old_since": Whole(),
         "scan": Array(np.float64, (scan.VALUES,)),
         "drifts": Json(lambda saved: Drifts(map(Drift.from_dict, saved))),
         "changes": Json(
@@ -944,12 +965,15 @@ FIELDS = Fields(
         ),
         "means": Array(np.float64, ("windows", "means")),
     },
-    parts=["blocks", "waiting", "anchor*", "old", "contest"],
+    parts=["blocks", "waiting", "anchor*", "old", "rise", "contest"],
     rules=[
         Rule("scan", "must have a spread and a range above 0", lambda known: bool((known["scan"][POSITIVE] > 0).all()))
     ],
 )
 """Saved entries of a monitor."""
+
+RISE = Fields({"cusum": Real(least=0.0), "since": Whole(), "rows": Real(least=0.0), "total": Real(least=0.0)})
+"""Saved entries of a rise."""
 
 TAUGHT_ROWS = 100
 """Rows of a step of a fresh model."""
@@ -969,8 +993,9 @@ def _taught(block: Block, around: Surroundings) -> Scorer | None:
         stop = min(first + TAUGHT_ROWS, len(block.y))
         part = take_rows(X, first, stop)
         strategy.step(Batch(part, block.y[first:stop], np.ones(stop - first)))
-    scorer = frozen.scorer()
-    return scorer if can_freeze(scorer) else None
+        if not can_freeze(frozen.scorer()):
+            return None
+    return frozen.scorer()  # type: ignore[no-any-return]
 
 
 EMPTY = np.zeros(0, np.int64)
@@ -1185,8 +1210,18 @@ def source_column(name: str) -> str:
 
     >>> [source_column(name) for name in ("city=Rome", "city (hash 3)", "city is missing", "price")]
     ['city', 'city', 'city', 'price']
+    >>> [source_column(name) for name in ("at Monday", "at (sine of the hour)", "at (days since 1970)")]
+    ['at', 'at', 'at']
     """
-    return name.partition("=")[0].partition(" (hash ")[0].removesuffix(" is missing")
+    name = name.partition("=")[0].partition(" (hash ")[0]
+    return next((name.removesuffix(end) for end in (" is missing", *CALENDAR) if name.endswith(end)), name)
+
+
+CALENDAR = (
+    *(" (days since 1970)", " (sine of the hour)", " (cosine of the hour)"),
+    *(f" {day}" for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")),
+)
+"""Ends of the names of encoded columns of a date, whose values move by themselves."""
 
 
 def _log_mean(logarithms: FloatArray) -> FloatArray:
