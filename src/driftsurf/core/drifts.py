@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, overload
 
-from driftsurf.core.measures import SHARES, significant
+from driftsurf.core.measures import SHARES, percent, significant
 from driftsurf.visible import visible
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Drift:
     """
 
     number: int
-    """Number of the drift in the life of the model, from 0."""
+    """Number of the drift: from 1 in a run or a served model, as people count; from 0 in the life of an estimator."""
     row: int
     """The first row after the change, as estimated when the drift was detected."""
     step: int
@@ -110,12 +110,9 @@ class Drift:
         >>> one.error_text(0.07), one.error_text(0.0712), one.error_text(0.004)
         ('7 %', '7.1 %', '0.4 %')
         >>> replace(one, metric="root mean squared error").error_text(13061.8)
-        '13062'
+        '13,062'
         """
-        if self.metric not in SHARES:
-            return significant(value)
-        text = f"{100 * value:.0f}" if round(100 * value, 1) == round(100 * value) else f"{100 * value:.1f}"
-        return f"{text} %"
+        return percent(value) if self.metric in SHARES else significant(value)
 
     @property
     def evidence_text(self) -> str:
@@ -315,7 +312,7 @@ class DriftNews:
     --------
     >>> from dataclasses import replace
     >>> from driftsurf.core.drifts import Drift
-    >>> drift = Drift(0, 6000, 30, 6090, "new rule", "error", 0.07, 0.3)
+    >>> drift = Drift(1, 6000, 30, 6090, "new rule", "error", 0.07, 0.3)
     >>> over = replace(drift, error_peak=0.57, error_after=0.09, recovered_after_rows=800, ended_at_row=6800)
     >>> news = DriftNews()
     >>> [phase for one in (drift, replace(drift, error_peak=0.57), over, over) for phase, _ in news.take([one])]
@@ -338,11 +335,6 @@ class DriftNews:
             if one.ended and one.number in self._open:
                 self._open.discard(one.number)
                 yield "over", one
-
-    @property
-    def count(self) -> int:
-        """Number of drifts that began."""
-        return self._newest + 1
 
     @property
     def drifting(self) -> bool:

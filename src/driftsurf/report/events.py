@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.expert_names import expert_noun
+from driftsurf.core.measures import percent
 from driftsurf.explanation.belief import TURNED, beliefs
 from driftsurf.report.figure import Event
 from driftsurf.report.sections import RunView
@@ -43,7 +44,7 @@ def _experts(run: RunView) -> Iterator[Event]:
             continue
         former = spans[place - 1].name if place else ""
         at, noun = places[span.first], expert_noun(span.name)
-        share = f"{span.share:.0%}".replace("%", " %")
+        share = percent(span.share)
         text = f"{noun} had the largest share of the prediction, {share} on average."
         if former:
             text = f"{noun} took over from {expert_noun(former)}, with {share} of the prediction on average."

@@ -277,7 +277,7 @@ def _format_error(value: float | None) -> str:
     """Return an error with three decimals; a small or large one with as many digits as tell it from 0.
 
     >>> [_format_error(value) for value in (None, 0.0, 0.25, 0.00042, 12_345.6)]
-    ['-', '0.000', '0.250', '0.00042', '12346']
+    ['-', '0.000', '0.250', '0.00042', '12,346']
     """
     if value is None:
         return "-"
