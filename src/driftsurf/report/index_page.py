@@ -147,9 +147,9 @@ def render(index: RunIndex, page: Path) -> str:
         f"<h1>Runs in {escape(index.folder.resolve().name or str(index.folder))}</h1>",
         html.note(
             "The error is that of the model on rows that it had not learned yet; the trivial rule is the better one of "
-            "predicting the most frequent class so far (or the mean) and repeating the last label; it is left out where "
-            "a class is rare, which the error says little about. Drifts: how often the error rose beyond chance; 'now' "
-            "if the last one goes on. Times are in UTC."
+            "predicting the most frequent class so far (or the mean) and repeating the last label. It is left out "
+            "where a class is rare, which the error says little about. Drifts: how often the error rose beyond chance; "
+            "'now' if the last one goes on. Times are in UTC."
         ),
         html.cards(
             [

@@ -17,7 +17,7 @@ KEPT = 100
 
 @dataclass(slots=True)
 class RunDrifts:
-    """Translates the numbers of drifts that a model counts by itself to those of its run, from 1, and keeps their marks.
+    """Translates the numbers of drifts that a model counts to those of its run, from 1, and keeps their marks.
 
     Examples
     --------

@@ -38,8 +38,8 @@ def build(run: RunView) -> Iterator[str]:
 def _meaning(run: RunView) -> str:
     """Return what the errors and the evidence are."""
     text = (
-        f"The error before the arrow is the usual one, that after it the highest of {PEAK_ROWS} rows in a row, which may "
-        "be higher than that of any batch in the figure."
+        f"The error before the arrow is the usual one, that after it the highest of {PEAK_ROWS} rows in a row, which "
+        "may be higher than that of any batch in the figure."
     )
     if run.trace.late_predictors(run.model) is not None:
         text += (
@@ -47,8 +47,8 @@ def _meaning(run: RunView) -> str:
             "it had learned less, and may have been worse and for longer."
         )
     return (
-        f"{text} Evidence is the factor by which the rows speak against chance: without a drift, a run reaches 100 with "
-        "a probability of at most 1 %."
+        f"{text} Evidence is the factor by which the rows speak against chance: without a drift, a run reaches 100 "
+        "with a probability of at most 1 %."
     )
 
 

@@ -198,8 +198,9 @@ def ending(condition: Condition, reading: Reading, options: AlertOptions) -> str
     """
     subject = condition.subject
     error, trivial = map(significant, (reading.error, reading.trivial_error))
+    rule = BASELINE_WORDS[reading.trivial_rule]
     texts = {
-        "worse-than-trivial": f"the error is {error} now, and that of {BASELINE_WORDS[reading.trivial_rule]} is {trivial}",
+        "worse-than-trivial": f"the error is {error} now, and that of {rule} is {trivial}",
         "label-silence": "no row waits for a label" if math.isnan(reading.label_age) else "labels come again",
         "lag": f"only {reading.lag_rows:,} rows wait to be learned",
         "disk": f"{shown_bytes(reading.disk_free)} are free on the disk of the model again",
