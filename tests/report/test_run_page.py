@@ -32,6 +32,7 @@ from driftsurf.report.run_summary import print_run
 from driftsurf.report.sections import RunView, Section, changes, classes, columns, sections
 from driftsurf.report.svg import LEFT, RIGHT, WIDTH, Chart
 from driftsurf.report.what_was_run import command_line, settings
+from driftsurf.runs.orders import OrderRecord
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE
 from driftsurf.streams import SEA
@@ -370,6 +371,19 @@ def test_a_page_begins_with_the_verdict_and_marks_the_drift(mixed_run: tuple[Pat
         assert "new model" in next(event["text"] for event in data["events"] if event["kind"] == "model")
         assert "the highest of 100 rows in a row" in shown
         assert "when the labels came" not in page
+
+
+def test_an_order_is_among_the_events_before_the_next_step_is_scored(mixed_run: tuple[Path, str]) -> None:
+    record = read_run(mixed_run[0])
+    orders = [
+        OrderRecord(1, "pin", 100, "done", "", True, text="driftsurf is pinned from step 100 on", by="anna"),
+        OrderRecord(2, "mark", 100, "refused", "no-such-drift", True, text="there is no such drift"),
+    ]
+    events = data_of(render_record(replace(record, orders=orders)))["events"]
+    assert [(event["at"], event["text"]) for event in events if event["kind"] == "order"] == [
+        (99, "Pin by anna: driftsurf is pinned from step 100 on."),
+        (99, "Mark by an operator (refused): there is no such drift."),
+    ]
 
 
 def test_a_page_says_which_model_the_errors_of_a_drift_are_of_if_labels_come_late(tmp_path: Path) -> None:

@@ -78,8 +78,9 @@ def _took_over(decision: Decision, one: Transition) -> str:
 
 
 def _orders(run: RunView) -> Iterator[Event]:
+    last = len(run.trace.of(run.model)["step"]) - 1
     for order in run.orders:
-        at = run.steps.of_batch(order.step)
-        who = order.by or "An operator"
+        at = min(run.steps.of_batch(order.step), last)  # it is known at once, not only with the next step
+        what = f"{order.kind[0].upper()}{order.kind[1:]} by {order.by or 'an operator'}"
         refused = "" if order.outcome == "done" else f" ({order.outcome})"
-        yield Event(at, run.when(at), "order", f"{who}: {order.kind}{refused}. {order.text}".rstrip())
+        yield Event(at, run.when(at), "order", f"{what}{refused}{f': {order.text}' * bool(order.text)}.")

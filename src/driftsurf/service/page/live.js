@@ -208,7 +208,9 @@ const challengers = (list, task) => {
   const head = tag("tr", table);
   for (const word of ["challenger", "error", "error of the model", "difference, 95 % interval", "steps"]) tag("th", head, word);
   for (const item of list) {
-    const row = tag("tr", table), interval = `${number(item.difference, task)} (${number(item.low, task)} to ${number(item.high, task)})`;
+    const row = tag("tr", table);
+    const known = item.low === null ? "not known yet" : `${number(item.low, task)} to ${number(item.high, task)}`;
+    const interval = `${number(item.difference, task)} (${known})`;
     const cells = [item.name, number(item.error, task), number(item.leading_error, task), interval, grouped(item.steps)];
     for (const cell of cells) tag("td", row, cell);
     if (item.failed) tag("td", row, item.failed);
@@ -403,7 +405,7 @@ const sure = (words) =>
     box.addEventListener("close", () => answer(box.returnValue === "yes"), { once: true });
     box.showModal();
   });
-const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ") + " UTC";
+const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC";
 let offered = "";
 const orders = (model) => {
   const points = model.restore_points.map((point) => [point.position, point.version]);
@@ -428,9 +430,9 @@ const orders = (model) => {
   };
   if (model.pinned) offer("unpin", `Let ${name} learn again?`, { kind: "unpin" });
   else offer("pin", `Pin ${name}? It predicts and does not learn until it is unpinned.`, { kind: "pin" });
-  for (const { position, version, time } of model.restore_points) {
-    const back = time ? `step ${grouped(version)} (${moment(time)})` : `the beginning (step ${grouped(version)})`;
-    const question = `Take ${name} back to what it was after ${back}? It forgets what it has learned since.`;
+  for (const { position, time } of model.restore_points) {
+    const back = time ? moment(time) : "the beginning"; // a challenger that was promoted counts steps of its own
+    const question = `Take ${name} back to what it was at ${back}? It forgets what it has learned since.`;
     offer(`roll back to ${back}`, question, { kind: "rollback", to: position }, harsh);
   }
   const forget = `Reset ${name}? It forgets everything it has learned.`;
