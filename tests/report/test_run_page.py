@@ -371,6 +371,10 @@ def test_a_page_begins_with_the_verdict_and_marks_the_drift(mixed_run: tuple[Pat
         assert "new model" in next(event["text"] for event in data["events"] if event["kind"] == "model")
         assert "the highest of 100 rows in a row" in shown
         assert "when the labels came" not in page
+        assert ("last news of the drift" in shown) == (ended is None)
+        assert "when the labels came" in render_record(
+            replace(record, decisions=decisions, about=record.about | {"served": True})
+        )
 
 
 def test_an_order_is_among_the_events_before_the_next_step_is_scored(mixed_run: tuple[Path, str]) -> None:

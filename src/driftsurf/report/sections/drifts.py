@@ -41,10 +41,12 @@ def _meaning(run: RunView) -> str:
         f"The error before the arrow is the usual one, that after it the highest of {PEAK_ROWS} rows in a row, which "
         "may be higher than that of any batch in the figure."
     )
-    if run.trace.late_predictors(run.model) is not None:
+    if run.drifts.open is not None:
+        text += " While a drift goes on, it is the highest one when there was last news of the drift."
+    if run.about.get("served") or run.trace.late_predictors(run.model) is not None:
         text += (
-            " Both are of the model as it was when the labels came: the answers in the figure were given earlier, when "
-            "it had learned less, and may have been worse and for longer."
+            " Both are of the model as it was when the labels came. The answers in the figure were given earlier, when "
+            "the model knew less, and may have been wrong more often and for longer."
         )
     return (
         f"{text} Evidence is the factor by which the rows speak against chance: without a drift, a run reaches 100 "
