@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -105,6 +106,22 @@ def test_a_page_without_scores_says_so_and_shows_what_the_model_watched(tmp_path
     trace, decisions, _ = journal_trace(MODEL, "data", model.journal_, model.classes_.tolist())
     assert len(decisions) == len(trace.of(MODEL)["step"]) == 1
     assert NOTHING_SCORED not in model.report(tmp_path / "page.html").read_text()
+
+
+def test_the_page_of_a_model_that_predicted_nothing_begins_with_its_drift(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 2))
+    y = (X[:, 0] > 0) == (np.arange(2_000) < 1_200)
+    model = DriftSurfClassifier(random_state=0)
+    for start in range(0, 2_000, 50):
+        if start == 1_000:
+            assert f"No drift in 1,000 rows. {NOTHING_SCORED}" in model.report(tmp_path / "page.html").read_text()
+        model.partial_fit(X[start : start + 50], y[start : start + 50], classes=[False, True])
+    told = model.drifts_.describe()
+    assert told
+    page = model.report(tmp_path / "page.html").read_text()
+    assert html.escape(f"{told} {NOTHING_SCORED}", quote=False) in page
+    assert "Drifts and their causes" in page
 
 
 def test_a_journal_is_a_table_of_its_last_transitions() -> None:
