@@ -142,12 +142,24 @@ class Drift:
         return " and is not back yet"
 
     def cause_sentence(self) -> str:
-        """Return the cause in one sentence."""
+        """Return the cause in one sentence.
+
+        >>> one = Drift(0, 1, 0, 2, "new rule", "error", 0.07, 0.2)
+        >>> for drift in one, replace(one, ended_at_row=600), replace(one, ended_at_row=600, cause="inputs"):
+        ...     print(drift.cause_sentence())
+        The rule changed; which columns changed is not known yet.
+        The rule changed, and no single column explains it.
+        The rule changed and the inputs moved; no single column explains it.
+        """
         if self.cause == "unexamined":
             return "A new model predicts about as well as before." if self.kind == "new rule" else ""
         if self.kind == "harm" and self.cause == "inputs":
             return "The inputs moved to rows that are harder to predict; the rule did not change."
         if self.kind == "harm" and not self.classes:
+            if self.recovered:
+                return (
+                    "Newer rows predicted no better: there was more noise, or something that the columns do not show."
+                )
             return "Newer rows predict no better: there is more noise, or something that the columns do not show."
         if self.kind == "undecided" and not (self.classes or self.columns):
             return "The cause is not known yet."
@@ -159,6 +171,10 @@ class Drift:
         if self.columns:
             verb = "no longer predicts" if len(self.columns) == 1 else "no longer predict"
             return f"{_joined(self.columns)} {verb} the label as before."
+        if not self.ended:  # columns are compared again as rows come
+            return "The rule changed; which columns changed is not known yet."
+        if self.cause == "inputs":
+            return "The rule changed and the inputs moved; no single column explains it."
         return "The rule changed, and no single column explains it."
 
     def news(self, phase: DriftPhase) -> str:
