@@ -94,7 +94,7 @@ def test_a_mark_is_ordered_journalled_and_shown(model: ServedModel, tmp_path: Pa
         ("expected", 1400),
     ]
     order = next(event.record for event in model.journal() if event.record.get("order") == "mark" and event.line > 5)
-    assert (order["mark"], order["drift"], order["outcome"]) == ("expected", 0, "done")
+    assert (order["mark"], order["drift"], order["outcome"]) == ("expected", 1, "done")
     model.close()
     with closing(open_model(tmp_path / "m", keeping=KEEPING)) as again:
         assert again.wait_ready(60)
