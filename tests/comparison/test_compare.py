@@ -86,7 +86,7 @@ def test_a_winner_by_chance_is_not_significant() -> None:
     a, b = (scores(list(0.3 + 0.1 * rng.normal(size=30))) for _ in range(2))
     only = stand([("noise", {"a": a, "b": b})], seeds=(0,), gradients_per_row=2.0)
     assert not only.overall.sure
-    assert only.overall.verdict().startswith("no clear winner")
+    assert only.overall.verdict().startswith("No clear winner")
     assert [one.model for one in only.overall.close] == [only.overall.second.model]  # type: ignore[union-attr]
     assert only.overall is only.sources[0]
     text = comparison.markdown(only)
@@ -172,6 +172,18 @@ def test_measured_times_are_in_a_file_of_their_own(tmp_path: Path, capsys: pytes
     assert [one["cpu_seconds"]["a"] for one in times] == [2.0, 14.0]
     assert times[1]["sources"]["hard"]["b"] == 7.0
     assert written[0] == written[1]
+
+
+def test_the_page_says_how_large_steps_are_and_what_each_kind_of_model_does() -> None:
+    names = "retrained(every=2, window=3):lightgbm", "recommended-linear", "majority"
+    errors = {name: scores([0.1 * place] * 20) for place, name in enumerate(names, 1)}
+    page = comparison.page(stand([("table", errors)], seeds=(0,), gradients_per_row=None))
+    told = "What the models do: recommended-linear replaces a linear model when its error rises; retrained is fitted"
+    assert told in page
+    assert "frozen" not in page
+    assert "100 rows in 21 steps of about 5 rows;" in page
+    others = {name: scores([0.1 * place] * 20) for place, name in enumerate("ab", 1)}
+    assert "What the models do" not in comparison.page(stand([("table", others)], seeds=(0,), gradients_per_row=None))
 
 
 def test_the_page_warns_if_no_model_is_better_than_a_trivial_rule() -> None:

@@ -104,7 +104,7 @@ def test_a_threshold_is_named_in_the_unit_of_the_option() -> None:
     assert reaction.threshold == 0.1 * reaction.risk_unit
     text = " ".join(explain(run, step=reaction.step).split())
     named = {1: "0.10", 2: "0.05"}[reaction.condition]
-    assert f"threshold, {named} times the risk unit, {reaction.risk_unit:.0f}" in text
+    assert f"threshold, {named} times the risk unit, {reaction.risk_unit:,.0f}" in text
     assert explain(run).count("ln 2") == 1
 
 

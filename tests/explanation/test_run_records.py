@@ -96,7 +96,7 @@ def test_orders_appear_in_the_text_and_on_the_page(run_folder: Path, tmp_path: P
     page = render_record(record)
     assert 'class="order"' in page
     assert page.count('class="pinned"') > page.count('class="order"')  # two spans and one line on each figure
-    assert "reset. a &lt;text&gt; about 25</td>" in page
+    assert "Reset by an operator: a &lt;text&gt; about 25.</td>" in page
     plain = render_record(read_run(run_folder))
     assert 'class="order"' not in plain
     assert 'class="pinned"' not in plain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -136,9 +137,12 @@ def test_a_keyed_run_can_be_a_regression(tmp_path: Path) -> None:
     folder = KeyedFolder(tmp_path / "run")
     assert all(0 < entry["error"] < 2 for entry in folder.keys().values())
     assert {type(value) for value in predictions(folder).values()} == {float, type(None)}
-    assert "error" not in result.output
+    assert ", error " not in result.output
     assert "MAE 0." in result.output or "MAE 1." in result.output
-    assert "MAE of predictions" in (tmp_path / "run" / "keys.html").read_text()
+    page = (tmp_path / "run" / "keys.html").read_text()
+    assert "MAE of predictions" in page
+    [told] = re.findall(r"The mean absolute error is [\d.]+, \d+ % better than \w+", " ".join(result.output.split()))
+    assert page.index(told) < page.index('class="cards"')
     assert "of 4 keys" not in result.stderr
     whole = invoke("run", source, *BY_SHOP, "--task", "regression", "--out", tmp_path / "whole")
     assert whole.exit_code == 0

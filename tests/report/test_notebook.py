@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -53,6 +54,7 @@ def test_the_page_of_a_model_has_the_errors_of_its_predictions(tmp_path: Path) -
     page = path.read_text()
     assert f"{MODEL} on shop" in page
     assert f"{np.mean(wrong[1:]):.4f}" in page
+    assert page.partition('class="cards"')[0].count("The first batch is left out") == 1
 
 
 def test_rows_that_were_buffered_one_by_one_are_scored_with_their_time_step(tmp_path: Path) -> None:
@@ -104,6 +106,22 @@ def test_a_page_without_scores_says_so_and_shows_what_the_model_watched(tmp_path
     trace, decisions, _ = journal_trace(MODEL, "data", model.journal_, model.classes_.tolist())
     assert len(decisions) == len(trace.of(MODEL)["step"]) == 1
     assert NOTHING_SCORED not in model.report(tmp_path / "page.html").read_text()
+
+
+def test_the_page_of_a_model_that_predicted_nothing_begins_with_its_drift(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 2))
+    y = (X[:, 0] > 0) == (np.arange(2_000) < 1_200)
+    model = DriftSurfClassifier(random_state=0)
+    for start in range(0, 2_000, 50):
+        if start == 1_000:
+            assert f"No drift in 1,000 rows. {NOTHING_SCORED}" in model.report(tmp_path / "page.html").read_text()
+        model.partial_fit(X[start : start + 50], y[start : start + 50], classes=[False, True])
+    told = model.drifts_.describe()
+    assert told
+    page = model.report(tmp_path / "page.html").read_text()
+    assert html.escape(f"{told} {NOTHING_SCORED}", quote=False) in page
+    assert "Drifts and their causes" in page
 
 
 def test_a_journal_is_a_table_of_its_last_transitions() -> None:
@@ -192,11 +210,24 @@ def test_a_run_is_shown_with_its_models_trivial_rules_and_transitions(result: dr
     text = result._repr_html_()
     assert result.summary is not None
     assert f"{result.summary.mean_error:.4f}" in text  # type: ignore[union-attr]
-    for word in ("driftsurf", "aware", "majority", "persistence", "<svg", result.transitions[-1].phrase):
+    for word in ("driftsurf", "aware", "most frequent class", "last label", "<svg", result.transitions[-1].phrase):
         assert word in text
     assert str(result.folder) in text
     assert notebook.trace_html(result.trace, {result.model: result.drifts}) in text
     assert result.trace._repr_html_() in steady(result)._repr_html_()
+
+
+def test_a_run_with_a_rare_class_is_shown_with_its_figures(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=4_000)
+    rows = {"x": x, "fraud": np.where(x + rng.normal(size=4_000) / 2 > 2.2, "yes", "no")}
+    found = driftsurf.run(rows, label="fraud", model="recommended-linear", out=tmp_path / "run", progress=False)
+    text = found._repr_html_()
+    assert found.trace is not None
+    headline = baselines(found.trace, found.model, found.scores).headline
+    assert headline[0][0] == "average precision of class yes"
+    for name, own, (chance, *_) in headline:
+        assert all(f">{one}</" in text for one in (name, own, chance))
 
 
 def test_a_trace_without_rows_is_shown_in_words() -> None:

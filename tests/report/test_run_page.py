@@ -32,6 +32,7 @@ from driftsurf.report.run_summary import print_run
 from driftsurf.report.sections import RunView, Section, changes, classes, columns, sections
 from driftsurf.report.svg import LEFT, RIGHT, WIDTH, Chart
 from driftsurf.report.what_was_run import command_line, settings
+from driftsurf.runs.orders import OrderRecord
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE
 from driftsurf.streams import SEA
@@ -368,6 +369,49 @@ def test_a_page_begins_with_the_verdict_and_marks_the_drift(mixed_run: tuple[Pat
             ["drift"] + ["over"] * bool(ended)
         )
         assert "new model" in next(event["text"] for event in data["events"] if event["kind"] == "model")
+        assert "the highest of 100 rows in a row" in shown
+        assert "when the labels came" not in page
+        assert ("last news of the drift" in shown) == (ended is None)
+        assert "when the labels came" in render_record(
+            replace(record, decisions=decisions, about=record.about | {"served": True})
+        )
+
+
+def test_an_order_is_among_the_events_before_the_next_step_is_scored(mixed_run: tuple[Path, str]) -> None:
+    record = read_run(mixed_run[0])
+    orders = [
+        OrderRecord(1, "pin", 100, "done", "", True, text="driftsurf is pinned from step 100 on", by="anna"),
+        OrderRecord(2, "mark", 100, "refused", "no-such-drift", True, text="there is no such drift"),
+    ]
+    events = data_of(render_record(replace(record, orders=orders)))["events"]
+    assert [(event["at"], event["text"]) for event in events if event["kind"] == "order"] == [
+        (99, "Pin by anna: driftsurf is pinned from step 100 on."),
+        (99, "Mark by an operator (refused): there is no such drift."),
+    ]
+
+
+def test_a_page_says_which_model_the_errors_of_a_drift_are_of_if_labels_come_late(tmp_path: Path) -> None:
+    table = write_inverted(tmp_path)
+    rows = [json.loads(line) for line in table.read_text().splitlines()]
+    columns = [f"{k},{row['a']},{row['b']}" for k, row in enumerate(rows)]
+    (tmp_path / "rows.csv").write_text("\n".join(["id,a,b", *columns]))
+    labels = [f"{k},{row['label']}" for k, row in enumerate(rows)]
+    (tmp_path / "labels.csv").write_text("\n".join(["id,label", *labels]))
+    found = run(
+        tmp_path / "rows.csv",
+        labels=tmp_path / "labels.csv",
+        key="id",
+        label="label",
+        model="recommended-light",
+        batch_size=50,
+        out=tmp_path / "late",
+        progress=False,
+    )
+    assert len(found.drifts)
+    page = (found.folder / "report.html").read_text()
+    assert "when the labels came" in page
+    assert f">{found.drifts[0].number}</button>" in page
+    assert found.drifts[0].number == 1
 
 
 def test_a_curve_of_single_rows_is_drawn_from_means() -> None:
@@ -410,7 +454,7 @@ def test_a_model_that_is_no_better_than_a_trivial_rule_is_pointed_out() -> None:
     trace = prequential(stream, DriftSurfClassifier(random_state=0), batch_size=100)
     page = render(trace, [], model="model")
     assert baselines(trace, "model").warning in page
-    assert "majority" in [series["name"] for series in data_of(page)["figures"][0]["series"]]
+    assert "most frequent class" in [series["name"] for series in data_of(page)["figures"][0]["series"]]
     good, decisions = hostile_run()
     assert 'class="warning"' not in render(good, decisions, model=HOSTILE)
 

@@ -136,7 +136,7 @@ def test_what_a_run_reports_follows_from_its_predictions(situation: str, tmp_pat
     page, explained = (folder / "report.html").read_text(), invoke("explain", folder).output
     assert f"{summary.kappa:.3f}" in page
     assert f"{summary.mean_error:.4f}" in explained
-    assert ("First seen after the first batch: b at step 3" in page) == (situation != "binary")
+    assert ("A class that the first batch did not have: 'b' at step 3" in page) == (situation != "binary")
 
 
 def test_a_run_that_was_killed_ends_with_the_same_trace_and_scores(tmp_path: Path) -> None:

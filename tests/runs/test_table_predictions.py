@@ -63,7 +63,7 @@ def test_predictions_on_standard_output_are_not_mixed_with_other_output(tmp_path
     lines = result.stdout.splitlines()
     assert lines[0] == "row,prediction,true,probability,version"
     assert [line.split(",")[0] for line in lines[1:]] == [str(row) for row in range(300)]
-    assert "majority" in result.stderr
+    assert "last label" in result.stderr
 
 
 def test_standard_output_repeats_rows_since_the_last_checkpoint_after_a_kill(

@@ -56,7 +56,7 @@ def test_every_file_format_gives_the_same_result(form: str, tmp_path: Path) -> N
     trace = Trace.load(tmp_path / "run" / "trace.csv")
     assert trace.labels == ("no", "yes")
     assert trace.of("driftsurf")["errors"].tolist() == plain_errors()
-    for word in ("majority", "persistence", str(tmp_path / "run" / "report.html")):
+    for word in ("most frequent class", "last label", str(tmp_path / "run" / "report.html")):
         assert word in output
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "columns.csv",
@@ -132,7 +132,7 @@ def test_regression_run_has_a_report_page_and_baselines(tmp_path: Path) -> None:
         write_csv(tmp_path, rows), "--label", "y", "--batch-size", 100, "--out", tmp_path / "run", "--predictions",
         tmp_path / "p.parquet",
     ).output  # fmt: skip
-    for word in ("squared error", "absolute error", "persistence", "step 9: "):
+    for word in ("squared error", "absolute error", "last label", "step 9: "):
         assert word in output
     page = (tmp_path / "run" / "report.html").read_text()
     assert "squared error" in page

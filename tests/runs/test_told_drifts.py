@@ -170,15 +170,15 @@ def test_drifts_are_numbered_on_and_end_with_the_model_that_saw_them() -> None:
     numbering.of([decision(step, *((BEGAN,) if step == 7 else ())) for step in range(8)])
     numbering.roll_back(Numbering())
     (ended,) = numbering.drifts.changed
-    assert (ended.number, ended.ended_at_row, ended.error_after) == (0, 800, None)
+    assert (ended.number, ended.ended_at_row, ended.error_after) == (1, 800, None)
     assert "when the model was replaced" in ended.describe()
     (again,) = numbering.of([decision(0), decision(7, BEGAN)])[1].drifts
-    assert (again.number, again.row, again.step, again.detected_at_row) == (1, 1400, 14, 1590)
-    numbering.drifts.mark(1, "false")
+    assert (again.number, again.row, again.step, again.detected_at_row) == (2, 1400, 14, 1590)
+    numbering.drifts.mark(2, "false")
     kept = Numbering.from_json(numbering.to_json())
     assert kept.drifts.known == numbering.drifts.known
     (over,) = kept.of([decision(13, OVER)])[0].drifts
-    assert (over.number, over.mark, over.ended_at_row) == (1, "false", 2200)
+    assert (over.number, over.mark, over.ended_at_row) == (2, "false", 2200)
 
 
 def test_a_numbering_of_before_drifts_is_read() -> None:

@@ -83,7 +83,7 @@ def test_a_mark_is_ordered_journalled_and_shown(model: ServedModel, tmp_path: Pa
     with pytest.raises(OptionError, match=r"'odd'.*'expected'"):
         model.order(Order("mark", mark="odd"))
     learn(model, 9)
-    assert model.order(Order("mark", mark="expected", drift=0)).result(60).done
+    assert model.order(Order("mark", mark="expected", drift=1)).result(60).done
     assert [one.mark for one in model.judge().drifts] == ["expected"]
     learn(model, 5)  # the drift ends, and keeps its mark
     lines = [event.record for event in model.journal() if event.record["type"] == "drift"]
@@ -94,7 +94,7 @@ def test_a_mark_is_ordered_journalled_and_shown(model: ServedModel, tmp_path: Pa
         ("expected", 1400),
     ]
     order = next(event.record for event in model.journal() if event.record.get("order") == "mark" and event.line > 5)
-    assert (order["mark"], order["drift"], order["outcome"]) == ("expected", 0, "done")
+    assert (order["mark"], order["drift"], order["outcome"]) == ("expected", 1, "done")
     model.close()
     with closing(open_model(tmp_path / "m", keeping=KEEPING)) as again:
         assert again.wait_ready(60)

@@ -320,7 +320,7 @@ def rollback(run: Path, to: int | None) -> None:
 @main.command()
 @_RUN
 @click.argument("said", type=click.Choice(["expected", "false", "none"]))
-@click.option("--drift", type=click.IntRange(min=0), help="Number of the drift.  [default: the newest one]")
+@click.option("--drift", type=click.IntRange(min=1), help="Number of the drift, from 1.  [default: the newest one]")
 def mark(run: Path, said: str, drift: int | None) -> None:
     """Mark a drift of a RUN as expected or false, or take the mark back with none.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from driftsurf.comparison.matches import InUnits
+from driftsurf.core.measures import percent
 from driftsurf.evaluation.class_metrics import ClassQuality
 from driftsurf.evaluation.resampling import Interval
 
@@ -91,12 +92,12 @@ class Standings:
         if self.close:
             gaps = [f"{one.model} ({_gap(one)})" for one in self.close]
             return (
-                f"no clear winner: {best.model} has the lowest {what}, {found}, but chance may explain its lead over "
+                f"No clear winner: {best.model} has the lowest {what}, {found}, but chance may explain its lead over "
                 f"{_and(gaps)}"
             )
         return (
             f"{best.model} wins with {_a(what)} of {found}: lower than that of {next_best.model} by {_gap(next_best)}, "
-            f"and the lowest in {best.wins:.0%} of the resamples"
+            f"and the lowest in {percent(best.wins)} of the resamples"
         )
 
 

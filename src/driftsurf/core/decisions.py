@@ -193,7 +193,7 @@ class Transition:
         texts = list[str]()
         for form in _forms(max(map(abs, known))):
             texts = ["without evidence" if value is None or value != value else form(value) for value in values]
-            if len(known) < 3 or _reads_true(known, [float(text) for text in texts]):
+            if len(known) < 3 or _reads_true(known, [float(text.replace(",", "")) for text in texts]):
                 break
         return texts
 

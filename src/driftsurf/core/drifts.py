@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, overload
 
-from driftsurf.core.measures import SHARES, significant
+from driftsurf.core.measures import SHARES, percent, significant
 from driftsurf.visible import visible
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Drift:
     """
 
     number: int
-    """Number of the drift in the life of the model, from 0."""
+    """Number of the drift: from 1 in a run or a served model, as people count; from 0 in the life of an estimator."""
     row: int
     """The first row after the change, as estimated when the drift was detected."""
     step: int
@@ -110,12 +110,9 @@ class Drift:
         >>> one.error_text(0.07), one.error_text(0.0712), one.error_text(0.004)
         ('7 %', '7.1 %', '0.4 %')
         >>> replace(one, metric="root mean squared error").error_text(13061.8)
-        '13062'
+        '13,062'
         """
-        if self.metric not in SHARES:
-            return significant(value)
-        text = f"{100 * value:.0f}" if round(100 * value, 1) == round(100 * value) else f"{100 * value:.1f}"
-        return f"{text} %"
+        return percent(value) if self.metric in SHARES else significant(value)
 
     @property
     def evidence_text(self) -> str:
@@ -145,12 +142,24 @@ class Drift:
         return " and is not back yet"
 
     def cause_sentence(self) -> str:
-        """Return the cause in one sentence."""
+        """Return the cause in one sentence.
+
+        >>> one = Drift(0, 1, 0, 2, "new rule", "error", 0.07, 0.2)
+        >>> for drift in one, replace(one, ended_at_row=600), replace(one, ended_at_row=600, cause="inputs"):
+        ...     print(drift.cause_sentence())
+        The rule changed; which columns changed is not known yet.
+        The rule changed, and no single column explains it.
+        The rule changed and the inputs moved; no single column explains it.
+        """
         if self.cause == "unexamined":
             return "A new model predicts about as well as before." if self.kind == "new rule" else ""
         if self.kind == "harm" and self.cause == "inputs":
             return "The inputs moved to rows that are harder to predict; the rule did not change."
         if self.kind == "harm" and not self.classes:
+            if self.recovered:
+                return (
+                    "Newer rows predicted no better: there was more noise, or something that the columns do not show."
+                )
             return "Newer rows predict no better: there is more noise, or something that the columns do not show."
         if self.kind == "undecided" and not (self.classes or self.columns):
             return "The cause is not known yet."
@@ -162,6 +171,10 @@ class Drift:
         if self.columns:
             verb = "no longer predicts" if len(self.columns) == 1 else "no longer predict"
             return f"{_joined(self.columns)} {verb} the label as before."
+        if not self.ended:  # columns are compared again as rows come
+            return "The rule changed; which columns changed is not known yet."
+        if self.cause == "inputs":
+            return "The rule changed and the inputs moved; no single column explains it."
         return "The rule changed, and no single column explains it."
 
     def news(self, phase: DriftPhase) -> str:
@@ -315,7 +328,7 @@ class DriftNews:
     --------
     >>> from dataclasses import replace
     >>> from driftsurf.core.drifts import Drift
-    >>> drift = Drift(0, 6000, 30, 6090, "new rule", "error", 0.07, 0.3)
+    >>> drift = Drift(1, 6000, 30, 6090, "new rule", "error", 0.07, 0.3)
     >>> over = replace(drift, error_peak=0.57, error_after=0.09, recovered_after_rows=800, ended_at_row=6800)
     >>> news = DriftNews()
     >>> [phase for one in (drift, replace(drift, error_peak=0.57), over, over) for phase, _ in news.take([one])]
@@ -338,11 +351,6 @@ class DriftNews:
             if one.ended and one.number in self._open:
                 self._open.discard(one.number)
                 yield "over", one
-
-    @property
-    def count(self) -> int:
-        """Number of drifts that began."""
-        return self._newest + 1
 
     @property
     def drifting(self) -> bool:

@@ -13,6 +13,7 @@ __all__ = [
     "RARE_SHARE",
     "ROOT_MEAN_SQUARED_ERROR",
     "SHARES",
+    "percent",
     "rare_class",
     "significant",
 ]
@@ -50,10 +51,22 @@ def significant(value: float, digits: int = 4) -> str:
     """Format a number with ``digits`` significant digits, integers below a million in full, others as short powers.
 
     >>> [significant(value) for value in (2.68149, 109_450.2, 48_363_182_405.4, 0.0039321, 2e-5, 0.0)]
-    ['2.681', '109450', '4.836e10', '0.003932', '2e-5', '0']
+    ['2.681', '109,450', '4.836e10', '0.003932', '2e-5', '0']
     """
     size = abs(value)
     if size and math.isfinite(size) and not 1e-4 <= size < 1e6:
         mantissa, power = f"{value:.{digits - 1}e}".split("e")
         return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
-    return f"{value:.0f}" if size >= 10**digits - 0.5 else f"{value:.{digits}g}"
+    return f"{value:,.0f}" if size >= 10**digits - 0.5 else f"{value:.{digits}g}"
+
+
+def percent(share: float) -> str:
+    """Format a share in percent with two digits; one that is not whole is never shown as 100 %.
+
+    >>> [percent(share) for share in (0.07, 0.0712, 0.103, 0.814, 0.0005612, 0.9996, 1.0, 0.0)]
+    ['7 %', '7.1 %', '10 %', '81 %', '0.056 %', '99.9 %', '100 %', '0 %']
+    """
+    value = 100.0 * share
+    if 99.5 <= value < 100.0:
+        return f"{math.floor(10.0 * value) / 10.0} %"
+    return f"{value:.0f} %" if abs(value) >= 9.95 else f"{value:.2g} %"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.frames import html_table, new_frame
-from driftsurf.core.measures import significant
+from driftsurf.core.measures import percent, significant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +81,7 @@ class Experts(Sequence[Expert]):
     >>> models = [ModelRecord("expert", k, 5, 0, 0.3, weight=share) for k, share in enumerate([0.2, 0.8])]
     >>> experts = Experts.of(Decision(5, 500, 100, "stable", 0, 0, 0, models))
     >>> experts
-    <Experts: model 1 80%, model 0 20%>
+    <Experts: model 1 80 %, model 0 20 %>
     """
 
     def __init__(self, experts: Iterable[Expert] = ()) -> None:
@@ -112,7 +112,7 @@ class Experts(Sequence[Expert]):
         return len(self._experts)
 
     def __repr__(self) -> str:
-        return f"<Experts: {', '.join(f'{one.name} {one.share:.0%}' for one in self) or 'none'}>"
+        return f"<Experts: {', '.join(f'{one.name} {percent(one.share)}' for one in self) or 'none'}>"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each expert (extra ``pandas``)."""
@@ -126,5 +126,5 @@ class Experts(Sequence[Expert]):
             return "<p>A single model: there are no experts.</p>"
         return html_table(
             ("expert", "share", "loss on the last batch"),
-            [(one.name, f"{one.share:.0%}", "" if one.loss is None else significant(one.loss, 3)) for one in self],
+            [(one.name, percent(one.share), "" if one.loss is None else significant(one.loss, 3)) for one in self],
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.core.measures import significant
+from driftsurf.core.measures import percent, significant
 from driftsurf.core.trivial import HARDLY_BETTER
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.rare import RareClass, rare_class_of
@@ -16,7 +16,7 @@ from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.evaluation.trace import Trace
 
-__all__ = ["BASELINE_WORDS", "Baselines", "baseline_errors", "baselines"]
+__all__ = ["BASELINE_NAMES", "BASELINE_WORDS", "Baselines", "baseline_errors", "baselines"]
 
 BASELINE_WORDS = {
     "majority": "predicting the most frequent class so far",
@@ -24,6 +24,8 @@ BASELINE_WORDS = {
     "persistence": "repeating the last label",
 }
 """What each trivial prediction does, in words."""
+BASELINE_NAMES = {"majority": "most frequent class", "mean": "mean so far", "persistence": "last label"}
+"""Short names of trivial predictions, as tables and figures show them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ class Baselines:
             return self.rare.sentence
         name = min(self.others, key=self.others.__getitem__)
         shares = self.measure == "mean error"
-        own = f"{100 * self.own:.2g} %" if shares else significant(self.own)
-        gain = f"{1.0 - self.own / self.others[name]:.0%}".replace("%", " %")
+        own = percent(self.own) if shares else significant(self.own)
+        gain = percent(1.0 - self.own / self.others[name])
         return f"The {'error' if shares else self.measure} is {own}, {gain} better than {BASELINE_WORDS[name]}."
 
     @property

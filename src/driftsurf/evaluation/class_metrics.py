@@ -122,11 +122,12 @@ def describe_later_classes(trace: Trace, model: str) -> str:
     run = trace.of(model)
     begun = int(np.argmax(run["rows"] > 0))
     first = {label: int(np.argmax(run[f"true:{label}"] > 0)) for label in trace.labels}
-    later = [f"{label} at step {run['step'][place]}" for label, place in first.items() if place > begun]
+    later = [f"{label!r} at step {run['step'][place]}" for label, place in first.items() if place > begun]
     if not later:
         return ""
     more = f" and {len(later) - MOST_NAMED:,} more" if len(later) > MOST_NAMED else ""
-    return f"First seen after the first batch: {', '.join(later[:MOST_NAMED])}{more}."
+    what = "A class" if len(later) == 1 else "Classes"
+    return f"{what} that the first batch did not have: {', '.join(later[:MOST_NAMED])}{more}."
 
 
 def _shares(counts: Mapping[str, npt.NDArray[Any]]) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from driftsurf.core.measures import AVERAGE_PRECISION, rare_class
+from driftsurf.core.measures import AVERAGE_PRECISION, percent, rare_class
 from driftsurf.core.trivial import HARDLY_ABOVE_CHANCE
 from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.scores import Scores
@@ -38,10 +38,10 @@ class RareClass:
     @property
     def sentence(self) -> str:
         """How well the class is found, in one sentence."""
-        found = f"The model finds {_percent(self.recall)} of class {self.label!r}"
-        found += "" if math.isnan(self.precision) else f" with a precision of {_percent(self.precision)}"
+        found = f"The model finds {percent(self.recall)} of class {self.label!r}"
+        found += "" if math.isnan(self.precision) else f" with a precision of {percent(self.precision)}"
         if math.isnan(self.average_precision):
-            return f"{found}, which {_percent(self.share)} of the rows belong to."
+            return f"{found}, which {percent(self.share)} of the rows belong to."
         return f"{found}; average precision {self.average_precision:.2f}, by chance {self.share:.2g}."
 
     def headline(self, rules: Iterable[str]) -> list[tuple[str, str, list[str]]]:
@@ -51,10 +51,10 @@ class RareClass:
         """
         majority = [rule == "majority" for rule in rules]
         chance, none = (["-" if not own else text for own in majority] for text in (f"{self.share:.3f}", "0 %"))
-        precision = "-" if math.isnan(self.precision) else _percent(self.precision)
+        precision = "-" if math.isnan(self.precision) else percent(self.precision)
         ranked = (AVERAGE_PRECISION, f"{self.average_precision:.3f}", chance)
         shown = [] if math.isnan(self.average_precision) else [ranked]
-        shown += [("recall", _percent(self.recall), none), ("precision", precision, ["-"] * len(majority))]
+        shown += [("recall", percent(self.recall), none), ("precision", precision, ["-"] * len(majority))]
         return [(f"{name} of class {self.label}", own, others) for name, own, others in shown]
 
     @property
@@ -89,12 +89,3 @@ def rare_class_of(trace: Trace, model: str, scores: Scores | None = None) -> Rar
     own = class_metrics(trace, model)[label]
     found = math.nan if scores is None else scores.average_precision(label)
     return RareClass(label, own.rows / sum(counts.values()), own.recall, own.precision, found)
-
-
-def _percent(share: float) -> str:
-    """Return a share in percent.
-
-    >>> _percent(0.62), _percent(0.004), _percent(0.0)
-    ('62 %', '0.4 %', '0 %')
-    """
-    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.expert_names import expert_noun, plain_expert
-from driftsurf.core.measures import significant
+from driftsurf.core.measures import percent, significant
 
 __all__ = [
     "Belief",
@@ -55,15 +55,15 @@ class Belief:
         """Describe the span in a sentence or two.
 
         >>> Belief("Perceptron", 3, 9, 0.52, "NaiveBayes", (0.31, 0.42), 4).describe()
-        'steps 3 to 9: the network, with 52% of the weights on average. It took over from naive Bayes: over the 4 \
+        'steps 3 to 9: the network, with 52 % of the weights on average. It took over from naive Bayes: over the 4 \
 batches before, its loss was 0.31, and that of naive Bayes 0.42'
         """
         when = f"step {self.first}" if self.first == self.last else f"steps {self.first} to {self.last}"
         if not self.name:
-            largest = f"the largest share was {self.share:.0%} on average"
+            largest = f"the largest share was {percent(self.share)} on average"
             return f"{when}: no expert was trusted more than the others; {largest}"
         name, former = expert_noun(self.name), expert_noun(self.former)
-        text = f"{when}: {name}, with {self.share:.0%} of the weights on average"
+        text = f"{when}: {name}, with {percent(self.share)} of the weights on average"
         if self.turned:
             return f"{text}. At step {self.first} the portfolio was {TURNED}, and this expert had a new model"
         if not self.former:
@@ -122,7 +122,7 @@ def describe_largest_move(decisions: Sequence[Decision]) -> str:
     if not move:
         return "the weights did not move"
     most = f"most to {expert_noun(gained)}"
-    return f"the largest move of the weights was at step {step}: {move:.0%} of them went to others, {most}"
+    return f"the largest move of the weights was at step {step}: {percent(move)} of them went to others, {most}"
 
 
 def _moves(decisions: Sequence[Decision]) -> Iterator[tuple[int, float, str]]:

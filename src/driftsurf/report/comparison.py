@@ -23,7 +23,7 @@ from driftsurf.comparison.compare import (
 )
 from driftsurf.comparison.matches import FIRST_STEP
 from driftsurf.core import files
-from driftsurf.core.measures import significant
+from driftsurf.core.measures import percent, significant
 from driftsurf.evaluation.ranks import Ranking
 from driftsurf.evaluation.resampling import Interval
 from driftsurf.report import html
@@ -43,6 +43,23 @@ class Column(NamedTuple):
     cell: Callable[[Standing], str]
     narrow: int = 0
     """In a narrow terminal, columns are left out in the order of this number; 0 is never left out."""
+
+
+KINDS = {
+    "recommended": "mixes models of several kinds and weighs them by how well they predicted",
+    "recommended-light": "does so without trees",
+    "recommended-trees": "replaces boosted trees when their error rises",
+    "recommended-linear": "replaces a linear model when its error rises",
+    "driftsurf": "replaces its model when the error rises and a new one is better",
+    "aue": "mixes models of recent batches, weighted by their errors",
+    "retrained": "is fitted from scratch on a schedule, as a nightly job does it",
+    "frozen": "is fitted to the first batches and never again",
+    "oblivious": "learns every batch and never replaces its model",
+    "majority": "predicts the most frequent class so far",
+    "mean": "predicts the mean of all values so far",
+    "persistence": "repeats the last label",
+}
+"""What models of each kind do, by the first word of their names."""
 
 
 class Cell(NamedTuple):
@@ -67,7 +84,7 @@ ERRORS = (
     Column("95 % interval", lambda one: _range(one.error), 6),
     Column("gap", lambda one: _number(one.behind.value)),
     Column("95 % interval", lambda one: _range(one.behind), 4),
-    Column("win rate", lambda one: f"{one.wins:.0%}", 5),
+    Column("win rate", lambda one: percent(one.wins), 5),
     Column("rank", lambda one: f"{one.rank:.2f}", 3),
 )
 IN_UNITS = (
@@ -196,8 +213,16 @@ def page(result: Comparison) -> str:
         cells = [[f"<b>{escape(one.text)}</b>" if one.best else escape(one.text) for one in row] for row in sheet.rows]
         heads = [escape(head) for head in sheet.heads]
         body += [f"<h2>{sheet.title}</h2>", html.wide_table(heads, cells, numbers=range(1, len(heads)))]
+    body += [html.note(kinds)] if (kinds := _kinds(result)) else []
     measured = html.note(f"Measured CPU seconds are in {TIMINGS}, so that a repeated comparison gives the same page.")
     return html.document(title, [*body, html.note(f"{_method(result)}."), measured], style=html.look() + STYLE)
+
+
+def _kinds(result: Comparison) -> str:
+    """Return what the kinds of models do, as far as they are compared, in one sentence; else ""."""
+    compared = [re.split(r"[:(]", one.model)[0] for one in result.overall.models]
+    told = [f"{kind} {what}" for kind, what in KINDS.items() if kind in compared]
+    return f"What the models do: {'; '.join(told)}." if told else ""
 
 
 def _curve_note(result: Comparison) -> str:
@@ -212,7 +237,10 @@ def _curve_note(result: Comparison) -> str:
 
 def _size(result: Comparison) -> str:
     """Return how many rows were compared, and in how many steps, because errors depend on the length of a step."""
-    return f"{result.overall.n_rows:,} rows in {result.overall.steps:,} steps"
+    rows, steps = result.overall.n_rows, result.overall.steps
+    size = rows / steps
+    each = f"{size:,.0f}" if size.is_integer() else f"about {size:,.0f}"
+    return f"{rows:,} rows in {steps:,} steps of {each} row{'s' * (size != 1)}"
 
 
 def _warning(result: Comparison) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.expert_names import expert_noun
+from driftsurf.core.measures import percent
 from driftsurf.explanation.belief import TURNED, beliefs
 from driftsurf.report.figure import Event
 from driftsurf.report.sections import RunView
@@ -43,7 +44,7 @@ def _experts(run: RunView) -> Iterator[Event]:
             continue
         former = spans[place - 1].name if place else ""
         at, noun = places[span.first], expert_noun(span.name)
-        share = f"{span.share:.0%}".replace("%", " %")
+        share = percent(span.share)
         text = f"{noun} had the largest share of the prediction, {share} on average."
         if former:
             text = f"{noun} took over from {expert_noun(former)}, with {share} of the prediction on average."
@@ -77,8 +78,9 @@ def _took_over(decision: Decision, one: Transition) -> str:
 
 
 def _orders(run: RunView) -> Iterator[Event]:
+    last = len(run.trace.of(run.model)["step"]) - 1
     for order in run.orders:
-        at = run.steps.of_batch(order.step)
-        who = order.by or "An operator"
+        at = min(run.steps.of_batch(order.step), last)  # it is known at once, not only with the next step
+        what = f"{order.kind[0].upper()}{order.kind[1:]} by {order.by or 'an operator'}"
         refused = "" if order.outcome == "done" else f" ({order.outcome})"
-        yield Event(at, run.when(at), "order", f"{who}: {order.kind}{refused}. {order.text}".rstrip())
+        yield Event(at, run.when(at), "order", f"{what}{refused}{f': {order.text}' * bool(order.text)}.")

@@ -13,6 +13,7 @@ from rich.table import Table
 from driftsurf.core import files
 from driftsurf.core.measures import significant
 from driftsurf.errors import Option, RunFolderError
+from driftsurf.evaluation.baselines import BASELINE_NAMES
 from driftsurf.report import html
 from driftsurf.report.index import RunEntry, RunIndex, list_runs
 from driftsurf.report.svg import drawing, element
@@ -146,8 +147,9 @@ def render(index: RunIndex, page: Path) -> str:
         f"<h1>Runs in {escape(index.folder.resolve().name or str(index.folder))}</h1>",
         html.note(
             "The error is that of the model on rows that it had not learned yet; the trivial rule is the better one of "
-            "majority (or mean) and persistence. Drifts: how often the error rose beyond chance; with now if the last "
-            "one goes on. A rare class is not judged by the error. Times are in UTC."
+            "predicting the most frequent class so far (or the mean) and repeating the last label. It is left out "
+            "where a class is rare, which the error says little about. Drifts: how often the error rose beyond chance; "
+            "'now' if the last one goes on. Times are in UTC."
         ),
         html.cards(
             [
@@ -209,7 +211,7 @@ def _cell(column: Column, one: RunEntry) -> str:
         poor = ' class="poor" title="no better than a trivial rule"' * one.no_better
         shown = f"<span{poor}>{shown}<small>{escape(one.measure)}</small></span>"
     elif column.head == "trivial rule" and text:
-        shown = f"<span>{shown}<small>{escape(one.rule)}</small></span>"
+        shown = f"<span>{shown}<small>{escape(BASELINE_NAMES.get(one.rule, one.rule))}</small></span>"
     given = "" if value is None else escape(str(value))
     return f'<td class="{css}" data-label="{column.head}" data-value="{given}">{shown}</td>'
 

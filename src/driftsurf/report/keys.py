@@ -14,6 +14,7 @@ from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
 from driftsurf.core.measures import significant
 from driftsurf.errors import InputError, RunFolderError
+from driftsurf.evaluation.baselines import BASELINE_NAMES, BASELINE_WORDS, Baselines
 from driftsurf.keyed.drifts import DRIFT_HEADS, LEAST_ROWS, KeyDrifts, drift_lines
 from driftsurf.keyed.folder import PAGE, KeyedFolder
 from driftsurf.keyed.outcomes import Outcomes, format_time
@@ -140,7 +141,7 @@ def print_keys(record: KeyedRecord, *, limit: int | None = None) -> None:
     out = console()
     out.width = out.width if out.is_terminal else TABLE_WIDTH
     total = _totals(record.keys)
-    rules = "".join(f", {name} {_format_error(value)}" for name, value in _rules(record).items())
+    rules = "".join(f", {BASELINE_NAMES[name]} {_format_error(value)}" for name, value in _rules(record).items())
     out.print(
         f"{total['keys']:,} key{'s' * (total['keys'] != 1)}, {total['rows']:,} rows, "
         f"{record.measure} {_format_error(total['error'])}{rules}, "
@@ -168,13 +169,20 @@ def print_keys(record: KeyedRecord, *, limit: int | None = None) -> None:
     if len(record.drifts) > SHOWN:
         out.print(f"... and {len(record.drifts) - SHOWN:,} more drifts")
     if record.drifts.n_keys > 1 or not record.drifts:
-        out.print(record.drifts.verdict)
+        out.print(_verdict(record))
 
 
 def _needs_attention(record: KeyedRecord, key: Any) -> bool:
     """Return whether a key is in quarantine, drifts now, or has a model that is no better than a trivial rule."""
     poor = key in record.scores and record.scores[key].no_better
     return bool(record.keys[key]["quarantine"]) or poor or record.drifts.of(key).open is not None
+
+
+def _verdict(record: KeyedRecord) -> str:
+    """Return which keys drifted, and how good the predictions for all keys are beside the better trivial rule."""
+    error, measure = _totals(record.keys)["error"], "mean absolute error" if record.regression else "mean error"
+    quality = "" if error is None else Baselines(measure, error, _rules(record)).sentence
+    return f"{record.drifts.verdict} {quality}".rstrip()
 
 
 def no_better_warning(record: KeyedRecord) -> str:
@@ -186,7 +194,7 @@ def no_better_warning(record: KeyedRecord) -> str:
     names = ", ".join(str(key) for key in poor[:NAMED]) + f" and {len(poor) - NAMED:,} more" * (len(poor) > NAMED)
     return (
         f"the models of {len(poor):,} of {len(record.keys):,} keys are no better, or hardly better, than a trivial "
-        f"rule ({record.rule}, or persistence: the last label before the time step): {names}"
+        f"rule ({BASELINE_WORDS[record.rule]}, or {BASELINE_WORDS['persistence']} before the time step): {names}"
     )
 
 
@@ -218,7 +226,7 @@ def _rules(record: KeyedRecord) -> dict[str, float]:
 
 def _heads(record: KeyedRecord) -> tuple[str, ...]:
     faulty = any(entry["quarantine"] for entry in record.keys.values())
-    rules = record.rule, "persistence"
+    rules = BASELINE_NAMES[record.rule], BASELINE_NAMES["persistence"]
     return "key", "state", "rows", record.measure, *rules, "last change", *["quarantine"] * faulty
 
 
@@ -277,7 +285,7 @@ def _format_error(value: float | None) -> str:
     """Return an error with three decimals; a small or large one with as many digits as tell it from 0.
 
     >>> [_format_error(value) for value in (None, 0.0, 0.25, 0.00042, 12_345.6)]
-    ['-', '0.000', '0.250', '0.00042', '12346']
+    ['-', '0.000', '0.250', '0.00042', '12,346']
     """
     if value is None:
         return "-"
@@ -306,7 +314,7 @@ def render(record: KeyedRecord, *, paged: Sequence[Any] = (), about: Mapping[str
         ("keys", f"{total['keys']:,}"),
         ("rows", f"{total['rows']:,}"),
         (f"{measure} of predictions", _format_error(total["error"])),
-        *((f"{measure} of {name}", _format_error(value)) for name, value in rules.items()),
+        *((f"{measure} of the {BASELINE_NAMES[name]}", _format_error(value)) for name, value in rules.items()),
         ("transitions", f"{total['transitions']:,}"),
         ("reactive now", f"{total['reactive']:,}"),
         ("in quarantine", f"{total['quarantined']:,}"),
@@ -317,9 +325,8 @@ def render(record: KeyedRecord, *, paged: Sequence[Any] = (), about: Mapping[str
     body = [
         f"<h1>{escape(title)}</h1>",
         html.note(_what(about)) if about else "",
-        html.verdict("drifting" if record.drifts.drifting else "fine", record.drifts.verdict),
+        html.verdict("drifting" if record.drifts.drifting else "fine", _verdict(record)),
         *_drifts(record.drifts, paged),
-        '<p class="lead">One adaptive learner per key.</p>',
         html.warning(f"{warning[0].upper()}{warning[1:]}.") if warning else "",
         html.cards(cards),
         "<h2>Which models changed when</h2>",

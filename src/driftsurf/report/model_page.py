@@ -12,7 +12,7 @@ import numpy as np
 from driftsurf.core import files
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
-from driftsurf.core.journal import Journal
+from driftsurf.core.journal import Journal, drifts_of
 from driftsurf.evaluation.scores import ScoreRecorder, Scores
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import Trace, TraceBuilder, open_labels
@@ -20,7 +20,7 @@ from driftsurf.registry import register
 from driftsurf.report import html, interactive
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.run_page import render
-from driftsurf.report.sections import RunView, changes, events, models, risk
+from driftsurf.report.sections import RunView, changes, drifts, events, models, risk
 from driftsurf.session.observation import Observation
 from driftsurf.visible import escape
 
@@ -91,7 +91,10 @@ def _observed(journal: Journal, labels: Sequence[Any]) -> Iterator[tuple[Decisio
 def _unscored(model: str, data: str, decisions: Sequence[Decision]) -> str:
     """Return the page of a model that predicted nothing before it learned: its risks, models and transitions."""
     title = f"{model} on {data}"
-    head = [f"<h1>{escape(title)}</h1>", html.verdict("waiting", NOTHING_SCORED)]
+    found = drifts_of(decisions)
+    told = found.describe() or (f"No drift in {decisions[-1].rows_seen:,} rows." if decisions else "")
+    status = "waiting" if found.open is None else "drifting"
+    head = [f"<h1>{escape(title)}</h1>", html.verdict(status, f"{told} {NOTHING_SCORED}".lstrip())]
     if not decisions:
         return html.document(title, head, style=html.look())
     columns = {
@@ -101,6 +104,6 @@ def _unscored(model: str, data: str, decisions: Sequence[Decision]) -> str:
         "rows": np.array([decision.rows for decision in decisions]),
     }
     run = RunView(Trace(data, int(columns["rows"].max()), (), (), columns), decisions, model)
-    shown = [replace(one.SECTION, folded=one is changes) for one in (risk, events, models, changes)]
+    shown = [replace(one.SECTION, folded=one is changes) for one in (risk, drifts, events, models, changes)]
     built = [(section, list(section.build(run))) for section in shown]
     return interactive.document(title, head, overlay_of(run), [one for one in built if one[1]])

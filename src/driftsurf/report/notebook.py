@@ -19,7 +19,8 @@ from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.frames import html_table
 from driftsurf.core.measures import significant
 from driftsurf.core.reactions import alike, describe_alike
-from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.baselines import BASELINE_NAMES, baselines
+from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace
 from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.registry import register
@@ -37,16 +38,16 @@ SHOWN = 10
 
 
 @register("page", "trace-html")
-def trace_html(trace: Trace, drifts: Mapping[str, Drifts] | None = None) -> str:
+def trace_html(trace: Trace, drifts: Mapping[str, Drifts] | None = None, scores: Scores | None = None) -> str:
     """Return a trace as HTML: a curve of the error and a table with a line for each model.
 
-    ``drifts`` are those that were found, by model.
+    ``drifts`` are those that were found, by model; ``scores`` are those of the first model, if they were recorded.
     """
     if trace.is_empty:
         return f"<p>Trace of {escape(trace.stream)}: no row was scored</p>"
     steps, rows = len(np.unique(trace.columns["step"])), int(trace.of(trace.models[0])["rows"].sum())
     head = f"{escape(trace.stream)}: {rows:,} rows in {steps:,} step{'s' * (steps != 1)}"
-    return f"<div><p>{head}</p>{_curves(trace, drifts or {})}{html_table(*_lines(trace))}</div>"
+    return f"<div><p>{head}</p>{_curves(trace, drifts or {})}{html_table(*_lines(trace, scores))}</div>"
 
 
 @register("page", "run-html")
@@ -59,7 +60,7 @@ def result_html(result: RunResult) -> str:
     drifts, experts = result.drifts, result.experts
     parts = [f"<p><b>{escape(verdict_of(result.trace, result.model, drifts, result.scores).text)}</b></p>"]
     parts += [drifts._repr_html_()] if len(drifts) else []
-    parts += [trace_html(result.trace, {result.model: drifts}), link]
+    parts += [trace_html(result.trace, {result.model: drifts}, result.scores), link]
     if len(experts):
         parts.append(_folded("Experts at the end", experts._repr_html_()))
     listed = result.transitions
@@ -83,14 +84,18 @@ def _address(page: Path) -> str:
     return quote(page.relative_to(here).as_posix()) if page.is_relative_to(here) else page.as_uri()
 
 
-def _lines(trace: Trace) -> tuple[Sequence[str], list[Sequence[Any]]]:
+def _lines(trace: Trace, scores: Scores | None) -> tuple[Sequence[str], list[Sequence[Any]]]:
     """Return the head and the lines of the table of models, with the trivial predictions at the end."""
-    lines: list[Sequence[Any]] = [
-        (model, found.number(found.own)) for model in trace.models for found in [baselines(trace, model)]
-    ]
-    others = baselines(trace, trace.models[0])
-    lines += [(f"{name} (trivial rule)", others.number(error)) for name, error in others.others.items()]
-    return ("model", others.measure), lines
+    first = baselines(trace, trace.models[0], scores)
+    names = [name for name, _, _ in first.headline]
+    lines: list[Sequence[Any]] = []
+    for model in trace.models:
+        found = first if model == trace.models[0] else baselines(trace, model)
+        own = {name: number for name, number, _ in found.headline}
+        lines.append((model, *(own.get(name, "-") for name in names)))
+    for place, rule in enumerate(first.others):
+        lines.append((f"{BASELINE_NAMES[rule]} (trivial rule)", *(others[place] for _, _, others in first.headline)))
+    return ("model", *names), lines
 
 
 def _curves(trace: Trace, found: Mapping[str, Drifts]) -> str:

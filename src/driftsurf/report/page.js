@@ -40,7 +40,7 @@
       const [mantissa, power] = value.toExponential(digits - 1).split("e");
       return `${Number(mantissa)}e${Number(power)}`;
     }
-    return size >= 10 ** digits - 0.5 ? value.toFixed(0) : String(Number(value.toPrecision(digits)));
+    return size >= 10 ** digits - 0.5 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(digits)));
   };
   const grouped = (value) => value.toLocaleString("en");
   const level = (value) => {

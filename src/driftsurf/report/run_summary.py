@@ -10,8 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from driftsurf.core.measures import significant
-from driftsurf.evaluation.baselines import baselines
+from driftsurf.core.measures import percent, significant
+from driftsurf.evaluation.baselines import BASELINE_NAMES, baselines
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
@@ -45,7 +45,7 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
             _print_beside_oracle(screen, result, result.oracle)
         later = describe_later_classes(trace, result.model)
         if later:
-            screen.print(f"classes {later[0].lower()}{later[1:-1]}", markup=False)
+            screen.print(f"{later[0].lower()}{later[1:-1]}", markup=False)
         if trace.warmup_steps:
             for note in _warmup_notes(trace, result.model):
                 screen.print(note)
@@ -85,7 +85,7 @@ def _print_beside_baselines(screen: Console, result: RunResult) -> None:
     """Print the error of the model and of trivial predictions, then the other numbers of the model."""
     trace, model = result.trace, result.model
     trivial = baselines(trace, model, result.scores)
-    table = _table("", model, *trivial.others)
+    table = _table("", model, *(BASELINE_NAMES[name] for name in trivial.others))
     for name, own, others in trivial.headline:
         table.add_row(name, own, *others)
     columns, summary = trace.of(model), summarise(trace, model)
@@ -111,7 +111,7 @@ def _print_beside_oracle(screen: Console, result: RunResult, oracle: str) -> Non
         **{label: [one[label] for one in both] for label in both[0]},
         **{name: [str(count), "-"] for name, count in _reactions(result, mine).items()},
         "false reactions": [str(mine.false_reactions), "-"],
-        "reactive steps": [f"{mine.share_reactive:.0%}", "-"],
+        "reactive steps": [percent(mine.share_reactive), "-"],
         **{label: [one[label] for one in costs] for label in costs[0]},
     }
     table = _table("", result.model, f"{oracle} (oracle)")

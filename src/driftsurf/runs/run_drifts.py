@@ -17,17 +17,17 @@ KEPT = 100
 
 @dataclass(slots=True)
 class RunDrifts:
-    """Translates the numbers of drifts that a model counts by itself to those of its run, and keeps their marks.
+    """Translates the numbers of drifts that a model counts to those of its run, from 1, and keeps their marks.
 
     Examples
     --------
     >>> drifts = RunDrifts()
     >>> drift = Drift(0, 600, 6, 620, "harm", "error", error_before=0.1, error_peak=0.3)
     >>> drifts.of(drift).number
-    0
+    1
     >>> drifts.roll_back(RunDrifts(), row=900)
     >>> drifts.of(drift).number, [one.ended_at_row for one in drifts.known]
-    (1, [900, None])
+    (2, [900, None])
     """
 
     count: int = 0
@@ -48,7 +48,7 @@ class RunDrifts:
         """Return an update of a drift of the model with the number of the run and with its mark, and remember it."""
         number = dict(self.numbers).get(drift.number)
         if number is None:
-            number, self.count = self.count, self.count + 1
+            number = self.count = self.count + 1
             self.numbers = (*self.numbers, (drift.number, number))[-KEPT:]
         before = self._find(number)
         return self._changed(replace(drift, number=number, mark=before.mark if before is not None else drift.mark))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +145,40 @@ def test_a_key_is_asked_for_and_its_scope_decides(browser: Browser, tmp_path: Pa
         browser.tell("document.querySelector('.log-out').click()")
         browser.wait_for("!document.querySelector('form.log-in').hidden")
         browser.open("about:blank")
+
+
+@needs_chromium
+def test_numbers_of_models_are_in_full_and_a_rare_class_has_its_own(browser: Browser, tmp_path: Path) -> None:
+    """Errors of prices had powers of ten, and the overview compared a rare class by the share of wrong rows."""
+    options = ServedOptions(strategy="recommended-linear", label="y", batch_size=ROWS)
+    models = {
+        "prices": ModelConfig(replace(options, task="regression")),
+        "fraud": ModelConfig(replace(options, task="binary")),
+    }
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 2))
+    noise = rng.normal(size=800)
+    targets = {"prices": (1e5 * (5 + X[:, 0] + noise)).tolist(), "fraud": np.where(X[:, 0] > 1.7, "yes", "no").tolist()}
+    with Service(ServiceConfig(service=ServiceOptions(folder=tmp_path, port=0), models=models)) as service:
+        ready = threading.Event()
+        thread = threading.Thread(target=service.run, args=(ready.set,))
+        thread.start()
+        try:
+            assert ready.wait(60)
+            with httpx.Client(base_url=service.address, timeout=60) as client:
+                for name, y in targets.items():
+                    rows = [{"a": a, "b": b, "y": target} for (a, b), target in zip(X.tolist(), y, strict=True)]
+                    assert client.post(f"/v1/models/{name}/learn", json={"rows": rows}).status_code == 200
+            browser.open(service.address)
+            shown = "document.querySelector('.overview .models').textContent"
+            browser.wait_for(f"/800 rows learned.*800 rows learned/.test({shown})")
+            text = str(browser.tell(shown))
+            assert re.search(r"error \d{2,3},\d{3} in the last 500 rows, rule without a model \d{2,3},\d{3}", text)
+            assert re.search(r"average precision of yes 0\.\d{3}, by chance 0\.\d{3}", text)
+            browser.open("about:blank")
+        finally:
+            service.stop()
+            thread.join()
 
 
 @needs_chromium

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from driftsurf.core.drifts import Drift
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
+from driftsurf.session.drift_monitor import PEAK_ROWS
 from driftsurf.visible import escape
 
 MOST_LISTED = 100
@@ -31,9 +32,25 @@ def build(run: RunView) -> Iterator[str]:
     yield html.wide_table(heads, rows, numbers=(0, 5))
     if len(run.drifts) > MOST_LISTED:
         yield html.note(f"The last {MOST_LISTED} of {len(run.drifts):,} drifts.")
-    yield html.note(
-        "Evidence is the factor by which the rows speak against chance: without a drift, a run reaches 100 with a "
-        "probability of at most 1 %."
+    yield html.note(_meaning(run))
+
+
+def _meaning(run: RunView) -> str:
+    """Return what the errors and the evidence are."""
+    text = (
+        f"The error before the arrow is the usual one, that after it the highest of {PEAK_ROWS} rows in a row, which "
+        "may be higher than that of any batch in the figure."
+    )
+    if run.drifts.open is not None:
+        text += " While a drift goes on, it is the highest one when there was last news of the drift."
+    if run.about.get("served") or run.trace.late_predictors(run.model) is not None:
+        text += (
+            " Both are of the model as it was when the labels came. The answers in the figure were given earlier, when "
+            "the model knew less, and may have been wrong more often and for longer."
+        )
+    return (
+        f"{text} Evidence is the factor by which the rows speak against chance: without a drift, a run reaches 100 "
+        "with a probability of at most 1 %."
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.evaluation.baselines import baseline_errors
+from driftsurf.evaluation.baselines import BASELINE_NAMES, baseline_errors
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Figure, Series, usual_top
@@ -44,7 +44,9 @@ def _figure(run: RunView) -> Figure:
     trivial = baseline_errors(trace, model)
     if run.trivial.rare is not None:  # a whole batch predicted as the rare class would hide the other curves
         del trivial["persistence"]
-    series += [Series(name, BASELINE_STYLES[name], _shown(trace, error)) for name, error in trivial.items()]
+    series += [
+        Series(BASELINE_NAMES[name], BASELINE_STYLES[name], _shown(trace, error)) for name, error in trivial.items()
+    ]
     series.append(Series(model, "curve", _errors(trace, model), marked=True))
     stride = _stride(run)
     if stride > 1:
@@ -82,8 +84,6 @@ def _caption(run: RunView) -> str:
     stride = _stride(run)
     if stride > 1:
         text += f" A point of the curve is the mean of {stride} steps."
-    if trace.warmup_steps:
-        text += " The first batch is left out, because nothing had been learned before it."
     if run.oracle and trace.drifts:
         when = "at each" if trace.labels else "after the first batch of each"
         text += (
@@ -109,7 +109,7 @@ def _extent(run: RunView) -> str:
         return text
     if steps <= trace.warmup_steps:
         return f"{text} There is only one batch, so everything was predicted before anything was learned."
-    return f"{text} Mean errors leave out the first batch, which was predicted before anything was learned."
+    return f"{text} The first batch is left out, here and in mean errors: nothing had been learned before it."
 
 
 def _sizes(rows: npt.NDArray[Any]) -> str:

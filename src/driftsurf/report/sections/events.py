@@ -27,7 +27,8 @@ def build(run: RunView) -> Iterator[str]:
     early, late = events[-MOST_LISTED:-SHOWN], events[-SHOWN:]
     if early:
         cut = f", of {len(events):,} in all" if len(events) > MOST_LISTED else ""
-        yield f"<details><summary>{len(early):,} earlier events{cut}</summary>{_table(early)}</details>"
+        count = f"{len(early):,} earlier event{'s' * (len(early) != 1)}"
+        yield f"<details><summary>{count}{cut}</summary>{_table(early)}</details>"
     yield _table(late)
 
 

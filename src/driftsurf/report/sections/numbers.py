@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from driftsurf.core.measures import significant
-from driftsurf.evaluation.baselines import BASELINE_WORDS
+from driftsurf.core.measures import percent, significant
+from driftsurf.evaluation.baselines import BASELINE_NAMES, BASELINE_WORDS
 from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.summary import ClassificationSummary, Summary, summarise_classification, summarise_regression
 from driftsurf.explanation.belief import experts_of
@@ -23,7 +23,7 @@ def build(run: RunView) -> Iterator[str]:
     rows = [(escape(run.model), trivial.number(trivial.own), "")]
     rows += [
         (
-            f'{name}<span class="meaning">{BASELINE_WORDS[name]}</span>',
+            f'{BASELINE_NAMES[name]}<span class="meaning">{BASELINE_WORDS[name]}</span>',
             trivial.number(error),
             _difference(trivial.own, error),
         )
@@ -37,7 +37,7 @@ def _difference(own: float, other: float) -> str:
     """Return by how much the error of the model is smaller or larger than another one."""
     if own == other or not other:
         return "equally good" if own == other else "worse"
-    return f"{abs(1.0 - own / other):.0%} {'better' if own < other else 'worse'}"
+    return f"{percent(abs(1.0 - own / other))} {'better' if own < other else 'worse'}"
 
 
 def main_numbers(run: RunView) -> Iterator[tuple[str, str]]:
@@ -46,7 +46,7 @@ def main_numbers(run: RunView) -> Iterator[tuple[str, str]]:
     classes = isinstance(summary, ClassificationSummary)
     *rare, (measure, error, _) = trivial.headline
     for name, own, (majority, *_) in rare:
-        yield name if majority == "-" else f"{name}; of majority {majority}", own
+        yield name if majority == "-" else f"{name}; of the most frequent class {majority}", own
     yield measure, error
     if not trivial.learned:
         return
@@ -84,13 +84,13 @@ def _others(run: RunView) -> Iterator[tuple[str, str]]:
             yield "kappa", f"{summary.kappa:.3f}"
     else:
         yield "skill over the mean", f"{summary.skill_over_mean:.3f}"
-        yield "skill over persistence", f"{summary.skill:.3f}"
+        yield "skill over repeating the last label", f"{summary.skill:.3f}"
     for name, count in reaction_rows(summary, run.looks_for_drift, experts=bool(experts_of(run.decisions))).items():
         yield name, str(count)
         if name.startswith("reactions") and summary.false_reactions is not None:
             yield "false reactions", str(summary.false_reactions)
     if run.looks_for_drift == "thresholds":
-        yield "reactive steps", f"{summary.share_reactive:.0%}"
+        yield "reactive steps", percent(summary.share_reactive)
     if not math.isnan(work := run.trace.gradients_per_row(summary.model)):
         yield f"{run.work} per row", f"{work:.2f}"
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 from driftsurf.core.drifts import Drift
 from driftsurf.core.measures import significant
 from driftsurf.core.sizes import shown_bytes
+from driftsurf.evaluation.baselines import BASELINE_WORDS
 from driftsurf.service.alerts.notice import Severity
 from driftsurf.service.alerts.options import AlertOptions
 
@@ -99,7 +100,7 @@ def worse_than_trivial(reading: Reading, options: AlertOptions) -> Iterator[Cond
         yield Condition(
             "worse-than-trivial",
             "critical",
-            f"the error is {significant(reading.error)}, and that of the rule {reading.trivial_rule!r} is "
+            f"the error is {significant(reading.error)}, and that of {BASELINE_WORDS[reading.trivial_rule]} is "
             f"{significant(reading.trivial_error)}",
             reading.error,
             reading.trivial_error,
@@ -197,8 +198,9 @@ def ending(condition: Condition, reading: Reading, options: AlertOptions) -> str
     """
     subject = condition.subject
     error, trivial = map(significant, (reading.error, reading.trivial_error))
+    rule = BASELINE_WORDS[reading.trivial_rule]
     texts = {
-        "worse-than-trivial": f"the error is {error} now, and that of the rule {reading.trivial_rule!r} is {trivial}",
+        "worse-than-trivial": f"the error is {error} now, and that of {rule} is {trivial}",
         "label-silence": "no row waits for a label" if math.isnan(reading.label_age) else "labels come again",
         "lag": f"only {reading.lag_rows:,} rows wait to be learned",
         "disk": f"{shown_bytes(reading.disk_free)} are free on the disk of the model again",

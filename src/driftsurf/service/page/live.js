@@ -14,7 +14,8 @@ const number = (value, task) => {
   if (value === null || value === undefined) return "–";
   if (task !== "regression") return value.toFixed(3);
   const size = Math.abs(value);
-  return size && (size < 1e-3 || size >= 1e6) ? value.toExponential(3) : value.toPrecision(4);
+  if (size && (size < 1e-3 || size >= 1e6)) return value.toExponential(3).replace("+", "");
+  return size >= 9999.5 ? grouped(Math.round(value)) : value.toPrecision(4); // which would write 25851 as 2.585e+4
 };
 const plural = (count, what) => `${grouped(count)} ${what}${count === 1 ? "" : "s"}`;
 const grouped = (value) => value.toLocaleString("en");
@@ -127,9 +128,14 @@ const overview = (models) => {
     card.href = `#${encodeURIComponent(model.name)}`;
     tag("b", card, model.name);
     tag("div", card, words, css === "fine" || css === "waiting" ? "" : "bad");
-    if (model.error !== null) {
+    const rare = model.rare_class; // the share of wrong rows says little where a class is rare
+    if (rare && rare.average_precision !== null) {
+      const found = `average precision of ${rare.label} ${number(rare.average_precision)}`;
+      tag("div", card, `${found}, by chance ${number(rare.share)}`, "number");
+    } else if (model.error !== null) {
       const rule = `rule without a model ${number(model.trivial_error, model.task)}`;
-      tag("div", card, `error ${number(model.error, model.task)}, ${rule}`, "number");
+      const rows = `in the last ${plural(model.error_rows, "row")}`;
+      tag("div", card, `error ${number(model.error, model.task)} ${rows}, ${rule}`, "number");
     }
     tag("div", card, `${plural(model.rows, "row")} learned`, "soft number");
   }
@@ -180,7 +186,7 @@ const now = (model) => {
     [model.error_rows ? `error in the last ${grouped(model.error_rows)} rows` : "error: no row was scored yet", number(model.error, model.task)],
     ["error of a rule without a model, on these rows", number(model.trivial_error, model.task)],
     ["labelled rows of the next step", `${grouped(model.in_step)} of ${grouped(model.batch_size)}`],
-    ["rows without a label yet", grouped(model.labels.waiting)], ["rows and labels to be applied", grouped(model.lag_rows)],
+    ["rows without a label yet", grouped(model.labels.waiting)], ["rows and labels that came and wait to be learned", grouped(model.lag_rows)],
   ]);
   challengers(model.challengers, model.task);
   connections(model.connections);
@@ -202,7 +208,9 @@ const challengers = (list, task) => {
   const head = tag("tr", table);
   for (const word of ["challenger", "error", "error of the model", "difference, 95 % interval", "steps"]) tag("th", head, word);
   for (const item of list) {
-    const row = tag("tr", table), interval = `${number(item.difference, task)} (${number(item.low, task)} to ${number(item.high, task)})`;
+    const row = tag("tr", table);
+    const known = item.low === null ? "not known yet" : `${number(item.low, task)} to ${number(item.high, task)}`;
+    const interval = `${number(item.difference, task)} (${known})`;
     const cells = [item.name, number(item.error, task), number(item.leading_error, task), interval, grouped(item.steps)];
     for (const cell of cells) tag("td", row, cell);
     if (item.failed) tag("td", row, item.failed);
@@ -307,7 +315,8 @@ const warn = async () => {
   if (Date.now() - warned < 5000) return;
   warned = Date.now();
   const { active } = await ask("/v1/alerts").catch(() => ({ active: [] }));
-  const box = one(".alerts"), own = active.filter((alert) => alert.model === chosen);
+  // The verdict above says what a drift is by now; its notice says what was known when it began.
+  const box = one(".alerts"), own = active.filter((alert) => alert.model === chosen && alert.rule !== "drift");
   const said = JSON.stringify(own.map((alert) => [alert.rule, alert.text]));
   if (box.dataset.said === said) return;
   box.dataset.said = said;
@@ -396,7 +405,7 @@ const sure = (words) =>
     box.addEventListener("close", () => answer(box.returnValue === "yes"), { once: true });
     box.showModal();
   });
-const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ") + " UTC";
+const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ") + " UTC";
 let offered = "";
 const orders = (model) => {
   const points = model.restore_points.map((point) => [point.position, point.version]);
@@ -421,9 +430,9 @@ const orders = (model) => {
   };
   if (model.pinned) offer("unpin", `Let ${name} learn again?`, { kind: "unpin" });
   else offer("pin", `Pin ${name}? It predicts and does not learn until it is unpinned.`, { kind: "pin" });
-  for (const { position, version, time } of model.restore_points) {
-    const back = time ? `step ${grouped(version)} (${moment(time)})` : `the beginning (step ${grouped(version)})`;
-    const question = `Take ${name} back to what it was after ${back}? It forgets what it has learned since.`;
+  for (const { position, time } of model.restore_points) {
+    const back = time ? moment(time) : "the beginning"; // a challenger that was promoted counts steps of its own
+    const question = `Take ${name} back to what it was at ${back}? It forgets what it has learned since.`;
     offer(`roll back to ${back}`, question, { kind: "rollback", to: position }, harsh);
   }
   const forget = `Reset ${name}? It forgets everything it has learned.`;
