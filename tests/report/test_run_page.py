@@ -238,7 +238,7 @@ def table_of_classes(trace: Trace) -> str:
 def test_every_section_has_its_own_place() -> None:
     assert list(named_sections()) == [
         *("error", "drifts", "events", "numbers", "risk", "belief", "models", "classes", "confusion", "calibration"),
-        *("residuals", "changes", "columns", "costs", "recovery", "settings"),
+        *("residuals", "changes", "inputs", "columns", "costs", "recovery", "settings"),
     ]
     assert len({section.position for section in sections()}) == len(sections())
 

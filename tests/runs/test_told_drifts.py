@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from checkpoint_cases import WORK, Unflushed
 from commands import invoke
@@ -15,9 +17,10 @@ from live_runs import run_to_end
 import driftsurf
 from driftsurf.core import disk
 from driftsurf.core.decisions import Decision
-from driftsurf.core.drifts import Drift
+from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.core.journal import drifts_of, read_lines
 from driftsurf.errors import OptionError, RunDrifted
+from driftsurf.explanation import explain
 from driftsurf.explanation.records import read_run
 from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import CheckpointFolder
@@ -184,3 +187,55 @@ def test_drifts_are_numbered_on_and_end_with_the_model_that_saw_them() -> None:
 def test_a_numbering_of_before_drifts_is_read() -> None:
     assert "drifts" not in json.loads(Numbering().to_json())
     assert Numbering.from_json(Numbering().to_json()) == Numbering()
+
+
+def test_a_drift_that_goes_on_after_a_rollback_keeps_the_step_at_which_it_began() -> None:
+    numbering = Numbering()
+    numbering.of([decision(step, *((BEGAN,) if step == 7 else ())) for step in range(8)])
+    then = Numbering.from_json(numbering.to_json())
+    numbering.of([decision(step) for step in range(8, 30)])
+    numbering.roll_back(then)
+    (over,) = numbering.of([decision(8, OVER)])[0].drifts
+    assert (over.number, over.row, over.step, over.ended_at_row) == (0, 600, 6, 3600)
+
+
+# ---------------------------------------------------------------------------- moves of the inputs alone
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> Path:
+    """Return a table whose second column moves, which does no harm."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(21_000, 2))
+    X[11_000:, 1] += 2.0
+    lines = [
+        f"{price:.3f},{age:.3f},{'yes' if price > noise else 'no'}"
+        for (price, age), noise in zip(X.tolist(), rng.normal(size=len(X)), strict=True)
+    ]
+    table = tmp_path / "moved.csv"
+    table.write_text("\n".join(["price,age,sold", *lines]))
+    return table
+
+
+def test_a_move_of_the_inputs_is_journalled_and_shown_in_the_details(moved: Path, tmp_path: Path) -> None:
+    options: Any = {"label": "sold", "model": "oblivious", "batch_size": 500, "progress": False}
+    result = driftsurf.run(moved, out=tmp_path / "run", checkpoint=tmp_path / "state", fail_on_drift=True, **options)
+    assert (list(result.drifts), [one.columns for one in result.changes]) == ([], [("age",)])
+    (change,) = result.changes
+    assert change.row >= 11_000
+    record = read_run(tmp_path / "run")
+    assert record.changes == result.changes
+    assert change.describe() in explain(record, width=10_000)
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Inputs that moved without harm" in page[page.index('class="more"') :]  # among what is folded
+    assert result.changes.to_frame()["row"].tolist() == [change.row]
+
+
+def test_moves_of_the_inputs_have_the_numbers_of_the_run_and_are_kept() -> None:
+    numbering = Numbering()
+    numbering.of([decision(step) for step in range(8)])
+    numbering.roll_back(Numbering())
+    move = InputChange(600, 6, ("age",))
+    (told,) = numbering.of([decision(0), replace(decision(7), changes=(move,))])[1].changes
+    assert (told.row, told.step) == (1400, 14)
+    assert Numbering.from_json(numbering.to_json()).drifts.changes == (told,)

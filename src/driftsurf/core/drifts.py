@@ -371,6 +371,16 @@ class InputChange:
         where = f"From row {self.row:,}" + (f" ({self.time})" if self.time else "") + " on"
         return visible(f"{where}, {_joined(self.columns)} had other values than before; the error did not rise.")
 
+    def record(self, at_step: int) -> dict[str, Any]:
+        """Return the line of the journal of the step at which the change was noticed, as plain values."""
+        return {"type": "inputs", "at_step": at_step, **asdict(self), "text": self.describe()}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> InputChange:
+        """Return the change that a record has the fields of."""
+        known = {one.name: record[one.name] for one in fields(cls) if one.name in record}
+        return cls(**known | {"columns": tuple(known["columns"])})
+
 
 class InputChanges(tuple[InputChange, ...]):
     """Moves of the inputs without harm, oldest first.
@@ -387,6 +397,10 @@ class InputChanges(tuple[InputChange, ...]):
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each change (extra ``pandas``)."""
         return _frame(self, InputChange)
+
+    def with_times(self, times: Iterable[str | None]) -> InputChanges:
+        """Return the changes with the time of the row of each."""
+        return InputChanges(replace(one, time=time) for one, time in zip(self, times, strict=True))
 
 
 def _frame(records: Sequence[Any], kind: type) -> pd.DataFrame:

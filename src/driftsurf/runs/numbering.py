@@ -72,7 +72,7 @@ class Numbering:
         """Return the numbering as JSON."""
         saved = asdict(replace(self, drifts=RunDrifts()))
         del saved["drifts"]
-        return json.dumps(saved | ({"drifts": self.drifts.to_dict()} if self.drifts.count else {}))
+        return json.dumps(saved | ({"drifts": self.drifts.to_dict()} if self.drifts != RunDrifts() else {}))
 
     def roll_back(self, earlier: Numbering) -> None:
         """Note that the model returns to the state that it had when the numbering was ``earlier``."""
@@ -106,6 +106,8 @@ class Numbering:
             )
         if decision.drifts:
             decision = replace(decision, drifts=tuple(map(self._of_drift, decision.drifts)))
+        if decision.changes:
+            decision = replace(decision, changes=tuple(map(self._of_change, decision.changes)))
         made = (record.id for record in (*decision.models, *decision.others))
         newest = max([decision.predicted_by, decision.predicts_next, *made])
         self.next_step, self.next_row = decision.step + 1, decision.rows_seen
@@ -127,9 +129,8 @@ class Numbering:
         old, new = self._identity(change.old), self._identity(change.new)
         return replace(change, step=change.step + self.steps, old=old, new=new)
 
-    def of_change(self, change: InputChange) -> InputChange:
-        """Return a move of the inputs with the numbers of the run."""
-        return replace(change, row=self._row(change.row), step=change.step + self.steps)
+    def _of_change(self, change: InputChange) -> InputChange:
+        return self.drifts.of_change(replace(change, row=self._row(change.row), step=change.step + self.steps))
 
     def _of_drift(self, drift: Drift) -> Drift:
         over = None if drift.ended_at_row is None else self._row(drift.ended_at_row)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from driftsurf import registry
 from driftsurf.core.decisions import Decision
-from driftsurf.core.drifts import Drifts
-from driftsurf.core.journal import drifts_of, read_lines
+from driftsurf.core.drifts import Drifts, InputChanges
+from driftsurf.core.journal import changes_of, drifts_of, read_lines
 from driftsurf.core.views import Experts, Transitions
 from driftsurf.evaluation.columns import ColumnMove, read_moves
 from driftsurf.evaluation.scores import Scores
@@ -180,6 +180,12 @@ class RunResult:
         if self.drifts_of_keys is not None:
             return self.drifts_of_keys
         found = drifts_of(self.decisions)
+        return found if self.trace.is_empty else self.trace.timed(found, self.model)
+
+    @property
+    def changes(self) -> InputChanges:
+        """Moves of the inputs of the leading model that did no harm, oldest first; no drifts, and no reason to act."""
+        found = changes_of(self.decisions)
         return found if self.trace.is_empty else self.trace.timed(found, self.model)
 
     @property

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
-from driftsurf.core.drifts import MARKS, Drift, DriftMark
+from driftsurf.core.drifts import MARKS, Drift, DriftMark, InputChange
 
 __all__ = ["KEPT", "RunDrifts"]
 
@@ -38,6 +38,8 @@ class RunDrifts:
     """The newest drifts as they are now, oldest first; replaced as a whole, so that other threads may read it."""
     changed: list[Drift] = field(default_factory=list)
     """Drifts that the order under way has changed, which are not in the journal yet."""
+    changes: tuple[InputChange, ...] = ()
+    """The newest moves of the inputs alone, oldest first; replaced as a whole, too."""
 
     @property
     def drifting(self) -> bool:
@@ -51,7 +53,14 @@ class RunDrifts:
             number, self.count = self.count, self.count + 1
             self.numbers = (*self.numbers, (drift.number, number))[-KEPT:]
         before = self._find(number)
-        return self._changed(replace(drift, number=number, mark=before.mark if before is not None else drift.mark))
+        if before is not None:  # after a rollback, the model counts steps otherwise than when the drift began
+            drift = replace(drift, step=before.step, mark=before.mark)
+        return self._changed(replace(drift, number=number))
+
+    def of_change(self, change: InputChange) -> InputChange:
+        """Remember a move of the inputs, and return it."""
+        self.changes = (*self.changes, change)[-KEPT:]
+        return change
 
     def roll_back(self, earlier: RunDrifts, row: int) -> None:
         """Note that the model now is that of an earlier moment, or another one, whose first row is ``row``.
@@ -93,10 +102,12 @@ class RunDrifts:
     def to_dict(self) -> dict[str, Any]:
         """Return the drifts as plain values for JSON."""
         known = [one.to_dict() for one in self.known]
-        return {"count": self.count, "numbers": list(map(list, self.numbers)), "known": known}
+        found = {"count": self.count, "numbers": list(map(list, self.numbers)), "known": known}
+        return found | ({"changes": list(map(asdict, self.changes))} if self.changes else {})
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what ``to_dict`` was called on; ValueError, KeyError or TypeError if it is not valid."""
         numbers = tuple((int(own), int(number)) for own, number in saved["numbers"])
-        return cls(int(saved["count"]), numbers, tuple(map(Drift.from_dict, saved["known"])))
+        changes = tuple(map(InputChange.from_dict, saved.get("changes", ())))
+        return cls(int(saved["count"]), numbers, tuple(map(Drift.from_dict, saved["known"])), changes=changes)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from driftsurf.core.drifts import Drifts
+from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace
 from driftsurf.evaluation.verdict import verdict_of
@@ -59,4 +59,5 @@ def _judged(run: ServedRun, drifts: Drifts) -> Judgement:
     model = trace.models[0]
     timed = trace.timed(drifts, model)
     found = verdict_of(trace, model, timed, Scores.from_text(run.text(SCORES), trace.warmup_steps))
-    return Judgement(found, tuple(timed), tuple(run.input_changes))
+    changes = trace.timed(InputChanges(run.drifts.changes), model)
+    return Judgement(found, tuple(timed), tuple(changes))

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.drifts import InputChange
 from driftsurf.core.state import pick
 from driftsurf.data.source import Position
 from driftsurf.errors import DriftsurfError, OptionError, StateError
@@ -24,7 +23,6 @@ from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import Order as RunOrder
 from driftsurf.runs.orders import OrderRecord, Refusal
 from driftsurf.runs.plan import RunPlan
-from driftsurf.runs.run_drifts import KEPT
 from driftsurf.runs.steps import Step
 from driftsurf.service.fold import Challenger, Fold, SavedPoint
 from driftsurf.service.joining import StepRows
@@ -98,11 +96,6 @@ class ServedRun(LiveRun):
         leading = self.models[self.leading]
         assert isinstance(leading, Session)
         return leading
-
-    @property
-    def input_changes(self) -> list[InputChange]:
-        """The newest moves of the inputs without harm, with the numbers of the run."""
-        return [self._numbering.of_change(one) for one in self.session.changes[-KEPT:]]
 
     def resume(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint."""
