@@ -130,19 +130,28 @@ class Drift:
     def describe(self) -> str:
         """Describe the drift in one or a few sentences that need no knowledge of the model."""
         where = f"From row {self.row:,}" + (f" ({self.time})" if self.time else "") + " on"
-        rose = f"the {self.metric} rose from {self.error_text(self.error_before)} to {self.error_text(self.error_peak)}"
-        text = f"{where}, {rose}{self._end()}."
+        text = f"{where}, the {self.metric} rose from {self.rise_text} and {self.end_text}."
         return visible(f"{text} {self.cause_sentence()}".rstrip())
 
-    def _end(self) -> str:
+    @property
+    def rise_text(self) -> str:
+        """The errors before the drift and at its peak, such as "7 % to 57 %"."""
+        return f"{self.error_text(self.error_before)} to {self.error_text(self.error_peak)}"
+
+    @property
+    def end_text(self) -> str:
+        """How the drift ended, as the end of a sentence about its error.
+
+        >>> one = Drift(0, 1, 0, 2, "harm", "error", 0.07, 0.2)
+        >>> one.end_text, replace(one, ended_at_row=900).end_text
+        ('is not back yet', 'was not back when the model was replaced')
+        """
         after = "" if self.error_after is None else self.error_text(self.error_after)
         if self.recovered_after_rows is not None:
-            return f" and was back at {after} after {self.recovered_after_rows:,} rows"
+            return f"was back at {after} after {self.recovered_after_rows:,} rows"
         if self.ended and not after:
-            return " and was not back when the model was replaced"
-        if self.ended:
-            return f" and has stayed at {after} since"
-        return " and is not back yet"
+            return "was not back when the model was replaced"
+        return f"has stayed at {after} since" if self.ended else "is not back yet"
 
     def cause_sentence(self) -> str:
         """Return the cause in one sentence."""
@@ -273,6 +282,18 @@ class Drifts(Sequence[Drift]):
         told = self._drifts[-1].describe()
         return f"{count if self.open is None else 'Drifting now'}: {told[0].lower()}{told[1:]}"
 
+    def rises(self) -> tuple[str, list[str]]:
+        """Return the head and the cells of the column of a table that says from what error to what each rose.
+
+        >>> one = Drift(0, 6000, 30, 6090, "harm", "root mean squared error", 1.5, 9.0)
+        >>> Drifts([one]).rises(), Drifts([one, replace(one, metric="error", error_peak=0.5)]).rises()[0]
+        (('root mean squared error', ['1.5 to 9']), 'error')
+        """
+        metrics = {one.metric for one in self._drifts}
+        if len(metrics) == 1:
+            return metrics.pop(), [one.rise_text for one in self._drifts]
+        return "error", [f"{one.metric} {one.rise_text}" for one in self._drifts]
+
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each drift and a column for each field (extra ``pandas``)."""
         return _frame(self._drifts, Drift)
@@ -285,18 +306,19 @@ class Drifts(Sequence[Drift]):
         """Return a table, for notebooks."""
         if not self._drifts:
             return "<p>No drift.</p>"
-        head = "row", "time", "kind", "error", "rows to recover", "columns and classes", "evidence"
+        metric, rises = self.rises()
+        head = "row", "time", "kind", metric, "rows to recover", "columns and classes", "evidence"
         lines = [
             (
                 f"{one.row:,}",
                 one.time or "",
                 one.kind,
-                f"{one.error_text(one.error_before)} to {one.error_text(one.error_peak)}",
+                rise,
                 "" if one.recovered_after_rows is None else f"{one.recovered_after_rows:,}",
                 ", ".join((*one.columns, *one.classes)),
                 one.evidence_text,
             )
-            for one in self._drifts
+            for one, rise in zip(self._drifts, rises, strict=True)
         ]
         from driftsurf.core.frames import html_table  # imports NumPy, which options with defaults from here do not need
 
