@@ -19,9 +19,10 @@ from driftsurf.core import disk
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.core.journal import drifts_of, read_lines
-from driftsurf.errors import OptionError, RunDrifted
+from driftsurf.errors import OptionError, RunDrifted, StateError
 from driftsurf.explanation import explain
 from driftsurf.explanation.records import read_run
+from driftsurf.report.what_was_run import command_line
 from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL
@@ -239,3 +240,20 @@ def test_moves_of_the_inputs_have_the_numbers_of_the_run_and_are_kept() -> None:
     (told,) = numbering.of([decision(0), replace(decision(7), changes=(move,))])[1].changes
     assert (told.row, told.step) == (1400, 14)
     assert Numbering.from_json(numbering.to_json()).drifts.changes == (told,)
+
+
+@pytest.mark.parametrize("source", ["mixed", "table"])
+def test_a_run_resumes_with_the_same_idea_of_a_drift_and_records_it(tmp_path: Path, source: str) -> None:
+    rows = "\n".join(f"{k % 7},{'yes' if k % 3 else 'no'}" for k in range(900))
+    (tmp_path / "table").write_text(f"price,sold\n{rows}\n")
+    what: dict[str, Any] = (
+        {"rows": 600} if source == "mixed" else {"label": "sold", "model": "oblivious", "format": "csv"}
+    )
+    what |= {"batch_size": 100, "out": tmp_path / "run", "checkpoint": tmp_path / "live", "progress": False}
+    path = source if source == "mixed" else str(tmp_path / source)
+    result = driftsurf.run(path, smallest_rise=0.1, **what)
+    assert result.about["smallest_rise"] == 0.1
+    assert "--smallest-rise 0.1" in command_line(result.about, source)
+    assert "--drift-risk" not in command_line(result.about, source)
+    with pytest.raises(StateError, match=r"smallest_rise was 0\.1 and is 0\.3"):
+        driftsurf.run(path, smallest_rise=0.3, resume=True, **what)

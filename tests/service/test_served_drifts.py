@@ -189,3 +189,13 @@ def without_rules(state: Any) -> Any:
     errors = json.loads(state["errors"])
     del errors["rules"]
     return state | {"errors": json.dumps(errors)}
+
+
+@pytest.mark.parametrize("name", ["smallest_rise", "drift_risk"])
+def test_a_model_that_exists_does_not_silently_keep_its_own_idea_of_a_drift(
+    model: ServedModel, tmp_path: Path, name: str
+) -> None:
+    changed: dict[str, Any] = {name: 0.25}
+    model.close()
+    with pytest.raises(OptionError, match=r"0\.25"):
+        open_model(tmp_path / "m", replace(SETTINGS, **changed), KEEPING)
