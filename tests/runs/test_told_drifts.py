@@ -169,6 +169,20 @@ def test_the_command_line_gives_marks(tmp_path: Path) -> None:
     assert invoke("mark", path, "odd").exit_code == 2
 
 
+def test_a_drift_of_a_finished_run_is_marked_and_does_not_fail_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report_drifts(monkeypatch)
+    command = [*RUN, "--checkpoint", str(tmp_path / "live"), "--out", str(tmp_path / "run"), "--fail-on-drift"]
+    assert invoke(*command).exit_code == 3
+    assert invoke("pin", tmp_path / "live").exit_code == 1
+    assert "--resume" in invoke("mark", tmp_path / "live", "expected").stdout
+    again = invoke(*command, "--resume", COLUMNS="1000")
+    assert again.exit_code == 0
+    assert "It is marked as expected." in again.stdout
+    assert [one.mark for one in read_run(tmp_path / "run").drifts] == ["expected"]
+
+
 def test_drifts_are_numbered_on_and_end_with_the_model_that_saw_them() -> None:
     numbering = Numbering()
     numbering.of([decision(step, *((BEGAN,) if step == 7 else ())) for step in range(8)])

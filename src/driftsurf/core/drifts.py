@@ -280,7 +280,9 @@ class Drifts(Sequence[Drift]):
             return ""
         count = "One drift" if len(self) == 1 else f"{len(self)} drifts, the last one"
         told = self._drifts[-1].describe()
-        return f"{count if self.open is None else 'Drifting now'}: {told[0].lower()}{told[1:]}"
+        mark = self._drifts[-1].mark
+        marked = f" It is marked as {mark}." if mark else ""
+        return f"{count if self.open is None else 'Drifting now'}: {told[0].lower()}{told[1:]}{marked}"
 
     def rises(self) -> tuple[str, list[str]]:
         """Return the head and the cells of the column of a table that says from what error to what each rose.
