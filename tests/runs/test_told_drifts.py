@@ -17,9 +17,11 @@ from live_runs import run_to_end
 import driftsurf
 from driftsurf.core import disk
 from driftsurf.core.decisions import Decision
-from driftsurf.core.drifts import Drift, InputChange
+from driftsurf.core.drifts import Drift, DriftNews, Drifts, InputChange
 from driftsurf.core.journal import drifts_of, read_lines
 from driftsurf.errors import OptionError, RunDrifted, StateError
+from driftsurf.evaluation.baselines import Baselines
+from driftsurf.evaluation.verdict import verdict
 from driftsurf.explanation import explain
 from driftsurf.explanation.records import read_run
 from driftsurf.report.what_was_run import command_line
@@ -271,3 +273,17 @@ def test_a_run_resumes_with_the_same_idea_of_a_drift_and_records_it(tmp_path: Pa
     assert "--drift-risk" not in command_line(result.about, source)
     with pytest.raises(StateError, match=r"smallest_rise was 0\.1 and is 0\.3"):
         driftsurf.run(path, smallest_rise=0.3, resume=True, **what)
+
+
+def test_a_model_drifts_everywhere_or_nowhere() -> None:
+    back = replace(GREW, error_after=0.09, recovered_after_rows=800)
+    news, numbering = DriftNews(), Numbering()
+    seen = []
+    for step, one in ((7, BEGAN), (9, GREW), (11, back), (13, OVER)):
+        told = numbering.of([decision(step, one)])[0].drifts
+        phases = [phase for phase, _ in news.take(told)]
+        known = Drifts(numbering.drifts.known)
+        drifting = {news.drifting, numbering.drifts.drifting, known.open is not None}
+        drifting.add(verdict(known, 1400, Baselines("mean error", 0.1, {"majority": 0.4})).status == "drifting")
+        seen.append((phases, drifting))
+    assert seen == [(["began"], {True}), ([], {True}), ([], {False}), (["over"], {False})]

@@ -348,7 +348,8 @@ class DriftNews:
 
     def __init__(self, known: Iterable[Drift] = ()) -> None:
         self._newest = -1
-        self._open = set[int]()
+        self._open = dict[int, Drift]()
+        """Drifts whose end was not told, each as it was last heard of."""
         for _ in self.take(known):
             pass
 
@@ -357,10 +358,13 @@ class DriftNews:
         for one in updates:
             if one.number > self._newest:
                 self._newest = one.number
-                self._open.add(one.number)
+                self._open[one.number] = one
                 yield "began", one
-            if one.ended and one.number in self._open:
-                self._open.discard(one.number)
+            if one.number not in self._open:
+                continue
+            self._open[one.number] = one
+            if one.ended:
+                del self._open[one.number]
                 yield "over", one
 
     @property
@@ -370,8 +374,8 @@ class DriftNews:
 
     @property
     def drifting(self) -> bool:
-        """Whether a drift goes on."""
-        return bool(self._open)
+        """Whether a drift goes on, from which the model has not recovered."""
+        return Drifts(self._open.values()).open is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
-from driftsurf.core.drifts import MARKS, Drift, DriftMark, InputChange
+from driftsurf.core.drifts import MARKS, Drift, DriftMark, Drifts, InputChange
 
 __all__ = ["KEPT", "RunDrifts"]
 
@@ -43,8 +43,8 @@ class RunDrifts:
 
     @property
     def drifting(self) -> bool:
-        """Whether a drift goes on."""
-        return any(not one.ended for one in self.known)
+        """Whether a drift goes on, from which the model has not recovered."""
+        return Drifts(self.known).open is not None
 
     def of(self, drift: Drift) -> Drift:
         """Return an update of a drift of the model with the number of the run and with its mark, and remember it."""
