@@ -192,7 +192,10 @@ def test_drifts_are_numbered_on_and_end_with_the_model_that_saw_them() -> None:
     (ended,) = numbering.drifts.changed
     assert (ended.number, ended.ended_at_row, ended.error_after) == (0, 800, None)
     assert "when the model was replaced" in ended.describe()
-    (again,) = numbering.of([decision(0), decision(7, BEGAN)])[1].drifts
+    numbering = Numbering.from_json(numbering.to_json())
+    first, second = numbering.of([decision(0), decision(7, BEGAN)])
+    assert first.drifts == (ended,)  # listeners hear of the end, although no order is a step
+    (again,) = second.drifts
     assert (again.number, again.row, again.step, again.detected_at_row) == (1, 1400, 14, 1590)
     numbering.drifts.mark(1, "false")
     kept = Numbering.from_json(numbering.to_json())
@@ -287,3 +290,25 @@ def test_a_model_drifts_everywhere_or_nowhere() -> None:
         drifting.add(verdict(known, 1400, Baselines("mean error", 0.1, {"majority": 0.4})).status == "drifting")
         seen.append((phases, drifting))
     assert seen == [(["began"], {True}), ([], {True}), ([], {False}), (["over"], {False})]
+
+
+def test_metrics_and_commands_hear_that_a_drift_ended_with_a_rollback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report_drifts(monkeypatch, {3: (BEGAN,)})
+    with disk.using(Unflushed()), CheckpointFolder(tmp_path / "run") as folder, WORK.run(folder) as run:
+        run.begin()
+        first, metrics = folder.generations()[0], RunMetrics(run)
+        tell = DriftCommand(f'echo $DRIFTSURF_NEWS >> "{tmp_path}/news"', run.leading)
+
+        def listen(*step: Any) -> None:
+            metrics(*step)
+            tell(*step)
+            if step[:2] == (3, run.leading):
+                orders.give(tmp_path / "run", "rollback", first)
+
+        run_to_end(run, listen)
+        assert (tmp_path / "news").read_text().split()[:2] == ["began", "over"]
+        assert next(iter(run.drifts.known)).ended
+        lines = [line for line in metrics.text().splitlines() if line.startswith("driftsurf_drifting{")]
+        assert float(lines[0].rpartition(" ")[2]) == run.drifts.drifting

@@ -106,6 +106,9 @@ class Numbering:
             )
         if decision.drifts:
             decision = replace(decision, drifts=tuple(map(self._of_drift, decision.drifts)))
+        if self.drifts.lost:
+            decision = replace(decision, drifts=(*self.drifts.lost, *decision.drifts))
+            self.drifts.lost = ()
         if decision.changes:
             decision = replace(decision, changes=tuple(map(self._of_change, decision.changes)))
         made = (record.id for record in (*decision.models, *decision.others))

@@ -38,6 +38,8 @@ class RunDrifts:
     """The newest drifts as they are now, oldest first; replaced as a whole, so that other threads may read it."""
     changed: list[Drift] = field(default_factory=list)
     """Drifts that the order under way has changed, which are not in the journal yet."""
+    lost: tuple[Drift, ...] = ()
+    """Drifts that ended with the model that saw them, which listeners hear of with the next decision."""
     changes: tuple[InputChange, ...] = ()
     """The newest moves of the inputs alone, oldest first; replaced as a whole, too."""
 
@@ -70,7 +72,8 @@ class RunDrifts:
         self.numbers = earlier.numbers
         followed = {number for _, number in self.numbers}
         lost = [one for one in self.known if not one.ended and one.number not in followed]
-        self.changed += [self._changed(replace(one, ended_at_row=row)) for one in lost]
+        ended = [self._changed(replace(one, ended_at_row=row)) for one in lost]
+        self.changed, self.lost = [*self.changed, *ended], (*self.lost, *ended)
 
     def mark(self, number: int | None, mark: str) -> tuple[str, Literal["", "no-such-drift"]]:
         """Note what a person says about a drift, the newest one for None; return what was done, or why it was not.
@@ -103,11 +106,13 @@ class RunDrifts:
         """Return the drifts as plain values for JSON."""
         known = [one.to_dict() for one in self.known]
         found = {"count": self.count, "numbers": list(map(list, self.numbers)), "known": known}
+        found |= {"lost": [one.to_dict() for one in self.lost]} if self.lost else {}
         return found | ({"changes": list(map(asdict, self.changes))} if self.changes else {})
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what ``to_dict`` was called on; ValueError, KeyError or TypeError if it is not valid."""
         numbers = tuple((int(own), int(number)) for own, number in saved["numbers"])
+        known, lost = (tuple(map(Drift.from_dict, saved.get(name, ()))) for name in ("known", "lost"))
         changes = tuple(map(InputChange.from_dict, saved.get("changes", ())))
-        return cls(int(saved["count"]), numbers, tuple(map(Drift.from_dict, saved["known"])), changes=changes)
+        return cls(int(saved["count"]), numbers, known, lost=lost, changes=changes)
