@@ -31,6 +31,7 @@ from driftsurf.runs.folder import JOURNAL
 from driftsurf.runs.hooks import DriftCommand, DriftLog
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.prometheus import RunMetrics
+from driftsurf.runs.run_drifts import RunDrifts
 
 RUN = ["run", "mixed", "--rows", "2000", "--batch-size", "100"]
 
@@ -292,6 +293,37 @@ def test_a_model_drifts_everywhere_or_nowhere() -> None:
     assert seen == [(["began"], {True}), ([], {True}), ([], {False}), (["over"], {False})]
 
 
+def test_a_promoted_model_goes_on_with_the_drift_that_it_has_seen_too() -> None:
+    numbering = Numbering()
+    numbering.of([decision(step, *((BEGAN,) if step == 7 else ())) for step in range(9)])
+    numbering.drifts.mark(0, "expected")
+    numbering.drifts.told(9)
+    own = replace(BEGAN, number=3, row=110, step=1, detected_at_row=300)  # of a model that began 500 rows later
+    shared = numbering.drifts.shared_by(Drifts([replace(OVER, number=2), own]))
+    numbering.roll_back(replace(Numbering.following(), drifts=shared))
+    assert numbering.drifts.changed == []
+    ended = replace(own, error_after=0.1, recovered_after_rows=290, ended_at_row=520)
+    (over,) = numbering.of([decision(4), decision(5, ended)])[1].drifts
+    assert (over.number, over.row, over.step, over.detected_at_row) == (0, 600, 6, 790)
+    assert (over.mark, over.error_after, over.ended_at_row) == ("expected", 0.1, 1020)
+
+
+def test_a_drift_that_a_promoted_model_alone_has_seen_has_the_row_of_the_run() -> None:
+    numbering = Numbering()
+    numbering.of([decision(step) for step in range(9)])
+    assert numbering.drifts.shared_by(Drifts([BEGAN])) == RunDrifts()
+    numbering.roll_back(Numbering.following())
+    (told,) = numbering.of([decision(4), decision(5, replace(BEGAN, row=110, detected_at_row=520))])[1].drifts
+    assert (told.number, told.row, told.detected_at_row) == (0, 610, 1020)
+
+
+def test_a_drift_from_before_the_run_is_told_as_such_and_has_no_time() -> None:
+    numbering = Numbering.following()
+    (over,) = numbering.of([decision(6), decision(13, replace(BEGAN, row=400, detected_at_row=500))])[1].drifts
+    assert over.describe().startswith("From 200 rows before this run on, the error rose")
+    assert over.news("began").startswith("drift detected before this run: ")
+
+
 def test_metrics_and_commands_hear_that_a_drift_ended_with_a_rollback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,10 +333,10 @@ def test_metrics_and_commands_hear_that_a_drift_ended_with_a_rollback(
         first, metrics = folder.generations()[0], RunMetrics(run)
         tell = DriftCommand(f'echo $DRIFTSURF_NEWS >> "{tmp_path}/news"', run.leading)
 
-        def listen(*step: Any) -> None:
-            metrics(*step)
-            tell(*step)
-            if step[:2] == (3, run.leading):
+        def listen(step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+            for one in (metrics, tell):
+                one(step, model, error, decisions)
+            if (step, model) == (3, run.leading):
                 orders.give(tmp_path / "run", "rollback", first)
 
         run_to_end(run, listen)

@@ -129,9 +129,14 @@ class Drift:
 
     def describe(self) -> str:
         """Describe the drift in one or a few sentences that need no knowledge of the model."""
-        where = f"From row {self.row:,}" + (f" ({self.time})" if self.time else "") + " on"
+        where = f"From {self.row_text}" + (f" ({self.time})" if self.time else "") + " on"
         text = f"{where}, the {self.metric} rose from {self.rise_text} and {self.end_text}."
         return visible(f"{text} {self.cause_sentence()}".rstrip())
+
+    @property
+    def row_text(self) -> str:
+        """The first row, such as "row 6,000"; a model that begins a run may know a drift from before it."""
+        return f"row {self.row:,}" if self.row >= 0 else f"{_rows(-self.row)} before this run"
 
     @property
     def rise_text(self) -> str:
@@ -180,7 +185,8 @@ class Drift:
         'drift detected at row 6,090'
         """
         row = self.detected_at_row if phase == "began" or self.ended_at_row is None else self.ended_at_row
-        return f"drift {'detected' if phase == 'began' else 'over'} at row {row:,}: {self.describe()}"
+        at = f"at row {row:,}" if row >= 0 else "before this run"
+        return f"drift {'detected' if phase == 'began' else 'over'} {at}: {self.describe()}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values for JSON; numbers that are not finite are None."""
@@ -199,6 +205,10 @@ class Drift:
             name: math.nan if known.get(name) is None else known[name] for name in ("error_before", "error_peak")
         }
         return cls(**known | numbers)
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"
 
 
 def _plain(value: Any) -> Any:

@@ -214,7 +214,8 @@ class Trace:
         columns = self.of(model)
         ends = columns["first_row"] + columns["rows"]
         places = [min(int(np.searchsorted(ends, one.row, side="right")), len(ends) - 1) for one in events]
-        return events.with_times(texts[place] for place in places)
+        begun = [one.row >= 0 for one in events]  # a model may have seen a drift in a run before
+        return events.with_times(texts[place] if known else None for place, known in zip(places, begun, strict=True))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas DataFrame; needs the extra ``pandas``."""

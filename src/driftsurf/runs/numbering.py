@@ -133,10 +133,16 @@ class Numbering:
         return replace(change, step=change.step + self.steps, old=old, new=new)
 
     def _of_change(self, change: InputChange) -> InputChange:
-        return self.drifts.of_change(replace(change, row=self._row(change.row), step=change.step + self.steps))
+        return self.drifts.of_change(replace(change, row=self._event_row(change.row), step=change.step + self.steps))
+
+    def _event_row(self, number: int) -> int:
+        """Return the row of an event; a model that was promoted has learned earlier rows of the run beside another."""
+        row = self._row(number)
+        first, shift = self.rows[-1] if self.rows else (0, 0)
+        return row if row >= 0 else row + first + shift
 
     def _of_drift(self, drift: Drift) -> Drift:
-        over = None if drift.ended_at_row is None else self._row(drift.ended_at_row)
-        row, detected = self._row(drift.row), self._row(drift.detected_at_row)
+        over = None if drift.ended_at_row is None else self._event_row(drift.ended_at_row)
+        row, detected = self._event_row(drift.row), self._event_row(drift.detected_at_row)
         own = replace(drift, row=row, step=drift.step + self.steps, detected_at_row=detected, ended_at_row=over)
         return self.drifts.of(own)

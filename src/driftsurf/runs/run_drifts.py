@@ -55,9 +55,15 @@ class RunDrifts:
             number, self.count = self.count, self.count + 1
             self.numbers = (*self.numbers, (drift.number, number))[-KEPT:]
         before = self._find(number)
-        if before is not None:  # after a rollback, the model counts steps otherwise than when the drift began
-            drift = replace(drift, step=before.step, mark=before.mark)
+        if before is not None:  # a model that was rolled back or promoted counts otherwise than when the drift began
+            kept = "row", "step", "detected_at_row", "mark"
+            drift = replace(drift, **{name: getattr(before, name) for name in kept})
         return self._changed(replace(drift, number=number))
+
+    def shared_by(self, own: Drifts) -> RunDrifts:
+        """Return what is known of drifts to a model that learned the same rows: it also sees the one that goes on."""
+        here, there = ([one for one in known if not one.ended] for known in (self.known, own))
+        return RunDrifts(numbers=((there[-1].number, here[-1].number),) if here and there else ())
 
     def of_change(self, change: InputChange) -> InputChange:
         """Remember a move of the inputs, and return it."""

@@ -260,7 +260,7 @@ class ServedRun(LiveRun):
         self.fold.challengers.setdefault(before, Challenger())
         self.pinned = False
         # The challenger counts its own steps, rows and models, as a model of another run does.
-        self._numbering.roll_back(Numbering.following())
+        self._numbering.roll_back(replace(Numbering.following(), drifts=self.drifts.shared_by(self.session.drifts)))
         return record(f"{name} predicts from step {self.step} on; {before} is a challenger now")
 
     def _roll_back(self, to: int, record: Callable[..., OrderRecord]) -> OrderRecord:

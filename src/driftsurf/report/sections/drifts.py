@@ -20,7 +20,7 @@ def build(run: RunView) -> Iterator[str]:
     rows = [
         (
             f'<button type="button" class="go" data-step="{run.place(one.row):.10g}">{one.number}</button>',
-            f'row {one.row:,}<span class="meaning">{escape(one.time or "")}</span>',
+            f'{escape(one.row_text)}<span class="meaning">{escape(one.time or "")}</span>',
             f'<span class="when">{escape(rise)}</span>',
             escape(one.end_text),
             escape(one.cause_sentence()) + f" <b>A person marked it as {one.mark}.</b>" * bool(one.mark),
