@@ -143,7 +143,13 @@ class RunResult:
     def explain(
         self, *, step: int | None = None, threshold: float | None = None, stable_threshold: float | None = None
     ) -> str:
-        """Explain why the model changed, as :func:`driftsurf.explain` of the run folder does."""
+        """Explain why the model changed, as :func:`driftsurf.explain` of the run folder does.
+
+        Of a run with a learner for each key it says which keys drifted, and how; the page has the models of each key.
+        """
+        if self.drifts_of_keys is not None:
+            told = [f"{key}: {drift.describe()}" for key, drift in self.drifts_of_keys.items()]
+            return "\n".join([self.drifts_of_keys.verdict, *told])
         text: str = registry.get("page", "explanation").make(
             self.folder, step=step, threshold=threshold, stable_threshold=stable_threshold
         )
