@@ -199,3 +199,10 @@ def test_a_model_that_exists_does_not_silently_keep_its_own_idea_of_a_drift(
     model.close()
     with pytest.raises(OptionError, match=r"0\.25"):
         open_model(tmp_path / "m", replace(SETTINGS, **changed), KEEPING)
+
+
+def test_metrics_name_the_unit_of_each_error(model: ServedModel) -> None:
+    learn(model, 2)
+    found = {one.name: one for one in ServiceMetrics()._models([model.status()])}
+    for name in ("error", "usual_error", "trivial_error"):
+        assert "share of wrong rows, or root mean squared error" in found[name].what
