@@ -404,21 +404,3 @@ def test_targets_of_a_regression_may_arrive_late() -> None:
     again = DelayedLabels(session(LinearRegression()))
     again.restore(delayed.state())
     assert again.counts == delayed.counts
-
-
-@pytest.mark.parametrize("rare", ["fraud", "zebra"])
-@pytest.mark.parametrize("classes", [None, "two", "three"])
-def test_before_the_first_step_the_most_frequent_label_of_the_buffer_is_predicted(rare: str, classes: Any) -> None:
-    names = {None: None, "two": sorted([rare, "legit"]), "three": sorted([rare, "legit", "other"])}[classes]
-    session = Session(DriftSurf(LogisticRegression()), classes=names, batch_size=50)
-    X = np.random.default_rng(0).normal(size=(50, 2))
-    y = np.array([rare, *["legit"] * 2, rare, *["legit"] * 46])
-    for start, stop in ((0, 1), (1, 4), (4, 5), (5, 49)):
-        seen = session.observe(X[start:stop], y[start:stop])
-        if start == 4:  # two of each: ties go to the smaller label
-            assert seen.labels.tolist() == [min(rare, "legit")]
-        if start == 5:
-            assert set(seen.labels.tolist()) == {"legit"}
-    assert session.predict(X[:3]).tolist() == ["legit"] * 3
-    assert session.judge(X[:3], y[:3]).labels.tolist() == ["legit"] * 3
-    assert (session.steps, session.rows_pending) == (0, 49)

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.abilities import (
@@ -20,7 +19,7 @@ from driftsurf.core.abilities import (
     check_contract,
 )
 from driftsurf.core.changes import Changeable
-from driftsurf.core.contracts import Categories, FloatArray, IncrementalState, Rows, Segment, State, Strategy
+from driftsurf.core.contracts import Categories, FloatArray, IncrementalState, Rows, State, Strategy
 from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.fields import misfit
 from driftsurf.core.input import Schema
@@ -40,8 +39,6 @@ from driftsurf.session.saved import saved_buffer
 from driftsurf.session.snapshot import Snapshot
 
 __all__ = ["BaseSession"]
-
-NOTHING = np.zeros(0)
 
 
 class BaseSession(Changeable):
@@ -233,13 +230,13 @@ class BaseSession(Changeable):
     def scores_if_finite(self, now: Snapshot, X: FloatArray) -> FloatArray | None:
         """Return what :meth:`scores_as_of` returns of an array; None if one of its values is not finite."""
         if now.is_usual(X, self._dtype):  # one pass over the values finds both out
-            return self._restricted(now, self._raw_scores(now, X))
+            return now.restricted(self._raw_scores(now, X))
         return self._scores(now, X) if all_finite(X) else None
 
     def scores_of(self, rows: Rows) -> FloatArray:
         """Return the scores of rows that ``read`` returned, or that a caller has built in that form."""
         now = self._now
-        return self._restricted(now, self._raw_scores(now, now.limited(rows)))
+        return now.restricted(self._raw_scores(now, now.limited(rows)))
 
     def predict(self, X: MatrixLike) -> npt.NDArray[Any]:
         """Return predicted labels, or numbers, of the model that predicts now. Ties go to the smaller label."""
@@ -248,35 +245,7 @@ class BaseSession(Changeable):
 
     def _scores(self, now: Snapshot, X: MatrixLike) -> FloatArray:
         rows: Any = X if now.is_usual(X, self._dtype) else now.limited(now.read(X, self._dtype))
-        return self._restricted(now, self._raw_scores(now, rows))
-
-    def _restricted(self, now: Snapshot, scores: FloatArray) -> FloatArray:
-        scores = now.restricted(scores)
-        return scores if now.steps else self._guessed(now.targets, scores)
-
-    def _guessed(
-        self, targets: ClassTargets | RegressionTargets, scores: FloatArray, arriving: FloatArray = NOTHING
-    ) -> FloatArray:
-        """Return the scores of a model before its first step: the shares of the labels in the buffer, if it has one.
-
-        ``arriving`` are the codes of rows that are learned one after the other: each is predicted by those before it.
-        """
-        count = len(targets.labels)
-        if isinstance(targets, RegressionTargets) or count < 2:
-            return scores
-        with self.lock:
-            pending = self._pending
-            if pending is None:
-                return scores
-            codes = pending.view(Segment(pending.first_row, pending.next_row)).y
-        known = np.bincount(codes.astype(np.int64), minlength=count)[:count] + np.zeros((len(scores), 1))
-        if len(arriving):
-            known[1:] += np.cumsum(arriving[:-1, None] == np.arange(count), axis=0)
-        rows = known.sum(axis=1, keepdims=True)
-        shares = np.log((known + 0.5) / (rows + 0.5 * count))
-        if scores.ndim == 1:
-            return np.where(rows[:, 0] > 0.0, shares[:, 1] - shares[:, 0], scores)
-        return np.where(rows > 0.0, shares, scores)
+        return now.restricted(self._raw_scores(now, rows))
 
     def _raw_scores(self, now: Snapshot, rows: Rows) -> FloatArray:
         if now.scorer is not None:

@@ -21,7 +21,7 @@ from driftsurf.core.typing import Classes, MatrixLike, TargetLike
 from driftsurf.core.values import replace
 from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
-from driftsurf.session.base import NOTHING, BaseSession
+from driftsurf.session.base import BaseSession
 from driftsurf.session.drift_monitor import DriftMonitor, Surroundings
 from driftsurf.session.guard import UNGUARDED, RangeGuard
 from driftsurf.session.interrupts import uninterrupted
@@ -36,6 +36,7 @@ LEAST_WEIGHT = 0.01
 """A batch that keeps less than this share of its weight under the range guard is no evidence."""
 
 ONE = np.ones(1)
+NOTHING = np.zeros(0)
 
 
 class News(NamedTuple):
@@ -135,7 +136,7 @@ class Session(BaseSession):
             if code is None:
                 return self._observation(*self._take(X, y, classes, weight, predict=True))
             assert isinstance(X, np.ndarray)
-            scores = self._restricted(self._now, self.strategy.scores(X))
+            scores = self.targets.restrict(self.strategy.scores(X), self.n_classes_learned)
             self._buffer_one(X, code)
             return self._observation(self.targets, np.array((code,)), scores, ())
 
@@ -269,7 +270,6 @@ class Session(BaseSession):
         known = now.targets.with_classes(classes, begun=now.schema is not None)
         known, codes = known.read(y, n_rows(rows := now.read(X, self._dtype)))
         scores = known.restrict(self._raw_scores(now, now.limited(rows)), now.n_classes_learned)
-        scores = scores if now.steps else self._guessed(known, scores)
         return self._observation(known, codes, scores, ())
 
     def reset(self, why: str) -> Transition | None:
@@ -377,7 +377,6 @@ class Session(BaseSession):
             shown = part.X if usual is not None and usual is now.guard else now.limited(part.X)
             tested = self._tested(part if shown is part.X else part._replace(X=shown))
             seen = known.restrict(tested, now.n_classes_learned)
-            seen = seen if now.steps else self._guessed(known, seen, part.y)
             tested = tested if shown is part.X else None
         now = now if targets is now.targets else replace(now, targets=targets)
         pending = self._pending
