@@ -182,6 +182,7 @@ def test_commands_tell_drifts_and_can_fail(tmp_path: Path) -> None:
     assert isinstance(drifts, KeyDrifts)
     assert ">k2</td>" in raised.value.result._repr_html_()
     assert repr(drifts) == "<KeyDrifts: 1 in 1 of 5 keys>"
+    assert raised.value.result.explain().splitlines()[1].startswith("k2: From row ")
 
 
 def test_a_fleet_says_that_it_has_no_drifts() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import invoke
+from drifting import BEGAN, OVER
 from run_pages import HOSTILE, Made, hostile_run, regression_in, uneven_run
 from table_files import mixed_rows, write_csv, write_inverted
 
@@ -25,11 +26,12 @@ from driftsurf.evaluation.summary import ClassificationSummary, summarise, summa
 from driftsurf.explanation.explain import explain
 from driftsurf.explanation.records import RunRecord, read_run
 from driftsurf.learners import LogisticRegression
+from driftsurf.report.events import events_of
 from driftsurf.report.figure import Change, Figure, Overlay, Series, as_json
 from driftsurf.report.index import list_runs
 from driftsurf.report.run_page import render, render_record
 from driftsurf.report.run_summary import print_run
-from driftsurf.report.sections import RunView, Section, changes, classes, columns, sections
+from driftsurf.report.sections import RunView, Section, changes, classes, columns, drifts, sections
 from driftsurf.report.svg import LEFT, RIGHT, WIDTH, Chart
 from driftsurf.report.what_was_run import command_line, settings
 from driftsurf.runs.orders import OrderRecord
@@ -239,7 +241,7 @@ def table_of_classes(trace: Trace) -> str:
 def test_every_section_has_its_own_place() -> None:
     assert list(named_sections()) == [
         *("error", "drifts", "events", "numbers", "risk", "belief", "models", "classes", "confusion", "calibration"),
-        *("residuals", "changes", "columns", "costs", "recovery", "settings"),
+        *("residuals", "changes", "inputs", "columns", "costs", "recovery", "settings"),
     ]
     assert len({section.position for section in sections()}) == len(sections())
 
@@ -515,3 +517,22 @@ def test_a_command_hides_secrets_and_spells_every_kind_of_option() -> None:
     given = {"name": "mixed", "stream": "Mixed()", "given": {"rows": 2000, "seed": 3}, "seed": 3, "batch_size": 20}
     assert command_line(given, "Mixed") == "driftsurf run mixed --rows 2000 --seed 3"
     assert command_line({}, "x") == ""
+
+
+def test_every_part_of_the_page_says_alike_how_a_drift_ended() -> None:
+    trace, decisions = hostile_run()
+    replaced = replace(BEGAN, ended_at_row=900)
+    other = replace(OVER, number=1, metric="balanced error", row=1000, ended_at_row=1400)
+    told = [replace(one, drifts=()) for one in decisions]
+    told[0] = replace(told[0], drifts=(replaced, other))
+    view = RunView(trace, told, HOSTILE)
+    table = html.unescape("".join(drifts.build(view)))
+    events = [one.text for one in events_of(view) if one.kind == "over"]
+    for one, event in zip((replaced, other), events, strict=True):
+        assert one.end_text in table
+        assert event.endswith(f"{one.end_text}.")
+        assert one.end_text in one.describe()
+    assert "recovered" not in events[0]
+    assert "error 7 % to 30 %" in table  # errors of two kinds are not under one name
+    assert "balanced error 7 % to 57 %" in table
+    assert "balanced error 7 % to 57 %" in html.unescape(view.drifts._repr_html_())

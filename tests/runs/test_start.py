@@ -146,3 +146,15 @@ def test_no_command_and_no_output_is_taken_from_the_settings_of_a_run(first: Pat
     driftsurf.run(source, start_from=first, out=tmp_path / "more")
     assert not (tmp_path / "called").exists()
     assert not (tmp_path / "written.csv").exists()
+
+
+def test_what_is_a_drift_is_a_matter_of_each_run(first: Path, tmp_path: Path) -> None:
+    source = write(tmp_path, "more.csv", ROWS[900:])
+    options: dict[str, Any] = {"smallest_rise": 0.4, "drift_risk": 0.2}
+    for given in (options, {}):
+        result = driftsurf.run(source, start_from=first, out=tmp_path / f"after-{len(given)}", **given)
+        (session,) = result.models.values()
+        state: Any = session.state()
+        known = {name: state[f"monitor.{name}"] for name in options}
+        assert known == (given or {"smallest_rise": 0.02, "drift_risk": 0.01})
+        assert {name: result.about[name] for name in options} == known

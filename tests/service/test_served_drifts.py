@@ -17,13 +17,17 @@ from receivers import receiving
 
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import OptionError
+from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.verdict import verdict_of
+from driftsurf.explanation.records import read_run
 from driftsurf.service.alerts import AlertThread, read_alerts
 from driftsurf.service.alerts.readings import ModelReadings
 from driftsurf.service.contract import Order
+from driftsurf.service.fold import Fold
 from driftsurf.service.http.answers import model_info
 from driftsurf.service.http.metrics import ServiceMetrics
-from driftsurf.service.judging import Judge
 from driftsurf.service.model import ServedModel, open_model
+from driftsurf.service.served_run import ServedRun
 from driftsurf.service.settings import Keeping, ModelSettings
 
 ROWS = 100
@@ -131,26 +135,74 @@ def test_a_webhook_hears_of_a_drift_twice_and_of_ten_thousand_rows_without_one_n
     assert BEGAN.cause_sentence() in began["summary"]
 
 
-def test_a_long_trace_is_read_for_a_small_share_of_the_time(
-    model: ServedModel, monkeypatch: pytest.MonkeyPatch
+def test_the_verdict_is_that_of_the_page_and_has_the_numbers_of_the_state(model: ServedModel) -> None:
+    for steps in (1, 1, 6, 5, 20):
+        learn(model, steps)
+        status, judged = model.status(), model.judge()
+        record = read_run(model.folder / "checkpoints")
+        assert record.trace is not None
+        name = record.trace.models[0]
+        assert judged.verdict == verdict_of(record.trace, name, record.drifts, record.scores)
+        run = model._follower.run
+        assert run is not None
+        found, expected = run.baselines(), baselines(record.trace, name, record.scores)
+        assert (found.measure, found.learned, found.rare) == (expected.measure, expected.learned, expected.rare)
+        assert found.own == pytest.approx(expected.own, nan_ok=True)
+        assert found.own == pytest.approx(status.usual_error, nan_ok=True)
+        if steps > 1:
+            assert found.others == pytest.approx(expected.others)
+
+
+def test_the_trace_is_read_only_when_a_drift_has_changed(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    text = ServedRun.text
+
+    def counted(self: ServedRun, name: str) -> str:
+        read.append(name)
+        return text(self, name)
+
+    monkeypatch.setattr(ServedRun, "text", counted)
+    for steps, times in ((2, 0), (3, 0), (3, 1), (1, 1), (1, 2), (5, 3), (5, 3)):
+        learn(model, steps)
+        judged = model.judge()
+        assert (len(read), len(judged.drifts)) == (times, int(times > 0))
+        assert judged.verdict == model.judge().verdict
+
+
+def test_a_state_without_errors_of_trivial_rules_is_completed_from_its_trace(
+    model: ServedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    learn(model, 5)
+    judged, saved = model.judge(), Fold.state
+    with monkeypatch.context() as patch:
+        patch.setattr(Fold, "state", lambda self: without_rules(saved(self)))
+        model.close()
+    with closing(open_model(tmp_path / "m", keeping=KEEPING)) as again:
+        assert again.wait_ready(60)
+        assert again.judge() == judged
+        learn(again, 1)
+        assert "better than" in again.judge().verdict.quality
+
+
+def without_rules(state: Any) -> Any:
+    """Return a state as version 0.2 saves it."""
+    errors = json.loads(state["errors"])
+    del errors["rules"]
+    return state | {"errors": json.dumps(errors)}
+
+
+@pytest.mark.parametrize("name", ["smallest_rise", "drift_risk"])
+def test_a_model_that_exists_does_not_silently_keep_its_own_idea_of_a_drift(
+    model: ServedModel, tmp_path: Path, name: str
+) -> None:
+    changed: dict[str, Any] = {name: 0.25}
+    model.close()
+    with pytest.raises(OptionError, match=r"0\.25"):
+        open_model(tmp_path / "m", replace(SETTINGS, **changed), KEEPING)
+
+
+def test_metrics_name_the_unit_of_each_error(model: ServedModel) -> None:
     learn(model, 2)
-    run = model._follower.run
-    now, read = [0.0], list[float]()
-
-    def judged(*_: object) -> Any:
-        now[0] += 1.0
-        read.append(now[0])
-        return len(read)
-
-    monkeypatch.setattr("driftsurf.service.judging._judged", judged)
-    judge = Judge(lambda: now[0])
-    found = list[Any]()
-    for seconds in (0.0, 1.0, 5.0, 10.0):
-        learn(model)
-        now[0] += seconds
-        found.append(judge.judge(run))
-    assert found == [1, 1, 1, 2]
-    learn(model, 6)  # a drift is told at once
-    found.append(judge.judge(run))
-    assert found[-1] == 3
+    found = {one.name: one for one in ServiceMetrics()._models([model.status()])}
+    for name in ("error", "usual_error", "trivial_error"):
+        assert "share of wrong rows, or root mean squared error" in found[name].what

@@ -277,14 +277,20 @@ def _order(run: Path, kind: str, to: int | None = None, *, mark: str = "", drift
         )
     if not CheckpointFolder(run).generations():
         raise RunFolderError(f"{str(run)!r} has no checkpoints; pass the folder that a run has as --checkpoint")
-    if newest_head(run).get("done") is True:
+    finished = newest_head(run).get("done") is True
+    if finished and kind != "mark":
         raise RunFolderError(
             f"the run in {str(run)!r} is finished, so it carries out no orders. If more rows will come, continue it "
             "with --resume --follow, and give the order then"
         )
     order = orders.give(run, kind, to, mark=mark, drift=drift)
     what = kind if to is None else f"{kind} to checkpoint {to}"
-    say(f"order {order.number}: {what}; carried out at the next checkpoint, or when the run resumes")
+    when = (
+        "when the same command resumes the run (--resume)"
+        if finished
+        else "at the next checkpoint, or when the run resumes"
+    )
+    say(f"order {order.number}: {what}; carried out {when}")
 
 
 @main.command()

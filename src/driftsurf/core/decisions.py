@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from driftsurf.core.drifts import Drift
+from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.measures import significant
 from driftsurf.visible import visible
@@ -290,6 +290,8 @@ class Decision:
     with a model which began with this batch."""
     drifts: tuple[Drift, ...] = ()
     """Drifts of the whole model that were detected, changed or ended with this step, each as it is after it."""
+    changes: tuple[InputChange, ...] = ()
+    """Moves of the inputs alone that were noticed with this step."""
 
     def named(self, labels: Sequence[Any]) -> Decision:
         """Return the decision with the names of classes instead of their codes, where transitions name them."""
@@ -345,7 +347,7 @@ class Decision:
             for model in record[each]:
                 if not model["name"]:
                     del model["name"]
-        del record["transitions"], record["drifts"]
+        del record["transitions"], record["drifts"], record["changes"]
         for optional in ("others", "reacting", "turned"):
             if not record[optional]:
                 del record[optional]
@@ -365,9 +367,9 @@ class Decision:
             yield record
 
     def drift_dicts(self) -> Iterator[dict[str, Any]]:
-        """Yield the drifts as plain values for JSON."""
-        for drift in self.drifts:
-            yield drift.record(self.step)
+        """Yield the drifts and the moves of the inputs as plain values for JSON."""
+        yield from (drift.record(self.step) for drift in self.drifts)
+        yield from (change.record(self.step) for change in self.changes)
 
 
 def _fields_of(record: Decision | ModelRecord | Transition) -> dict[str, Any]:

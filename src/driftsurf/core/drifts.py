@@ -66,8 +66,9 @@ class Drift:
     """"new rule": a model that knows only the new rows predicts better than one that knows only the old ones. "harm":
     the error rose, but newer rows predict no better."""
     metric: str
-    """What the errors are: "error", "balanced error" (of imbalanced classes), or "root mean squared error"; for a key
-    of a keyed run "mean absolute error"."""
+    """What the errors are: "error", "balanced error" (of two imbalanced classes, where the rare one counts as predicted
+    from its share of the rows on, and not from one half), or "root mean squared error"; for a key of a keyed run "mean
+    absolute error"."""
     error_before: float
     """The usual error before the drift."""
     error_peak: float
@@ -126,20 +127,34 @@ class Drift:
 
     def describe(self) -> str:
         """Describe the drift in one or a few sentences that need no knowledge of the model."""
-        where = f"From row {self.row:,}" + (f" ({self.time})" if self.time else "") + " on"
-        rose = f"the {self.metric} rose from {self.error_text(self.error_before)} to {self.error_text(self.error_peak)}"
-        text = f"{where}, {rose}{self._end()}."
+        where = f"From {self.row_text}" + (f" ({self.time})" if self.time else "") + " on"
+        text = f"{where}, the {self.metric} rose from {self.rise_text} and {self.end_text}."
         return visible(f"{text} {self.cause_sentence()}".rstrip())
 
-    def _end(self) -> str:
+    @property
+    def row_text(self) -> str:
+        """The first row, such as "row 6,000"; a model that begins a run may know a drift from before it."""
+        return f"row {self.row:,}" if self.row >= 0 else f"{_rows(-self.row)} before this run"
+
+    @property
+    def rise_text(self) -> str:
+        """The errors before the drift and at its peak, such as "7 % to 57 %"."""
+        return f"{self.error_text(self.error_before)} to {self.error_text(self.error_peak)}"
+
+    @property
+    def end_text(self) -> str:
+        """How the drift ended, as the end of a sentence about its error.
+
+        >>> one = Drift(0, 1, 0, 2, "harm", "error", 0.07, 0.2)
+        >>> one.end_text, replace(one, ended_at_row=900).end_text
+        ('is not back yet', 'was not back when the model was replaced')
+        """
         after = "" if self.error_after is None else self.error_text(self.error_after)
         if self.recovered_after_rows is not None:
-            return f" and was back at {after} after {self.recovered_after_rows:,} rows"
+            return f"was back at {after} after {self.recovered_after_rows:,} rows"
         if self.ended and not after:
-            return " and was not back when the model was replaced"
-        if self.ended:
-            return f" and has stayed at {after} since"
-        return " and is not back yet"
+            return "was not back when the model was replaced"
+        return f"has stayed at {after} since" if self.ended else "is not back yet"
 
     def cause_sentence(self) -> str:
         """Return the cause in one sentence.
@@ -184,7 +199,8 @@ class Drift:
         'drift detected at row 6,090'
         """
         row = self.detected_at_row if phase == "began" or self.ended_at_row is None else self.ended_at_row
-        return f"drift {'detected' if phase == 'began' else 'over'} at row {row:,}: {self.describe()}"
+        at = f"at row {row:,}" if row >= 0 else "before this run"
+        return f"drift {'detected' if phase == 'began' else 'over'} {at}: {self.describe()}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values for JSON; numbers that are not finite are None."""
@@ -203,6 +219,10 @@ class Drift:
             name: math.nan if known.get(name) is None else known[name] for name in ("error_before", "error_peak")
         }
         return cls(**known | numbers)
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"
 
 
 def _plain(value: Any) -> Any:
@@ -284,7 +304,21 @@ class Drifts(Sequence[Drift]):
             return ""
         count = "One drift" if len(self) == 1 else f"{len(self)} drifts, the last one"
         told = self._drifts[-1].describe()
-        return f"{count if self.open is None else 'Drifting now'}: {told[0].lower()}{told[1:]}"
+        mark = self._drifts[-1].mark
+        marked = f" It is marked as {mark}." if mark else ""
+        return f"{count if self.open is None else 'Drifting now'}: {told[0].lower()}{told[1:]}{marked}"
+
+    def rises(self) -> tuple[str, list[str]]:
+        """Return the head and the cells of the column of a table that says from what error to what each rose.
+
+        >>> one = Drift(0, 6000, 30, 6090, "harm", "root mean squared error", 1.5, 9.0)
+        >>> Drifts([one]).rises(), Drifts([one, replace(one, metric="error", error_peak=0.5)]).rises()[0]
+        (('root mean squared error', ['1.5 to 9']), 'error')
+        """
+        metrics = {one.metric for one in self._drifts}
+        if len(metrics) == 1:
+            return metrics.pop(), [one.rise_text for one in self._drifts]
+        return "error", [f"{one.metric} {one.rise_text}" for one in self._drifts]
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each drift and a column for each field (extra ``pandas``)."""
@@ -298,18 +332,19 @@ class Drifts(Sequence[Drift]):
         """Return a table, for notebooks."""
         if not self._drifts:
             return "<p>No drift.</p>"
-        head = "row", "time", "kind", "error", "rows to recover", "columns and classes", "evidence"
+        metric, rises = self.rises()
+        head = "row", "time", "kind", metric, "rows to recover", "columns and classes", "evidence"
         lines = [
             (
                 f"{one.row:,}",
                 one.time or "",
                 one.kind,
-                f"{one.error_text(one.error_before)} to {one.error_text(one.error_peak)}",
+                rise,
                 "" if one.recovered_after_rows is None else f"{one.recovered_after_rows:,}",
                 ", ".join((*one.columns, *one.classes)),
                 one.evidence_text,
             )
-            for one in self._drifts
+            for one, rise in zip(self._drifts, rises, strict=True)
         ]
         from driftsurf.core.frames import html_table  # imports NumPy, which options with defaults from here do not need
 
@@ -337,7 +372,8 @@ class DriftNews:
 
     def __init__(self, known: Iterable[Drift] = ()) -> None:
         self._newest = -1
-        self._open = set[int]()
+        self._open = dict[int, Drift]()
+        """Drifts whose end was not told, each as it was last heard of."""
         for _ in self.take(known):
             pass
 
@@ -346,16 +382,19 @@ class DriftNews:
         for one in updates:
             if one.number > self._newest:
                 self._newest = one.number
-                self._open.add(one.number)
+                self._open[one.number] = one
                 yield "began", one
-            if one.ended and one.number in self._open:
-                self._open.discard(one.number)
+            if one.number not in self._open:
+                continue
+            self._open[one.number] = one
+            if one.ended:
+                del self._open[one.number]
                 yield "over", one
 
     @property
     def drifting(self) -> bool:
-        """Whether a drift goes on."""
-        return bool(self._open)
+        """Whether a drift goes on, from which the model has not recovered."""
+        return Drifts(self._open.values()).open is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +418,16 @@ class InputChange:
         where = f"From row {self.row:,}" + (f" ({self.time})" if self.time else "") + " on"
         return visible(f"{where}, {_joined(self.columns)} had other values than before; the error did not rise.")
 
+    def record(self, at_step: int) -> dict[str, Any]:
+        """Return the line of the journal of the step at which the change was noticed, as plain values."""
+        return {"type": "inputs", "at_step": at_step, **asdict(self), "text": self.describe()}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> InputChange:
+        """Return the change that a record has the fields of."""
+        known = {one.name: record[one.name] for one in fields(cls) if one.name in record}
+        return cls(**known | {"columns": tuple(known["columns"])})
+
 
 class InputChanges(tuple[InputChange, ...]):
     """Moves of the inputs without harm, oldest first.
@@ -395,6 +444,10 @@ class InputChanges(tuple[InputChange, ...]):
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with a row for each change (extra ``pandas``)."""
         return _frame(self, InputChange)
+
+    def with_times(self, times: Iterable[str | None]) -> InputChanges:
+        """Return the changes with the time of the row of each."""
+        return InputChanges(replace(one, time=time) for one, time in zip(self, times, strict=True))
 
 
 def _frame(records: Sequence[Any], kind: type) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from driftsurf.core.decisions import TOLD, Decision, ModelRecord, Transition
-from driftsurf.core.drifts import Drift, Drifts
+from driftsurf.core.drifts import Drift, Drifts, InputChange, InputChanges
 from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.frames import html_table
 from driftsurf.core.json_text import parse_json
@@ -138,7 +138,7 @@ def _made(one: Decision | Outcome) -> Decision:
 
 
 def json_lines(decisions: Iterable[Decision]) -> Iterator[str]:
-    """Yield a line of JSON for each step, each transition and each drift, in order."""
+    """Yield a line of JSON for each step, each transition, each drift and each move of the inputs, in order."""
     for decision in decisions:
         yield _line(decision.to_dict())
         for record in (*decision.transition_dicts(), *decision.drift_dicts()):
@@ -148,6 +148,11 @@ def json_lines(decisions: Iterable[Decision]) -> Iterator[str]:
 def drifts_of(decisions: Iterable[Decision]) -> Drifts:
     """Return the drifts that decisions recorded, each as the last of them has it."""
     return Drifts.merged(drift for decision in decisions for drift in decision.drifts)
+
+
+def changes_of(decisions: Iterable[Decision]) -> InputChanges:
+    """Return the moves of the inputs alone that decisions recorded."""
+    return InputChanges(change for decision in decisions for change in decision.changes)
 
 
 def read_lines(text: str) -> list[Decision]:
@@ -173,6 +178,9 @@ def read_lines(text: str) -> list[Decision]:
         elif kind == "drift" and decisions:  # an order may have changed it after the last step of a file that is gone
             last = decisions[-1]
             decisions[-1] = replace(last, drifts=(*last.drifts, Drift.from_dict(record)))
+        elif kind == "inputs":
+            last = decisions[-1]
+            decisions[-1] = replace(last, changes=(*last.changes, InputChange.from_dict(record)))
     return decisions
 
 

@@ -41,6 +41,8 @@ _TRIVIAL = {
     False: (("constant_error", "persistence_error"), float("nan")),
 }
 """Columns with the errors of trivial predictions, and their value where no row was scored, for classes and numbers."""
+RULES = {True: ("majority", "persistence"), False: ("mean", "persistence")}
+"""Names of the rules, in the order of these columns."""
 
 
 class Scorebook:
@@ -144,8 +146,10 @@ class Scorebook:
 
     @property
     def trivial_errors(self) -> dict[str, float]:
-        """Errors of trivial predictions on this batch: numbers of rows, or mean squared errors for regression."""
-        return dict(self._trivial)
+        """Mean error of each trivial rule on this batch: a share of rows, or a mean squared error for regression."""
+        rows = sum(self._true.values()) if self.labels else 1
+        found = zip(RULES[bool(self.labels)], self._trivial.values(), strict=True)
+        return {name: error / rows if rows else float("nan") for name, error in found}
 
     def row(
         self,
@@ -395,7 +399,7 @@ class TraceRecorder:
 
     @property
     def trivial_errors(self) -> dict[str, float]:
-        """Errors of trivial predictions at the last step: numbers of rows, or mean squared errors for regression."""
+        """Mean error of each trivial rule at the last step: a share of rows, or a mean squared error for regression."""
         return self._book.trivial_errors
 
     def state(self) -> State:

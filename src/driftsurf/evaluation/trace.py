@@ -9,19 +9,21 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf import registry
 from driftsurf.core import files
-from driftsurf.core.drifts import Drifts
+from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.frames import new_frame
 from driftsurf.core.input import listed
 from driftsurf.core.json_text import parse_json
 from driftsurf.errors import InputError, OptionError
 from driftsurf.streams.base import Drift
+
+Timed = TypeVar("Timed", Drifts, InputChanges)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -200,19 +202,20 @@ class Trace:
         shown = next((times.astype(unit) for unit in units if (times == times.astype(unit)).all()), times)
         return [text.replace("T", " ") for text in shown.astype(str).tolist()]
 
-    def timed(self, drifts: Drifts, model: str) -> Drifts:
-        """Return drifts with the time of the step that each began in, if steps have times.
+    def timed(self, events: Timed, model: str) -> Timed:
+        """Return drifts or moves of the inputs with the time of the step that each began in, if steps have times.
 
-        Steps of late labels have the time at which labels came, not that of their rows: then drifts have no time.
+        Steps of late labels have the time at which labels came, not that of their rows: then events have no time.
         """
         late = LATE_COLUMNS[0] in self.columns
-        texts = self.time_texts(model) if len(drifts) and not late else []
+        texts = self.time_texts(model) if len(events) and not late else []
         if not texts:
-            return drifts
+            return events
         columns = self.of(model)
         ends = columns["first_row"] + columns["rows"]
-        places = [min(int(np.searchsorted(ends, one.row, side="right")), len(ends) - 1) for one in drifts]
-        return drifts.with_times(texts[place] for place in places)
+        places = [min(int(np.searchsorted(ends, one.row, side="right")), len(ends) - 1) for one in events]
+        begun = [one.row >= 0 for one in events]  # a model may have seen a drift in a run before
+        return events.with_times(texts[place] if known else None for place, known in zip(places, begun, strict=True))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas DataFrame; needs the extra ``pandas``."""

@@ -34,7 +34,7 @@ from driftsurf.explanation.records import (
     read_run,
 )
 from driftsurf.explanation.replay import describe_tolerance, replay, share_of
-from driftsurf.explanation.told_drifts import describe_drifts, describe_verdict
+from driftsurf.explanation.told_drifts import describe_changes, describe_drifts, describe_verdict
 from driftsurf.registry import register
 from driftsurf.runs.folder import work_unit
 from driftsurf.visible import visible
@@ -103,7 +103,8 @@ def explain(
         parts.append(explain_decision(record, place))
     elif threshold is None:
         believed = "\n".join(describe_beliefs(record.decisions, MOST_BELIEFS))
-        parts += [describe_verdict(record), "\n".join(describe_drifts(record)), _overview(record), believed]
+        parts += [describe_verdict(record), "\n".join(describe_drifts(record)), "\n".join(describe_changes(record))]
+        parts += [_overview(record), believed]
         reactions = list(_reactions(record))
         parts += [*["reactions and switches"] * bool(reactions), *reactions, _models(record, width)]
     if threshold is not None:

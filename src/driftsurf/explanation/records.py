@@ -11,8 +11,8 @@ from typing import Any, Literal
 from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision
-from driftsurf.core.drifts import Drifts
-from driftsurf.core.journal import drifts_of, read_lines
+from driftsurf.core.drifts import Drifts, InputChanges
+from driftsurf.core.journal import changes_of, drifts_of, read_lines
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.state import peek, pick
 from driftsurf.errors import InputError, StateError
@@ -96,6 +96,12 @@ class RunRecord:
     def drifts(self) -> Drifts:
         """Drifts of the leading model, oldest first; empty if there was none."""
         found, trace = drifts_of(self.decisions), self.trace
+        return found if trace is None else trace.timed(found, trace.models[0])
+
+    @property
+    def changes(self) -> InputChanges:
+        """Moves of the inputs alone, which did no harm, oldest first."""
+        found, trace = changes_of(self.decisions), self.trace
         return found if trace is None else trace.timed(found, trace.models[0])
 
     @property

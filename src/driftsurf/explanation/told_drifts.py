@@ -8,10 +8,10 @@ from driftsurf.core.drifts import Drift
 from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.records import RunRecord
 
-__all__ = ["describe_drifts", "describe_verdict"]
+__all__ = ["describe_changes", "describe_drifts", "describe_verdict"]
 
 MOST_DRIFTS = 50
-"""Drifts that are listed at most: the newest ones."""
+"""Drifts, and moves of the inputs, that are listed at most: the newest ones."""
 
 
 def describe_verdict(record: RunRecord) -> str:
@@ -29,6 +29,15 @@ def describe_drifts(record: RunRecord) -> Iterator[str]:
         yield f"drifts{cut}"
         for one in drifts[-MOST_DRIFTS:]:
             yield f"  drift {one.number}: {one.describe()} {_detection(one)}"
+
+
+def describe_changes(record: RunRecord) -> Iterator[str]:
+    """Yield a heading and a line for each move of the inputs that did no harm; nothing if there was none."""
+    changes = record.changes
+    if changes:
+        cut = f" (the last {MOST_DRIFTS} of {len(changes)})" if len(changes) > MOST_DRIFTS else ""
+        yield f"inputs that moved without harm{cut}"
+        yield from (f"  {one.describe()}" for one in changes[-MOST_DRIFTS:])
 
 
 def _detection(drift: Drift) -> str:

@@ -26,14 +26,12 @@ def _drifts(run: RunView) -> Iterator[Event]:
     last = len(run.trace.of(run.model)["step"]) - 1
     for one in run.drifts:
         at = min(run.place(one.row), last)
-        rose = f"the {one.metric} rose from {one.error_text(one.error_before)} to {one.error_text(one.error_peak)}"
+        rose = f"the {one.metric} rose from {one.rise_text}"
         yield Event(at, run.when(at), "drift", f"Drift {one.number} began: {rose}. {one.cause_sentence()}")
         if one.ended_at_row is None:
             continue
         at = min(run.place(one.ended_at_row), last)
-        after = "" if one.error_after is None else f" at {one.error_text(one.error_after)}"
-        how = f"the {one.metric} {'is back' if one.recovered else 'stays'}{after}" if after else "the model recovered"
-        yield Event(at, run.when(at), "over", f"Drift {one.number} is over: {how}.")
+        yield Event(at, run.when(at), "over", f"Drift {one.number} is over: the {one.metric} {one.end_text}.")
 
 
 def _experts(run: RunView) -> Iterator[Event]:

@@ -422,7 +422,7 @@ def run(
         handle_signals=handle_signals,
     )
     result = execution.run()
-    found = [one for one in result.drifts if not one.mark]
+    found = [one for one in result.drifts if not one.mark and one.detected_at_row >= 0]  # others failed the run before
     if options.watch.fail_on_drift and found:
         raise RunDrifted(Drifts(found).describe(), result)
     return result

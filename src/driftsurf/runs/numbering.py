@@ -72,7 +72,7 @@ class Numbering:
         """Return the numbering as JSON."""
         saved = asdict(replace(self, drifts=RunDrifts()))
         del saved["drifts"]
-        return json.dumps(saved | ({"drifts": self.drifts.to_dict()} if self.drifts.count else {}))
+        return json.dumps(saved | ({"drifts": self.drifts.to_dict()} if self.drifts != RunDrifts() else {}))
 
     def roll_back(self, earlier: Numbering) -> None:
         """Note that the model returns to the state that it had when the numbering was ``earlier``."""
@@ -106,6 +106,11 @@ class Numbering:
             )
         if decision.drifts:
             decision = replace(decision, drifts=tuple(map(self._of_drift, decision.drifts)))
+        if self.drifts.lost:
+            decision = replace(decision, drifts=(*self.drifts.lost, *decision.drifts))
+            self.drifts.lost = ()
+        if decision.changes:
+            decision = replace(decision, changes=tuple(map(self._of_change, decision.changes)))
         made = (record.id for record in (*decision.models, *decision.others))
         newest = max([decision.predicted_by, decision.predicts_next, *made])
         self.next_step, self.next_row = decision.step + 1, decision.rows_seen
@@ -127,12 +132,17 @@ class Numbering:
         old, new = self._identity(change.old), self._identity(change.new)
         return replace(change, step=change.step + self.steps, old=old, new=new)
 
-    def of_change(self, change: InputChange) -> InputChange:
-        """Return a move of the inputs with the numbers of the run."""
-        return replace(change, row=self._row(change.row), step=change.step + self.steps)
+    def _of_change(self, change: InputChange) -> InputChange:
+        return self.drifts.of_change(replace(change, row=self._event_row(change.row), step=change.step + self.steps))
+
+    def _event_row(self, number: int) -> int:
+        """Return the row of an event; a model that was promoted has learned earlier rows of the run beside another."""
+        row = self._row(number)
+        first, shift = self.rows[-1] if self.rows else (0, 0)
+        return row if row >= 0 else row + first + shift
 
     def _of_drift(self, drift: Drift) -> Drift:
-        over = None if drift.ended_at_row is None else self._row(drift.ended_at_row)
-        row, detected = self._row(drift.row), self._row(drift.detected_at_row)
+        over = None if drift.ended_at_row is None else self._event_row(drift.ended_at_row)
+        row, detected = self._event_row(drift.row), self._event_row(drift.detected_at_row)
         own = replace(drift, row=row, step=drift.step + self.steps, detected_at_row=detected, ended_at_row=over)
         return self.drifts.of(own)

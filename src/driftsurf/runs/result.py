@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from driftsurf import registry
 from driftsurf.core.decisions import Decision
-from driftsurf.core.drifts import Drifts
-from driftsurf.core.journal import drifts_of, read_lines
+from driftsurf.core.drifts import Drifts, InputChanges
+from driftsurf.core.journal import changes_of, drifts_of, read_lines
 from driftsurf.core.views import Experts, Transitions
 from driftsurf.evaluation.columns import ColumnMove, read_moves
 from driftsurf.evaluation.scores import Scores
@@ -143,7 +143,13 @@ class RunResult:
     def explain(
         self, *, step: int | None = None, threshold: float | None = None, stable_threshold: float | None = None
     ) -> str:
-        """Explain why the model changed, as :func:`driftsurf.explain` of the run folder does."""
+        """Explain why the model changed, as :func:`driftsurf.explain` of the run folder does.
+
+        Of a run with a learner for each key it says which keys drifted, and how; the page has the models of each key.
+        """
+        if self.drifts_of_keys is not None:
+            told = [f"{key}: {drift.describe()}" for key, drift in self.drifts_of_keys.items()]
+            return "\n".join([self.drifts_of_keys.verdict, *told])
         text: str = registry.get("page", "explanation").make(
             self.folder, step=step, threshold=threshold, stable_threshold=stable_threshold
         )
@@ -180,6 +186,12 @@ class RunResult:
         if self.drifts_of_keys is not None:
             return self.drifts_of_keys
         found = drifts_of(self.decisions)
+        return found if self.trace.is_empty else self.trace.timed(found, self.model)
+
+    @property
+    def changes(self) -> InputChanges:
+        """Moves of the inputs of the leading model that did no harm, oldest first; no drifts, and no reason to act."""
+        found = changes_of(self.decisions)
         return found if self.trace.is_empty else self.trace.timed(found, self.model)
 
     @property

@@ -89,6 +89,10 @@ class FinishedRun:
             raise OptionError(
                 Option("start_from"), f" is {str(self.path)!r}, whose labels came {late}; those of this run do not"
             )
+        monitor = session.now.monitor
+        if monitor is not None and any(name.startswith("monitor.") for name in own):
+            # What is told of drifts is a matter of this run, not of the one before.
+            own |= {f"monitor.{name}": getattr(monitor, name) for name in ("smallest_rise", "drift_risk")}
         session.restore(own)
 
 

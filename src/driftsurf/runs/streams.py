@@ -76,7 +76,7 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
         source=StreamBatches(stream, size),
         models=models,
         recorder=TraceRecorder(stream, size, warmup_steps=warmup),
-        about=_about(name, stream, size, leading.strategy, model),
+        about=_about(name, stream, size, leading.strategy, options),
         label_type="value" if entry.regression else "integer",
         sidecars={
             COLUMNS: ColumnMoves(leading),
@@ -132,8 +132,9 @@ def _classes(strategy: Strategy) -> tuple[int, int] | None:
     return None if strategy.learner.capabilities.regression else (-1, 1)
 
 
-def _about(name: str, stream: Stream, batch_size: int, strategy: Strategy, options: ModelOptions) -> str:
-    learner = strategy.learner
+def _about(name: str, stream: Stream, batch_size: int, strategy: Strategy, asked: RunOptions) -> str:
+    learner, options, of_drifts = strategy.learner, asked.model, asked.watch.of_drifts
+    given = options_given(asked.watch)
     made = {"strategy": type(strategy).__name__, "learner": type(learner).__name__}
     about: dict[str, Any] = {
         "driftsurf": __version__,
@@ -143,8 +144,9 @@ def _about(name: str, stream: Stream, batch_size: int, strategy: Strategy, optio
         "seed": options.seed,
         "learner": learner.get_params(),
         "strategy": STRATEGY_DEFAULTS | options.all_parameters(),
+        **of_drifts,
         "made": made,
-        "given": options_given(options),
+        "given": options_given(options) | {name: one for name, one in given.items() if name in of_drifts},
     }
     if options.is_papers:
         about["strategy"] = {key: value for key, value in about["strategy"].items() if key not in LEARNER_PARAMETERS}

@@ -327,6 +327,7 @@ class _TablePlanner:
             "seed": model.seed,
             "start_from": None if model.start_from is None else storable(str(model.start_from)),
             "parameters": model.all_parameters(),
+            **options.watch.of_drifts,
             "made": {
                 "strategy": type(strategy).__name__,
                 "learner": type(strategy.learner).__name__,

@@ -65,11 +65,16 @@ class WatchOptions:
                 Option("metrics"), f" must be a file, or a port from 0 to {LAST_PORT}; got {self.metrics!r}"
             )
 
+    @property
+    def of_drifts(self) -> dict[str, float]:
+        """What is a drift. It is part of what is run, since the saved state of a model holds to it."""
+        return {"smallest_rise": self.smallest_rise, "drift_risk": self.drift_risk}
+
     def monitor(self, *, regression: bool) -> DriftMonitor:
         """Return a monitor for drifts of a new model."""
         from driftsurf.session.drift_monitor import DriftMonitor  # loads the learners
 
-        return DriftMonitor(regression=regression, smallest_rise=self.smallest_rise, drift_risk=self.drift_risk)
+        return DriftMonitor(regression=regression, **self.of_drifts)
 
     @property
     def metrics_address(self) -> tuple[str, int] | None:

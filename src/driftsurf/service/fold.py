@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.log.records import ColumnKind, Record, read_rows
 from driftsurf.data.source import Position
 from driftsurf.data.target import Task
+from driftsurf.evaluation.baselines import Baselines
 from driftsurf.evaluation.rare import RareClass
 from driftsurf.service.contest import Contest
 from driftsurf.service.joining import Joiner, StepRows
@@ -66,40 +67,63 @@ class ErrorFigures(NamedTuple):
     trivial: float = math.nan
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class AnswerErrors:
-    """Errors of the answers of the last steps and of all steps, and those of the trivial rule.
+    """Errors of the answers of the last steps and of all steps, and those of trivial rules, after one step.
 
     A row that came with its label, or was answered before there was a model, counts by its prediction just before it
     was learned. The first step of a model that has learned nothing does not count.
     """
 
-    last: list[StepError] = field(default_factory=list)
-    """The last steps that are reported; replaced, so that another thread can read it."""
+    last: Sequence[StepError] = ()
+    """The last steps that are reported."""
     rows: int = 0
     """Number of rows learned."""
     scored: int = 0
     total: float = 0.0
     """Number of the rows that count, and the sum of their errors."""
-    classes: dict[Any, list[int]] = field(default_factory=dict)
+    rules: Mapping[str, float] = field(default_factory=dict)
+    """For each trivial rule, the sum of its errors on the rows that count."""
+    classes: Mapping[Any, Sequence[int]] = field(default_factory=dict)
     """For each class, of the rows that count: its rows, those predicted as it, and those of them that are right."""
 
-    def add(
-        self, rows: int, error: float, trivial: float, *, counts: bool = True, true: Any = (), predicted: Any = ()
-    ) -> None:
-        """Add a step; a step that was predicted before anything was learned does not count.
+    def after(
+        self,
+        rows: int,
+        error: float,
+        trivial: Mapping[str, float],
+        *,
+        counts: bool = True,
+        true: Any = (),
+        predicted: Any = (),
+    ) -> AnswerErrors:
+        """Return the errors after a step; one that was predicted before anything was learned does not count.
 
-        ``true`` and ``predicted`` are the classes of its rows; empty for regression.
+        ``trivial`` has the error of each trivial rule, that of the most frequent class or the mean first; ``true`` and
+        ``predicted`` are the classes of the rows, empty for regression.
         """
-        self.rows += rows
-        if counts:
-            self.last = _recent([*self.last, StepError(rows, error, trivial)])
-            self.scored, self.total = self.scored + rows, self.total + rows * error
-            classes = {label: list(found) for label, found in self.classes.items()}  # another thread may read the old
-            for place, labels in enumerate((true, predicted, true[true == predicted] if len(true) else ())):
-                for label, count in Counter(np.asarray(labels).tolist()).items():
-                    classes.setdefault(label, [0, 0, 0])[place] += count
-            self.classes = classes
+        if not counts:
+            return replace(self, rows=self.rows + rows)
+        classes = {label: list(found) for label, found in self.classes.items()}
+        for place, labels in enumerate((true, predicted, true[true == predicted] if len(true) else ())):
+            for label, count in Counter(np.asarray(labels).tolist()).items():
+                classes.setdefault(label, [0, 0, 0])[place] += count
+        return AnswerErrors(
+            _recent([*self.last, StepError(rows, error, next(iter(trivial.values())))]),
+            self.rows + rows,
+            self.scored + rows,
+            self.total + rows * error,
+            {name: self.rules.get(name, 0.0) + rows * one for name, one in trivial.items()},
+            classes,
+        )
+
+    def baselines(self, rare: RareClass | None, *, regression: bool) -> Baselines:
+        """Return the error over all rows that count beside those of the trivial rules, in the unit of the label."""
+        measure = "root mean squared error" if regression else "mean error"
+        if not self.scored:
+            return Baselines(measure, math.nan, dict.fromkeys(self.rules, math.nan), learned=False)
+        means = {name: _in_unit(total / self.scored, regression) for name, total in self.rules.items()}
+        return Baselines(measure, _in_unit(self.total / self.scored, regression), means, rare=rare)
 
     def rare(self, average_precision: Callable[[Any], float] = lambda label: math.nan) -> RareClass | None:
         """Return how well the rare class is found; None if labels are not imbalanced."""
@@ -120,7 +144,12 @@ class AnswerErrors:
             return ErrorFigures()
         own, trivial = (sum(one.rows * one[place] for one in last) / rows for place in (1, 2))
         found = own, self.total / self.scored, trivial
-        return ErrorFigures(rows, *(math.sqrt(one) if regression else one for one in found))
+        return ErrorFigures(rows, *(_in_unit(one, regression) for one in found))
+
+
+def _in_unit(error: float, regression: bool) -> float:
+    """Return a share of rows as it is, or the root of a mean squared error."""
+    return math.sqrt(error) if regression else error
 
 
 def _recent(steps: list[StepError]) -> list[StepError]:
@@ -231,7 +260,8 @@ def _read_errors(saved: Any) -> AnswerErrors:
     classes = {label: [int(count) for count in counts] for label, counts in saved.get("classes", ())}
     if not all(len(counts) == len(("rows", "predicted", "right")) for counts in classes.values()):
         raise ValueError("each class must have three counts")
-    return AnswerErrors(_recent(last), rows, int(saved.get("scored", rows)), float(saved["total"]), classes)
+    rules = {str(name): float(total) for name, total in saved.get("rules", {}).items()}
+    return AnswerErrors(_recent(last), rows, int(saved.get("scored", rows)), float(saved["total"]), rules, classes)
 
 
 def _read_names(saved: Any) -> list[str]:

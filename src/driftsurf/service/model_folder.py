@@ -80,7 +80,7 @@ def _check_same(saved: ModelSettings, asked: ModelSettings, blueprint: Blueprint
         )
     given, default = Blueprint.of(blueprint.name, asked, start).settings, ModelSettings()
     for name in ("label", "task", "model", "learner", "parameters", "seed", "batch_size", "columns", "categorical",
-                 "classes", "max_pending", "timeout"):  # fmt: skip
+                 "classes", "max_pending", "timeout", "smallest_rise", "drift_risk"):  # fmt: skip
         was, now = getattr(saved, name), getattr(given, name)
         if getattr(asked, name) != getattr(default, name) and now != was:
             raise OptionError(

@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.drifts import InputChange
 from driftsurf.core.state import pick
 from driftsurf.data.source import Position
 from driftsurf.errors import DriftsurfError, OptionError, StateError
+from driftsurf.evaluation.baselines import Baselines, baselines
 from driftsurf.evaluation.rare import RareClass
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
+from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
-from driftsurf.runs.folder import JOURNAL, SCORES
+from driftsurf.runs.folder import JOURNAL, SCORES, TRACE
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import Order as RunOrder
 from driftsurf.runs.orders import OrderRecord, Refusal
 from driftsurf.runs.plan import RunPlan
-from driftsurf.runs.run_drifts import KEPT
 from driftsurf.runs.steps import Step
 from driftsurf.service.fold import Challenger, Fold, SavedPoint
 from driftsurf.service.joining import StepRows
@@ -99,14 +99,14 @@ class ServedRun(LiveRun):
         assert isinstance(leading, Session)
         return leading
 
-    @property
-    def input_changes(self) -> list[InputChange]:
-        """The newest moves of the inputs without harm, with the numbers of the run."""
-        return [self._numbering.of_change(one) for one in self.session.changes[-KEPT:]]
-
     def resume(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint."""
         super().resume(saved)
+        errors = self.fold.errors
+        if errors.scored and not errors.rules:  # a state of version 0.2, which has those of the last steps alone
+            found = baselines(Trace.from_csv(self.text(TRACE)), self.plan.name).others
+            power = 2 if self.plan.regression else 1
+            self.fold.errors = replace(errors, rules={name: errors.scored * one**power for name, one in found.items()})
         self.feed.begin(self.fold.lines)
         self._note(saved.number)
 
@@ -127,9 +127,9 @@ class ServedRun(LiveRun):
         own = self.take(step.X, step.y, self.position)
         recorder, count = self.plan.recorder, len(step.y)
         assert isinstance(recorder, TraceRecorder)
-        trivial = next(iter(recorder.trivial_errors.values())) / (1 if self.plan.regression else count)
         classes = {} if self.plan.regression else {"true": np.asarray(step.y), "predicted": own.labels}
-        self.fold.errors.add(count, own.mean_loss, trivial, counts=recorder.counts, **classes)
+        errors, trivial = self.fold.errors, recorder.trivial_errors
+        self.fold.errors = errors.after(count, own.mean_loss, trivial, counts=recorder.counts, **classes)
         for name, reason in self._failures:
             self._fail(name, reason)
         self._failures = []
@@ -139,6 +139,10 @@ class ServedRun(LiveRun):
         recorder = self.plan.sidecars[SCORES]
         assert isinstance(recorder, ScoreRecorder)
         return self.fold.errors.rare(recorder.average_precision)
+
+    def baselines(self) -> Baselines:
+        """Return the error over all steps beside those of trivial rules, and how well a rare class is found."""
+        return self.fold.errors.baselines(self.rare(), regression=self.plan.regression)
 
     def _observe(self, rows: Any, labels: Any) -> dict[str, Observation]:
         """Let all models predict and learn a step; what users were answered takes the place of the predictions."""
@@ -256,7 +260,7 @@ class ServedRun(LiveRun):
         self.fold.challengers.setdefault(before, Challenger())
         self.pinned = False
         # The challenger counts its own steps, rows and models, as a model of another run does.
-        self._numbering.roll_back(Numbering.following())
+        self._numbering.roll_back(replace(Numbering.following(), drifts=self.drifts.shared_by(self.session.drifts)))
         return record(f"{name} predicts from step {self.step} on; {before} is a challenger now")
 
     def _roll_back(self, to: int, record: Callable[..., OrderRecord]) -> OrderRecord:

@@ -12,7 +12,7 @@ import numpy as np
 from driftsurf.core.abilities import DirectlyStepped, Taken
 from driftsurf.core.contracts import Batch, FloatArray, Segment, n_rows, take_rows
 from driftsurf.core.decisions import Decision, Transition
-from driftsurf.core.drifts import Drift
+from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.core.input import Schema, is_ready, read_rows, read_schema
 from driftsurf.core.journal import Outcome
 from driftsurf.core.samples import Samples
@@ -22,7 +22,7 @@ from driftsurf.core.values import replace
 from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.base import BaseSession
-from driftsurf.session.drift_monitor import Surroundings
+from driftsurf.session.drift_monitor import DriftMonitor, Surroundings
 from driftsurf.session.guard import UNGUARDED, RangeGuard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
@@ -39,16 +39,30 @@ ONE = np.ones(1)
 NOTHING = np.zeros(0)
 
 
+class News(NamedTuple):
+    """What a monitor has noticed at a step."""
+
+    drifts: tuple[Drift, ...]
+    """Drifts that were detected, changed or ended."""
+    changes: tuple[InputChange, ...]
+    """Moves of the inputs alone."""
+
+    @classmethod
+    def of(cls, before: DriftMonitor, after: DriftMonitor) -> News:
+        """Return what is new, given the monitor before a step and after it, which notices one move at most."""
+        return cls(after.updates, () if after.changes is before.changes else tuple(after.changes[-1:]))
+
+
 class Drifted(NamedTuple):
-    """A step at which drifts were detected, changed or ended."""
+    """A step at which a monitor has noticed something."""
 
     outcome: Outcome
-    drifts: tuple[Drift, ...]
+    news: News
 
     @property
     def transitions(self) -> int:
         """Number of events that are reported at once."""
-        return self.outcome.transitions + len(self.drifts)
+        return self.outcome.transitions + sum(map(len, self.news))
 
     @property
     def rows_seen(self) -> int:
@@ -57,7 +71,7 @@ class Drifted(NamedTuple):
 
     def decision(self) -> Decision:
         """Return the decision."""
-        return dataclasses.replace(self.outcome.decision(), drifts=self.drifts)
+        return dataclasses.replace(self.outcome.decision(), **self.news._asdict())
 
 
 def _part(batch: Batch, start: int, stop: int) -> Batch:
@@ -206,8 +220,10 @@ class Session(BaseSession):
             first = taken.outcome.rows_seen - len(codes)
             around = Surroundings(self._column_names, targets.labels, self.strategy)
             monitor = monitor.after(now.steps, first, X, codes, taken.scores, scorer, around)
-            if monitor.updates:
-                taken = taken._replace(outcome=Drifted(taken.outcome, monitor.updates))
+            assert now.monitor is not None
+            news = News.of(now.monitor, monitor)
+            if any(news):
+                taken = taken._replace(outcome=Drifted(taken.outcome, news))
         if shown:
             taken = taken._replace(scores=now.restricted(taken.scores))
         if guard is not None:
@@ -447,8 +463,8 @@ class Session(BaseSession):
             around = Surroundings(self._column_names, targets.labels, self.strategy)
             first = decision.first_row
             monitor = monitor.after(decision.step, first, batch.X, batch.y, tested, scorer, around)
-            if monitor.updates:
-                decision = dataclasses.replace(decision, drifts=monitor.updates)
+            assert now.monitor is not None
+            decision = dataclasses.replace(decision, **News.of(now.monitor, monitor)._asdict())
         now = self._published(
             now,
             targets=targets,

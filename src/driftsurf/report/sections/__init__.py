@@ -15,8 +15,8 @@ from pkgutil import iter_modules
 from typing import Any
 
 from driftsurf.core.decisions import Decision
-from driftsurf.core.drifts import Drifts
-from driftsurf.core.journal import drifts_of
+from driftsurf.core.drifts import Drifts, InputChanges
+from driftsurf.core.journal import changes_of, drifts_of
 from driftsurf.evaluation.baselines import Baselines, baselines
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.scores import Scores
@@ -69,6 +69,11 @@ class RunView:
     def drifts(self) -> Drifts:
         """The drifts of the model, with times where they are known."""
         return self.trace.timed(drifts_of(self.decisions), self.model)
+
+    @functools.cached_property
+    def changes(self) -> InputChanges:
+        """The moves of the inputs alone, with times where they are known."""
+        return self.trace.timed(changes_of(self.decisions), self.model)
 
     @functools.cached_property
     def trivial(self) -> Baselines:

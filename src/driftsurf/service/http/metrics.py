@@ -129,12 +129,18 @@ def _lines(one: Family) -> Iterable[str]:
     return family(one.name, one.kind, one.what, {label_text(labels): value for labels, value in one.values})
 
 
+_UNIT = ": share of wrong rows, or root mean squared error."
 _FAMILIES: tuple[tuple[str, str, str, Callable[[ModelStatus], float | None]], ...] = (
     ("ready", "gauge", "1 if the model takes rows and has applied its log, else 0.", lambda one: int(one.ready)),
     ("failed", "gauge", "1 if the model is read-only after a failure, else 0.", lambda one: one.phase == "failed"),
-    ("error", "gauge", "Error of the answers over the last steps.", lambda one: one.error),
-    ("usual_error", "gauge", "Error of the answers over all steps.", lambda one: one.usual_error),
-    ("trivial_error", "gauge", "Error of the trivial rule over the last steps.", lambda one: one.trivial_error),
+    ("error", "gauge", f"Error of the answers over the last steps{_UNIT}", lambda one: one.error),
+    ("usual_error", "gauge", f"Error of the answers over all steps{_UNIT}", lambda one: one.usual_error),
+    (
+        "trivial_error",
+        "gauge",
+        f"Error of the most frequent class, or the mean, over the last steps{_UNIT}",
+        lambda one: one.trivial_error,
+    ),
     (
         "rare_class_recall",
         "gauge",
