@@ -82,6 +82,18 @@ def test_the_document_has_every_address() -> None:
     assert found <= {*DOCUMENT["paths"]}
 
 
+def test_every_array_says_what_is_in_it() -> None:
+    def look(schema: Any) -> int:
+        if isinstance(schema, list):
+            return sum(map(look, schema))
+        if not isinstance(schema, dict):
+            return 0
+        assert schema.get("type") != "array" or "items" in schema, schema
+        return (schema.get("type") == "array") + look(list(schema.values()))
+
+    assert look(DOCUMENT) > 10
+
+
 def send(app: App, method: str, path: str, **options: Any) -> Any:
     async def run() -> Any:
         transport = httpx.ASGITransport(app=app)

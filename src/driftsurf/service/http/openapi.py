@@ -46,6 +46,7 @@ def openapi() -> dict[str, Any]:
     types = [route.answer for route in routes if route.answer is not None]
     types += [Models, Problem, InferenceError, OrderBody, InferRequest, ServerMetadata]
     _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    _say_items(components)
     paths: dict[str, Any] = {
         "/v1/models": {"get": _operation("models", "List the models, and what the key may do.", _content(Models))},
     }
@@ -68,6 +69,16 @@ def openapi() -> dict[str, Any]:
         },
         "security": [{"key": []}, {}],
     }
+
+
+def _say_items(schema: Any) -> None:
+    """Add ``items`` to arrays of any values: generators of clients leave a type out that has an array without them."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "array":
+            schema.setdefault("items", {})
+        schema = list(schema.values())
+    for one in schema if isinstance(schema, list) else ():
+        _say_items(one)
 
 
 def _ref(kind: type) -> dict[str, str]:
