@@ -327,8 +327,8 @@ def _opened(address: str) -> tuple[Any, str]:
     if ":" in user_of(rest):
         raise OptionError(
             Option("checkpoint_copy"),
-            f" must not hold a password, because addresses are shown; set FSSPEC_{scheme.rpartition(':')[2].upper()}_PASSWORD in the "
-            "environment, or configure fsspec",
+            " must not hold a password, because addresses are shown; set "
+            f"FSSPEC_{scheme.rpartition(':')[2].upper()}_PASSWORD in the environment, or configure fsspec",
         )
     try:
         fsspec: Any = importlib.import_module("fsspec")
