@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driftsurf.data.arrow_messages import messages
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import BadRowError, DriftsurfError, InputError
-from driftsurf.service.wire.arrow_rows import ArrowRows, messages
+from driftsurf.service.wire.arrow_rows import ArrowRows
 from driftsurf.service.wire.csv_rows import CsvRows
 from driftsurf.service.wire.format import NumberRows, RowsRead, WireColumn, WireFormat
 from driftsurf.service.wire.json_rows import JsonRows
