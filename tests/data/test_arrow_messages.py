@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from driftsurf.data import ReadingOptions  # noqa: E402
-from driftsurf.data.connectors.decoding import Message, MessageDecoder  # noqa: E402
+from driftsurf.data.connectors.contract import Message  # noqa: E402
+from driftsurf.data.connectors.decoding import MessageDecoder  # noqa: E402
 
 
 def stream(*columns: tuple[str, Any], compression: str | None = None) -> bytes:
