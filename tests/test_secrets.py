@@ -134,6 +134,8 @@ def test_text_with_many_beginnings_of_addresses_takes_no_long_time() -> None:
         "mqtt://host/#?password=env:NAME&client=a",
         "postgresql://host/dw/orders?order=id&xid=written&query=file:orders.sql",
         "redis://USER@localhost/...?password=env:NAME",
+        "kafka://HOST:PORT/TOPIC",
+        "postgresql://USER@HOST:PORT/DATABASE/TABLE",
     ],
 )
 def test_what_is_harmless_is_shown(address: str) -> None:

@@ -39,7 +39,7 @@ A user or a password with spaces is part of it, though no client would take it. 
 """
 _WHOLE = re.compile(rf"\s*{_SCHEME}.*", re.DOTALL)
 """A text that is nothing but an address."""
-_HOST = r"(?:\[[^\]]*\]|[^:,\[\]@]*)(?::\d*)?"
+_HOST = r"(?:\[[^\]]*\]|[^:,\[\]@]*)(?::(?:\d*|PORT))?"
 _HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
 _CERTAIN = re.compile(r"localhost|.*[.,].*|.*:\d+|\[.*\].*", re.DOTALL)
 """What is a host even if an @ follows in the path: a token with a slash looks like a host of one word."""

@@ -58,7 +58,7 @@ def test_a_certificate_that_cannot_be_verified_is_a_refusal_however_it_is_wrappe
         ("Connection refused\n\tconnection to ::1 failed\nFATAL:  no pg_hba.conf entry for host", None, True),
         ("Connection refused", None, False),
         ("FATAL:  the database system is starting up", None, False),
-        ("FATAL:  das Datenbanksystem startet gerade", None, False),
+        ("FATAL:  le système de bases de données se lance", None, False),
         ('FATAL:  role "a" is not permitted to log in', None, True),
         ("FATAL:  sorry, too many clients already", None, False),
         ("FATAL:  remaining connection slots are reserved", None, False),
