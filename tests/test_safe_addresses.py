@@ -6,7 +6,10 @@ import contextlib
 import http.server
 import json
 import logging
+import os
 import secrets
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +19,12 @@ import pytest
 from commands import invoke
 
 import driftsurf
+from driftsurf.core.options import shown
 from driftsurf.core.secrets import storable
 from driftsurf.data.source import open_source
 from driftsurf.errors import DriftsurfError, Message, OptionError
 from driftsurf.runs.folder import short_name
-from driftsurf.visible import escape, visible, without_secrets
+from driftsurf.visible import escape, safe_address, visible, without_secrets
 
 SECRET = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(24))
 PARTS = (
@@ -45,24 +49,75 @@ PARTS = (
     f"HOST/0/rows.csv#{SECRET}",
     f"HOST/0/rows.csv?a=1#access_token={SECRET}",
 )
+AWKWARD = (
+    f"pa {SECRET}@HOST/0/rows",
+    f"{SECRET} pa@HOST/0/rows",
+    f"pa/{SECRET}@HOST/0/rows",
+    f"{SECRET}/pa@HOST/0/rows",
+    f"pa?{SECRET}@HOST/0/rows",
+    f"pa#{SECRET}@HOST/0/rows",
+    f"pa://{SECRET}@HOST/0/rows",
+    f"pa\n{SECRET}@HOST/0/rows",
+    f"pa\t/{SECRET}@HOST/0/rows",
+    f"me:pa/ {SECRET}@HOST/0/rows",
+    f"me:pa@x/{SECRET}@HOST/0/rows",
+    f"[{SECRET}]pa@HOST/0/rows",
+    f"me:[pa]{SECRET}@HOST/0/rows",
+    f"me:pa'{SECRET}\"{SECRET}@HOST/0/rows",
+    f"HOST/0/rows.csv?sig=pa {SECRET}",
+    f"HOST/0/rows.csv?sig=pa\n{SECRET}",
+    f"HOST/0/rows.csv?sig=pa\"'{SECRET}",
+    f"{10 * SECRET}@HOST/0/rows",
+)
+"""What no client takes, but people type: signs that should be written as %2F and so on."""
 BROKERS = "kafka", "nats", "redis", "rediss", "amqp", "amqps", "mqtt", "mqtts", "postgresql", "postgres"
 STORAGES = "s3", "gs", "az", "abfs", "hdfs", "sftp", "ssh", "smb"
 SCHEMES = ("http", "https", "HTTPS", *BROKERS, *STORAGES, "unknown")
 
 
-def addresses(*schemes: str, host: str = "127.0.0.1:1") -> list[str]:
-    return [f"{scheme}://{part.replace('HOST', host)}" for scheme in schemes for part in PARTS]
+def addresses(*schemes: str, host: str = "127.0.0.1:1", parts: tuple[str, ...] = (*PARTS, *AWKWARD)) -> list[str]:
+    return [f"{scheme}://{part.replace('HOST', host)}" for scheme in schemes for part in parts]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_part_of_an_address_in_every_scheme(scheme: str) -> None:
-    for address in addresses(scheme, host="data.example:443"):
+    for address in addresses(scheme, host="data.example:443", parts=PARTS):
         assert scheme in without_secrets(address)
         for text in (address, f"{address!r} cannot be read, {address}, ({address}).", json.dumps({"source": address})):
             for safe in (without_secrets(text), visible(text), escape(text), str(Message(text)), str(storable([text]))):
                 assert SECRET not in safe, (address, safe)
                 assert "data.example" in safe
         assert SECRET not in short_name(address)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_awkward_addresses_as_a_whole_and_between_quotation_marks(scheme: str) -> None:
+    for address in addresses(scheme, host="data.example:443", parts=AWKWARD):
+        for safe in (
+            safe_address(address),
+            str(storable({"source": [address]})),
+            visible(f"{address!r} cannot be read"),
+            str(Message("no source opens ", repr(address), "; choices: -")),
+            visible(shown(address)),
+            visible(json.dumps({"source": address, "label": "y"})),
+        ):
+            assert SECRET not in safe, (address, safe)
+
+
+def test_an_address_that_a_path_has_shortened() -> None:
+    shortened = str(Path(f"https://me:{SECRET}@host/rows.csv?sig={SECRET}"))
+    assert SECRET not in visible(f"{shortened} is no run folder")
+
+
+def test_a_host_that_looks_like_a_user_is_shown_where_it_is_certain() -> None:
+    for address in ("redis://cache:6379/0/a@b", "https://data.example/a@b?...", "kafka://a,b/orders@eu"):
+        assert without_secrets(address) == address
+    assert without_secrets("https://me:pass") == "https://***@"
+
+
+def test_text_with_many_beginnings_of_addresses_takes_no_long_time() -> None:
+    for part in ("'aa:/", "aa://", 'aa:/"', "aa://a,", "aa://a:b,", "aa://'a@", "aa://[", "@aa://b:c@d/"):
+        assert visible(20_000 * part)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +134,8 @@ def test_every_part_of_an_address_in_every_scheme(scheme: str) -> None:
         "mqtt://host/#?password=env:NAME&client=a",
         "postgresql://host/dw/orders?order=id&xid=written&query=file:orders.sql",
         "redis://USER@localhost/...?password=env:NAME",
+        "kafka://HOST:PORT/TOPIC",
+        "postgresql://USER@HOST:PORT/DATABASE/TABLE",
     ],
 )
 def test_what_is_harmless_is_shown(address: str) -> None:
@@ -197,6 +254,42 @@ def test_a_run_leaves_no_secret_behind(web: str, tmp_path: Path, caplog: pytest.
     assert found(tmp_path) == []
     source = json.loads((tmp_path / "one" / "run.json").read_text())["source"]
     assert source == f"{web}/rows.csv?...#..."
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
+def test_no_process_of_a_configured_command_shows_a_secret(web: str, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(f'source = "{web}/rows.csv?sig={SECRET}"\nlabel = "y"\n')
+    seen, ended = set[bytes](), threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.02):
+            for one in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    seen.add(one.read_bytes())
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    try:
+        command = [sys.executable, "-m", "driftsurf", "run", "--config", "run.toml", "--out", "one"]
+        assert subprocess.run(command, check=False, capture_output=True, timeout=600).returncode == 0
+        # Two workers, which get their source otherwise than by their command lines.
+        code = """
+import os
+from driftsurf.comparison.compare import compare
+from driftsurf.comparison.inputs import Input
+if __name__ == "__main__":
+    compare("two", [Input(os.environ["SOURCE"], label="y")], ["majority", "persistence"], jobs=2)
+"""
+        (tmp_path / "compare.py").write_text(code)
+        environment = {**os.environ, "SOURCE": f"{web}/rows.csv?sig={SECRET}"}
+        done = subprocess.run([sys.executable, "compare.py"], check=False, capture_output=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        assert SECRET.encode() not in done.stdout + done.stderr
+    finally:
+        ended.set()
+        watching.join()
+    assert any(b"run.toml" in one for one in seen)
+    assert not any(SECRET.encode() in one for one in seen)
 
 
 def test_a_configuration_with_a_secret_is_private(web: str, tmp_path: Path) -> None:

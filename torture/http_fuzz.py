@@ -9,6 +9,7 @@ import io
 import json
 import random
 import socket
+import struct
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -202,14 +203,17 @@ def _wrong(answers: list[tuple[int, str, bytes]], *, ends: bool) -> str:
     for status, media, body in answers:
         if status >= 500:
             return f"status {status}: {body[:500]!r}"
-        if status >= 400 and media == "application/problem+json":
-            try:
-                problem = json.loads(body)
-            except ValueError:
-                return f"no JSON: {body[:500]!r}"
+        if status < 400:
+            continue
+        try:
+            problem = json.loads(body)
+        except ValueError:
+            return f"no JSON: {body[:500]!r}"
+        inference = media == "application/json" and "error" in problem  # the form of the Open Inference Protocol
+        if media == "application/problem+json" or inference:
             if problem["status"] != status or not problem["type"].startswith("urn:driftsurf:problem:"):
                 return f"another problem: {body[:500]!r}"
-        elif status >= 400 and not (status == 409 and media == "application/json"):  # an order that was refused
+        elif not (status == 409 and media == "application/json"):  # an order that was refused
             return f"no problem details: {status} {media} {body[:500]!r}"
     return ""
 
@@ -227,6 +231,8 @@ def made(chance: random.Random) -> tuple[bytes, bool]:
     media = MEDIA[format] if chance.random() < 0.85 else media
     head = f"POST /v1/models/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media}\r\n".encode("latin-1")
     head = head.replace(b"/v1/models/v2/", b"/v2/models/")
+    if b"binary_data_size" in body:
+        head += b"Inference-Header-Content-Length: %d\r\n" % (body.rindex(b"}") + 1)
     if chance.random() < 0.05:
         head += chance.choice(HEADS)
     if chance.random() < 0.03:
@@ -322,10 +328,17 @@ def _as_points(chance: random.Random) -> tuple[str, bytes, str]:
 
 
 def _as_tensors(chance: random.Random) -> tuple[str, bytes, str]:
-    inputs = [{"name": name, "shape": [2], "datatype": "FP64", "data": [1.0, 2.5]} for name in ("x0", "x1")]
+    inputs: list[Any] = [{"name": name, "shape": [2], "datatype": "FP64", "data": [1.0, 2.5]} for name in ("x0", "x1")]
     if chance.random() < 0.3:
         inputs = [{"name": "x", "shape": [2, 2], "datatype": "FP64", "data": [1, 2, 3, 4]}]
-    return "v2/delays/infer", json.dumps({"inputs": inputs}).encode(), "json"
+    if chance.random() < 0.5:
+        return "v2/delays/infer", json.dumps({"inputs": inputs}).encode(), "json"
+    written = b""
+    for one in inputs:
+        values = struct.pack(f"<{len(one['data'])}d", *one.pop("data"))
+        one["parameters"] = {"binary_data_size": len(values)}
+        written += values
+    return "v2/delays/infer", json.dumps({"inputs": inputs}).encode() + written, "json"
 
 
 def _as_order(chance: random.Random) -> tuple[str, bytes, str]:

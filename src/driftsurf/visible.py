@@ -13,7 +13,7 @@ import html
 import re
 from typing import Any
 
-__all__ = ["escape", "visible", "visible_values", "without_secrets"]
+__all__ = ["escape", "safe_address", "user_of", "visible", "visible_values", "without_secrets"]
 
 _LAYOUT = "\\t\\n"
 _HIDDEN = (
@@ -27,8 +27,22 @@ _ONE_LINE = re.compile(f"[{_HIDDEN}{_LAYOUT}]")
 _LINES = re.compile(f"[{_HIDDEN}]")
 
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://(?:[^\s/@]{1,100}:[^/@\n]{0,100}@)?\S+")
-"""An address in a text. A password with spaces is part of it, though no client would take it."""
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]{1,20}:/+"
+_ADDRESS = re.compile(
+    rf"""(?<='){_SCHEME}(?:[^'\\\n]|\\.)*(?='(?:[\s,.;:)\]}}>]|$))"""
+    rf"""|(?<="){_SCHEME}(?:[^"\\\n]|\\.)*(?="(?:[\s,.;:)\]}}>]|$))"""
+    rf"""|(?P<bare>{_SCHEME}(?:[^\s/@]{{1,100}}:[^/@\n]{{0,100}}@|[^/@\n'"?#]{{1,200}}@)?\S+)"""
+)
+"""An address in a text: all that is between quotation marks, or what follows the scheme.
+
+A user or a password with spaces is part of it, though no client would take it. Paths have lost one of two slashes.
+"""
+_WHOLE = re.compile(rf"\s*{_SCHEME}.*", re.DOTALL)
+"""A text that is nothing but an address."""
+_HOST = r"(?:\[[^\]]*\]|[^:,\[\]@]*)(?::(?:\d*|PORT))?"
+_HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
+_CERTAIN = re.compile(r"localhost|.*[.,].*|.*:\d+|\[.*\].*", re.DOTALL)
+"""What is a host even if an @ follows in the path: a token with a slash looks like a host of one word."""
 _AFTER = "'\"`,.;:)]}>"
 """Signs of the sentence around an address, which may follow it."""
 _NAMED = re.compile(r"(env|file):[\w./~-]+")
@@ -55,33 +69,56 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("nats://hunter2@host/ORDERS?subject=eu&token=env:TOKEN&other=hunter2")
     'nats://***@host/ORDERS?subject=eu&token=env:TOKEN&...'
     """
-    return _ADDRESS.sub(_safe_address, text) if "://" in text else text
+    return _ADDRESS.sub(_safe_match, text) if ":/" in text else text
 
 
-def _safe_address(found: re.Match[str]) -> str:
+def safe_address(text: str) -> str:
+    """Return a text that may be an address as a whole, spaces included, without its secrets.
+
+    >>> safe_address("redis://host/0/orders?password=two words")
+    'redis://host/0/orders?...'
+    """
+    return _safe_address(text) if _WHOLE.fullmatch(text) else without_secrets(text)
+
+
+def user_of(rest: str) -> str:
+    """Return the user and the password of an address, given without its scheme; "" if it has none.
+
+    A password may hold signs that should be written otherwise, and an @ may follow in a path or a parameter.
+    """
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    user, _, host = authority.rpartition("@")
+    if _HOSTS.fullmatch(host) and (_CERTAIN.fullmatch(host) or "@" not in rest[len(authority) :]):
+        return user
+    return rest.rpartition("@")[0]
+
+
+def _safe_match(found: re.Match[str]) -> str:
+    if found["bare"] is None:
+        return _safe_address(found[0])
     whole = found[0].rstrip(_AFTER)
-    after = found[0][len(whole) :]
-    scheme, _, rest = whole.partition("://")
-    family = _FAMILIES.get(scheme.lower(), scheme.lower())
+    return _safe_address(whole) + found[0][len(whole) :]
+
+
+def _safe_address(whole: str) -> str:
+    scheme, slashes, rest = re.split("(:/+)", whole, maxsplit=1)
+    family = _FAMILIES.get(scheme.strip().lower(), scheme.strip().lower())
     if family == "file":
-        return found[0]
+        return whole
     wildcard = "\0" if family == "mqtt" else "#"  # the last level of a topic may be #
     rest = re.sub(r"/#(?=$|\?)", f"/{wildcard}", rest)
-    user, at, _ = rest.rpartition("@")
+    user = user_of(rest)
+    rest = rest[len(user) + 1 :] if user or rest.startswith("@") else rest
     authority = re.split("[/?#]", rest, maxsplit=1)[0]
-    if at and ("@" in authority or not re.fullmatch(r"[^:]*(:\d*)?|\[.*\](:\d*)?", authority)):
-        # A password may hold signs that should be written otherwise, and an @ may follow in a path or a parameter.
-        end = len(authority) - len(authority.rpartition("@")[2]) - 1 if "@" in authority else len(user)
-        user, rest = rest[:end], rest[end + 1 :]
-    else:
-        user = ""
+    if not _HOSTS.fullmatch(authority):  # a password in place of a port
+        user, rest = authority, rest[len(authority) :]
     body, hash_, fragment = rest.partition("#")
     body, mark, query = body.partition("?")
     if family in ("http", "https") and ";" in body:  # parameters of a path, such as the number of a session
         body = f"{body.partition(';')[0]};..."
-    shown = f"{scheme}://" + ("USER@" if user == "USER" else "***@" * bool(user)) + body
+    shown = scheme + slashes + ("USER@" if user == "USER" else "***@" * bool(user)) + body
     shown += mark + "&".join(_safe_parameters(family, query)) + hash_ + "..." * bool(fragment)
-    return shown.replace("\0", "#") + after
+    return shown.replace("\0", "#")
 
 
 def _safe_parameters(family: str, query: str) -> list[str]:

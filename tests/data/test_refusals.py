@@ -58,6 +58,8 @@ def test_a_certificate_that_cannot_be_verified_is_a_refusal_however_it_is_wrappe
         ("Connection refused\n\tconnection to ::1 failed\nFATAL:  no pg_hba.conf entry for host", None, True),
         ("Connection refused", None, False),
         ("FATAL:  the database system is starting up", None, False),
+        ("FATAL:  le système de bases de données se lance", None, False),
+        ('FATAL:  role "a" is not permitted to log in', None, True),
         ("FATAL:  sorry, too many clients already", None, False),
         ("FATAL:  remaining connection slots are reserved", None, False),
         ("FATAL:  terminating connection due to administrator command", None, False),
@@ -83,6 +85,7 @@ def test_postgresql(text: str, code: str | None, refusal: bool) -> None:
         ('nats: permissions violation for publish to "$js.api.stream.info.s"', True),
         ("nats: empty response from server when expecting INFO message", False),
         ("nats: maximum connections exceeded", False),
+        ("nats: 'Authentication Timeout'", False),
     ],
 )
 def test_nats(text: str, refusal: bool) -> None:
@@ -101,3 +104,53 @@ def test_mqtt(value: int, refusal: bool) -> None:
             own.check()
     else:
         own.check()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "refusal"),
+    [
+        ("ProbableAuthenticationError", "ConnectionClosedByBroker: (403) 'ACCESS_REFUSED - Login was refused'", True),
+        ("ProbableAuthenticationError", "ConnectionClosedByBroker: (320) 'CONNECTION_FORCED - shutdown'", False),
+        ("ProbableAuthenticationError", "StreamLostError: ('Transport indicated EOF',)", False),
+        ("ProbableAccessDeniedError", "ConnectionClosedByBroker: (530) 'NOT_ALLOWED - vhost nothing not found'", True),
+        ("ProbableAccessDeniedError", "ConnectionClosedByBroker: (530) 'NOT_ALLOWED - vhost / is down'", False),
+        ("ProbableAccessDeniedError", "StreamLostError: ('Transport indicated EOF',)", False),
+    ],
+)
+def test_rabbitmq(kind: str, text: str, refusal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pika = pytest.importorskip("pika")
+    from driftsurf.data.connectors._rabbitmq import Queue
+
+    made = list[int]()
+
+    def connect(parameters: Any) -> None:
+        made.append(1)
+        raise getattr(pika.exceptions, kind)(text)
+
+    monkeypatch.setattr(pika, "BlockingConnection", connect)
+    queue = Queue("amqp://localhost/rows")
+    queue.patience.seconds = 0.15
+    with pytest.raises(SourceError) as caught:
+        queue.ask(queue.connect)
+    assert (len(made) == 1) is refusal
+    assert isinstance(caught.value, SourceUnreachableError) is not refusal
+
+
+def test_a_refusal_of_kafka_that_has_passed_is_forgotten() -> None:
+    confluent = pytest.importorskip("confluent_kafka")
+    from driftsurf.data.connectors._kafka import Cluster
+
+    own = Cluster("kafka://localhost:1/rows")
+    own.patience.seconds = 0.15
+    codes = confluent.KafkaError
+
+    def fails() -> None:
+        raise confluent.KafkaException(codes(codes._TRANSPORT))
+
+    own._note(codes(codes._AUTHENTICATION))
+    with pytest.raises(SourceError) as refused:
+        own.ask(fails)
+    assert not isinstance(refused.value, SourceUnreachableError)
+    assert own.ask(lambda: 1) == 1
+    with pytest.raises(SourceUnreachableError):
+        own.ask(fails)

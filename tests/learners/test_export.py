@@ -169,6 +169,27 @@ def test_mlflow_saves_loads_and_predicts(tmp_path: Path, monkeypatch: pytest.Mon
     assert (pyfunc.load_model(logged.model_uri).predict(X) == model.predict(X)).all()
 
 
+@pytest.mark.filterwarnings("ignore")  # warnings of MLflow and its imports
+def test_mlflow_passes_the_method_whatever_the_signature(tmp_path: Path) -> None:
+    models = pytest.importorskip("mlflow.models", reason="needs mlflow-skinny")
+    pyfunc = pytest.importorskip("mlflow.pyfunc", reason="needs mlflow-skinny")
+    model, X = n_classes_learned(DriftSurfClassifier(random_state=0), LABELS["text"])
+    options: list[dict[str, Any]] = [
+        {},
+        {"input_example": X[:3]},
+        {"input_example": (X[:3], {"method": "predict"})},
+        {"signature": models.infer_signature(X, model.predict(X))},
+        {"signature": models.infer_signature(X, model.predict(X), {"method": "predict"})},
+    ]
+    for place, given in enumerate(options):
+        mlflow.save_model(model, tmp_path / str(place), **given)
+        loaded = pyfunc.load_model(str(tmp_path / str(place)))
+        assert np.array_equal(loaded.predict(X), model.predict(X))
+        shares = loaded.predict(X, params={"method": "predict_proba"})
+        assert np.array_equal(shares, model.predict_proba(X)), given
+        assert (loaded.metadata.signature.inputs is not None) == bool(given)
+
+
 def test_mlflow_loads_the_exact_model(tmp_path: Path) -> None:
     model, X = n_classes_learned(AUEClassifier(experts=3, random_state=0), LABELS["text"])
     loaded = mlflow._load_pyfunc(mlflow._saved(model, str(tmp_path))["data_path"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import threading
 import time
@@ -82,6 +83,18 @@ def test_a_copy_has_what_its_checkpoint_needs_and_nothing_else(tmp_path: Path, u
         needed = folder.needed(folder.generations()[-1])
     there = {name.removeprefix(f"{root}/") for name in storage.find(root)}
     assert there == needed.keys() | {"owner"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs modes of files")
+def test_a_copy_on_a_disk_is_as_private_as_the_checkpoint(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        driftsurf.run(rows(tmp_path / "rows.jsonl"), **options(tmp_path / "run", (tmp_path / "store").as_uri()))
+    finally:
+        os.umask(before)
+    copied = [one for one in (tmp_path / "store").rglob("*") if one.is_file()]
+    assert len(copied) > 3
+    assert {one.stat().st_mode & 0o777 for one in copied} == {0o600}
 
 
 def test_a_storage_that_fails_is_counted_and_disturbs_nothing(

@@ -95,6 +95,13 @@ def test_the_numbers_of_the_rows_of_a_frame_are_not_sent() -> None:
         assert len(client.model("sales").predict(frame.iloc[[0, 1, 4]])) == 3
 
 
+def test_a_frame_of_polars_with_text_is_sent() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame([{**ROW, "day": None, "id": f"order {n}"} for n in range(3)])
+    with client_of(MemoryModel()) as client:
+        assert len(client.model("sales").predict(frame)) == 3
+
+
 @pytest.mark.parametrize("what", ["request", "answer"])
 def test_a_request_that_is_lost_is_repeated_and_carried_out_once(what: str) -> None:
     model = MemoryModel()

@@ -195,7 +195,7 @@ def test_rows_and_labels_of_two_topics_and_predictions_in_a_table(tmp_path: Path
     assert [("ROWS", row["id"]) for row in table] == answers
     assert sorted(row["id"] for row in table) == sorted(row["id"] for row in rows + more)
     assert {row["prediction"] for row in table if row["version"]} <= {"yes", "no"}
-    assert all((row["prediction"] is None) == (row["version"] == 0) for row in table)
+    assert all(row["version"] == 0 for row in table if row["prediction"] is None)  # others may be guesses
     assert [json.loads(row["record"])["type"] for row in MemoryTable.tables["memory://decisions"]].count("order") == 1
 
 

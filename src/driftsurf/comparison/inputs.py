@@ -30,7 +30,7 @@ from driftsurf.data.target import TASKS, Target, find_target
 from driftsurf.errors import InputError, LabelError, Message, Option, OptionError, SourceError
 from driftsurf.runs.options import BATCH_ROWS
 from driftsurf.streams.base import Block, Drift
-from driftsurf.visible import without_secrets
+from driftsurf.visible import safe_address
 
 __all__ = ["FILES", "REAL", "Input", "Rows", "expand", "load", "read_sources"]
 
@@ -127,7 +127,7 @@ class Input(ReadingOptions, InputOptions):
         if self.source in catalogue.CATALOGUE:
             known = catalogue.get(self.source).dataset
             return self.source if known is None else known.label
-        return Path(without_secrets(self.source)).name
+        return Path(safe_address(self.source)).name
 
     def paths(self) -> list[str]:
         """Return the files that are read; none for a generated stream."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from driftsurf.errors import Option, OptionError
+from driftsurf.visible import without_secrets
 
 LARGEST = 2**62
 """Largest integer of an option, so that compiled loops can add to it."""
@@ -102,6 +103,8 @@ def shown(value: Any) -> str:
     ('0.5', "'abc'", 101, 'an integer of 16,610 bits')
     """
     text = safe_repr(value)
+    if isinstance(value, str):
+        text = without_secrets(text)  # of which a part that is cut off may no longer look like an address
     return text if len(text) <= 120 else f"{text[:80]}... ({len(text)} characters)"
 
 

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from driftsurf.errors import Option, OptionError, reason
-from driftsurf.visible import without_secrets
+from driftsurf.visible import safe_address, user_of
 
-__all__ = ["Secret", "read_secret", "storable"]
+__all__ = ["Secret", "read_secret", "split_address", "storable"]
 
 MOST_BYTES = 64 * 1024
 """Bytes that a file with a secret may have at most."""
@@ -75,10 +76,30 @@ def storable(value: Any) -> Any:
     {'source': 'https://host/rows.csv?...', 'drop': ['id']}
     """
     if isinstance(value, str):
-        return without_secrets(value)
+        return safe_address(value)
     if isinstance(value, Mapping):
         return {key: storable(entry) for key, entry in value.items()}
     return [storable(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def split_address(text: str) -> SplitResult:
+    """Return the parts of an address; OptionError, in which nothing of it is shown, if they cannot be told apart.
+
+    >>> split_address("nats://hunter/2@host/ORDERS")
+    Traceback (most recent call last):
+    driftsurf.errors.OptionError: the user of an address that begins with nats:// holds /, ? or #; write %2F, %3F or %23
+    """
+    scheme, slashes, rest = text.partition("://")
+    what = f"of an address that begins with {scheme}{slashes}"
+    if not text.isprintable():  # urlsplit leaves line breaks and tabs out
+        raise OptionError(f"a part {what} holds a line break or another control character; leave it out")
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise OptionError(f"the host {what} cannot be read; only an IPv6 address is written in brackets") from None
+    if user_of(rest) != parts.netloc.rpartition("@")[0]:
+        raise OptionError(f"the user {what} holds /, ? or #; write %2F, %3F or %23")
+    return parts
 
 
 def _first_line(name: str, path: Path) -> str:

@@ -16,6 +16,8 @@ __all__ = ["arrow_column", "arrow_kind", "arrow_memory"]
 
 NOT_A_TIME = -(2**63)
 """Microseconds that stand for NaT."""
+MOST_SHARED = 16
+"""How many times as long as its bytes the text of a column may be, because values share bytes."""
 _UNITS_PER_SECOND = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
@@ -31,7 +33,8 @@ def arrow_kind(type_: Any) -> Kind | None:
         return "number"
     if t.is_date(type_) or t.is_timestamp(type_):
         return "date"
-    return "text" if any(is_a(type_) for is_a in (t.is_string, t.is_large_string, t.is_null)) else None
+    text = t.is_string, t.is_large_string, t.is_string_view, t.is_null  # polars writes views
+    return "text" if any(is_a(type_) for is_a in text) else None
 
 
 def arrow_column(name: str, array: Any, kind: Kind | None = None) -> Column:
@@ -47,13 +50,15 @@ def arrow_column(name: str, array: Any, kind: Kind | None = None) -> Column:
         raise ValueTypeError(
             f"the column {name!r} has the type {array.type}; drop it, or convert it to numbers or text"
         )
+    if own == "text":
+        _check_views(name, array)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if t.is_dictionary(array.type) and own != "text":
         array = array.dictionary_decode()
     try:
         column = _CONVERTERS[own](array)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueTypeError(f"the column {name!r} of type {array.type} cannot be converted: {error}") from error
     if kind == "text":
         return column.as_text()
@@ -64,13 +69,40 @@ def _text(array: Any) -> Column:
     import pyarrow as pa
     import pyarrow.types as t
 
-    coded = array if t.is_dictionary(array.type) else array.cast(pa.string()).dictionary_encode()
+    if not t.is_dictionary(array.type):
+        # A cast of views would copy each of them, and may overflow.
+        array = (array if t.is_string_view(array.type) else array.cast(pa.string())).dictionary_encode()
+    coded = array
     codes = _numpy(coded.indices.cast(pa.int32()), np.int32, -1)
     words = coded.dictionary.to_pylist()
     if None in words:  # a missing value may also be an entry of the dictionary
         codes = np.where(codes == words.index(None), -1, codes)
         words = [word or "" for word in words]
     return Column("text", codes, tuple(map(str.strip, words)))
+
+
+def _check_views(name: str, array: Any) -> None:
+    """Raise ValueTypeError if views of text claim far more bytes than there are.
+
+    Any number of views may share the same bytes, so a small file or request could claim any amount of memory.
+    """
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
+        texts = chunk.dictionary if t.is_dictionary(chunk.type) else chunk
+        if not t.is_string_view(texts.type) or not len(texts):
+            continue
+        begin, end = texts.offset, texts.offset + len(texts)
+        lengths = np.frombuffer(texts.buffers()[1], np.int32)[4 * begin : 4 * end : 4]  # a view begins with its length
+        if lengths[~_missing(texts)].sum(dtype=np.int64) > MOST_SHARED * texts.nbytes:
+            raise ValueTypeError(
+                f"the values of the column {name!r} share their bytes; write it as plain text", column=name
+            )
+
+
+def _missing(array: Any) -> npt.NDArray[np.bool_]:
+    return arrow_memory(array.is_null().cast("int8"), np.bool_)
 
 
 def _date(array: Any) -> Column:
@@ -111,7 +143,7 @@ def _numpy(array: Any, dtype: Any, missing: float) -> npt.NDArray[Any]:
     values = arrow_memory(array, dtype)
     if not array.null_count:
         return values
-    return np.where(arrow_memory(array.is_null().cast("int8"), np.bool_), np.array(missing, dtype), values)
+    return np.where(_missing(array), np.array(missing, dtype), values)
 
 
 def arrow_memory(array: Any, dtype: Any) -> npt.NDArray[Any]:

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit
 
 from driftsurf.core import disk, platforms
 from driftsurf.core.files import PARTIAL
 from driftsurf.core.json_text import parse_json
+from driftsurf.core.secrets import split_address
 from driftsurf.data.download_progress import Report
-from driftsurf.errors import DriftsurfError, FetchError, reason
+from driftsurf.errors import DriftsurfError, FetchError, OptionError, reason
 
-__all__ = ["Report", "fetch", "open_address"]
+__all__ = ["Report", "check_address", "fetch", "open_address"]
 
 CHUNK_BYTES = 2**16
 TIMEOUT_SECONDS = 60
@@ -172,14 +172,26 @@ class _WebOnly(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
+def check_address(url: str) -> None:
+    """Raise FetchError, in which nothing of the address is shown, if it is none of the web, or holds a password."""
+    try:
+        parts = split_address(url)
+    except OptionError as error:
+        raise FetchError(*error.args) from None
+    if "@" in parts.netloc:
+        where = parts.netloc.rpartition("@")[2]
+        raise FetchError(f"an address at {where!r} holds a user or a password, which are not sent; leave them out")
+    if not url.isascii() or " " in url:
+        raise FetchError("an address of the web holds signs that no address has; write them as %20 and so on")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise FetchError("the port of an address of the web must be a number from 1 to 65535") from None
+
+
 def open_address(request: urllib.request.Request) -> Any:
     """Send a request and return the response, from the web whatever redirects say."""
-    url = request.full_url
-    if "@" in urlsplit(url).netloc:
-        where = urlsplit(url).netloc.rpartition("@")[2]
-        raise FetchError(f"an address at {where!r} holds a user or a password, which are not sent; leave them out")
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise FetchError(f"{url.partition(' ')[0]} ... holds signs that no address has; write them as %20 and so on")
+    check_address(request.full_url)
     return urllib.request.build_opener(_WebOnly).open(request, timeout=TIMEOUT_SECONDS)
 
 

@@ -43,13 +43,13 @@ class AdaptiveModel:
 def save_model(model: AdaptiveEstimator, path: str | Path, **options: Any) -> None:
     """Save a model in MLflow's format; ``options`` are those of ``mlflow.pyfunc.save_model``."""
     with tempfile.TemporaryDirectory() as folder:
-        _mlflow().save_model(path=str(path), **_saved(model, folder), **options)
+        _mlflow().save_model(path=str(path), **_saved(model, folder), **_with_method(model, options))
 
 
 def log_model(model: AdaptiveEstimator, name: str = "model", **options: Any) -> Any:
     """Log a model to the active run; ``options`` are those of ``mlflow.pyfunc.log_model``."""
     with tempfile.TemporaryDirectory() as folder:
-        return _mlflow().log_model(name=name, **_saved(model, folder), **options)
+        return _mlflow().log_model(name=name, **_saved(model, folder), **_with_method(model, options))
 
 
 def _saved(model: AdaptiveEstimator, folder: str) -> dict[str, Any]:
@@ -63,6 +63,22 @@ def _saved(model: AdaptiveEstimator, folder: str) -> dict[str, Any]:
     file = Path(folder) / "model.driftsurf"
     model.save(file)
     return {"loader_module": "driftsurf.estimators.mlflow", "data_path": str(file), "pip_requirements": ["driftsurf"]}
+
+
+def _with_method(model: AdaptiveEstimator, options: dict[str, Any]) -> dict[str, Any]:
+    """Return options with a signature that has ``method``: MLflow passes no parameters that a signature lacks."""
+    from mlflow.models import ModelSignature, infer_signature
+    from mlflow.types.schema import ParamSchema, ParamSpec
+
+    signature, rows = options.get("signature"), options.get("input_example")
+    if signature is None and rows is not None:
+        rows = rows[0] if isinstance(rows, tuple) else rows  # the other entry has parameters
+        signature = infer_signature(rows, model.predict(rows))
+    if signature is not None and signature.params is not None:
+        return options
+    params = ParamSchema([ParamSpec("method", "string", METHODS[0])])
+    inputs, outputs = (None, None) if signature is None else (signature.inputs, signature.outputs)
+    return {**options, "signature": ModelSignature(inputs, outputs, params)}
 
 
 def _load_pyfunc(data_path: str) -> AdaptiveModel:

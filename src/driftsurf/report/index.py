@@ -26,7 +26,7 @@ from driftsurf.keyed.rules import KeyScore
 from driftsurf.report.comparison_chart import TRIVIAL
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, REPORT, RESULT, TRACE
-from driftsurf.visible import without_secrets
+from driftsurf.visible import safe_address
 
 __all__ = ["Kind", "RunEntry", "RunIndex", "Skipped", "list_runs"]
 
@@ -260,7 +260,7 @@ def _source_name(source: str) -> str:
     >>> _source_name("data/sales.csv"), _source_name("sea10"), _source_name("logs/")
     ('sales.csv', 'sea10', 'logs')
     """
-    return Path(without_secrets(source)).name or source
+    return Path(safe_address(source)).name or source
 
 
 def _strategy_name(part: str) -> str:

@@ -24,7 +24,7 @@ from driftsurf.report import html
 from driftsurf.report.key_map import LINES, NARROW, STYLE, WIDE, Change, KeyMap
 from driftsurf.report.key_page import KEY_PAGES, key_page_name, write_key_pages
 from driftsurf.report.terminal import console
-from driftsurf.visible import escape, without_secrets
+from driftsurf.visible import escape, safe_address
 
 __all__ = ["Change", "KeyedRecord", "find_key", "no_better_warning", "print_keys", "render", "write_keyed_page"]
 
@@ -359,7 +359,7 @@ def _drifts(drifts: KeyDrifts, paged: Sequence[Any]) -> list[str]:
 def _what(about: Mapping[str, Any]) -> str:
     """Return what was run in one line."""
     strategy = about.get("learner", {}).get("strategy", {})
-    named: dict[str, Any] = {"source": without_secrets(str(about["source"]))} if "source" in about else {}
+    named: dict[str, Any] = {"source": safe_address(str(about["source"]))} if "source" in about else {}
     named |= {word: about.get("columns", {}).get(word) for word in ("key", "sequence", "label")}
     named |= {"strategy": strategy.get("name"), "learner": str(strategy.get("learner", "")).partition("(")[0]}
     named |= {"engine": about.get("engine"), "driftsurf": f"version {about.get('driftsurf', 'unknown')}"}

@@ -10,7 +10,7 @@ from typing import Any
 from driftsurf.core.option_fields import OptionField
 from driftsurf.data.reading_options import FRAME
 from driftsurf.runs.options import GROUPS, MAX_PENDING, NAMED_PARAMETERS
-from driftsurf.visible import without_secrets
+from driftsurf.visible import safe_address
 
 __all__ = ["command_line", "settings"]
 
@@ -26,7 +26,7 @@ def settings(about: Mapping[str, Any], name: str, n_classes: int = 0) -> list[tu
     if not about:
         return []
     made, given = about.get("made", {}), dict(_given(about))
-    found = {"source": without_secrets(str(about["source"])) if "source" in about else str(about.get("stream", name))}
+    found = {"source": safe_address(str(about["source"])) if "source" in about else str(about.get("stream", name))}
     if about.get("source") == FRAME:
         found["source"] = "a frame in memory"
     if "decided" in about:
@@ -54,7 +54,7 @@ def command_line(about: Mapping[str, Any], name: str) -> str:
     """
     if not about or about.get("source") == FRAME:
         return ""
-    words = ["driftsurf", "run", without_secrets(str(about.get("source", about.get("name", name))))]
+    words = ["driftsurf", "run", safe_address(str(about.get("source", about.get("name", name))))]
     for _, (one, value) in _given(about):
         words += _words(one, value)
     return shlex.join(words)
@@ -72,7 +72,7 @@ def _given(about: Mapping[str, Any]) -> Iterator[tuple[str, tuple[OptionField, A
             default = list(one.default) if isinstance(one.default, tuple) else one.default
             unset = value is None or value in ([], {}) or value in (default, DEFAULTS.get(name))
             if one.flag is not None and not unset:
-                yield name, (one, without_secrets(value) if isinstance(value, str) else value)
+                yield name, (one, safe_address(value) if isinstance(value, str) else value)
 
 
 def _words(one: OptionField, value: Any) -> list[str]:

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import json
 import logging
+import os
 import re
 import secrets
 import threading
@@ -13,10 +14,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from driftsurf.core import files
+from driftsurf.core import disk, files
 from driftsurf.core.json_text import parse_json
 from driftsurf.errors import MissingExtraError, Option, OptionError, RunFolderError, RunWarning, StateError
 from driftsurf.runs.checkpoint import HEAD, OWNER, SEGMENT, CheckpointFolder
+from driftsurf.visible import safe_address, user_of
 
 __all__ = ["CheckpointCopy"]
 
@@ -54,7 +56,7 @@ class CheckpointCopy:
     def __init__(self, checkpoints: CheckpointFolder, address: str, *, new: bool = False) -> None:
         self._storage, self._root = _opened(address)
         self.checkpoints = checkpoints
-        self.address: str = address.partition("?")[0]
+        self.address: str = safe_address(address.partition("?")[0])
         """The address without its parameters, for messages."""
         self.made: int = 0
         """Number of copies that were made."""
@@ -246,10 +248,17 @@ class CheckpointCopy:
     def _write(self, name: str, data: bytes) -> None:
         place = f"{self._root}/{name}"
         try:
-            self._storage.pipe_file(place, data)
+            self._make(place, data)
         except FileNotFoundError:  # a storage that has folders
             self._storage.makedirs(place.rpartition("/")[0], exist_ok=True)
-            self._storage.pipe_file(place, data)
+            self._make(place, data)
+
+    def _make(self, place: str, data: bytes) -> None:
+        """Write a file; on a disk of this machine only its owner may read it."""
+        protocol = self._storage.protocol
+        if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
+            os.close(disk.private(place, os.O_WRONLY | os.O_CREAT))
+        self._storage.pipe_file(place, data)
 
     def _remove(self, names: list[str]) -> None:
         for name in names:
@@ -314,11 +323,12 @@ class CheckpointCopy:
 
 def _opened(address: str) -> tuple[Any, str]:
     """Return the file system of an address and the path in it; OptionError if it has none."""
-    if found := re.search(r"([^/:]*)://[^/@]*:[^/]*@", address):
+    scheme, _, rest = address.partition("://")
+    if ":" in user_of(rest):
         raise OptionError(
             Option("checkpoint_copy"),
-            f" must not hold a password, because addresses are shown; set FSSPEC_{found[1].upper()}_PASSWORD in the "
-            "environment, or configure fsspec",
+            " must not hold a password, because addresses are shown; set "
+            f"FSSPEC_{scheme.rpartition(':')[2].upper()}_PASSWORD in the environment, or configure fsspec",
         )
     try:
         fsspec: Any = importlib.import_module("fsspec")

@@ -14,7 +14,7 @@ from driftsurf.core.input import listed
 from driftsurf.data.reading_options import FRAME, STANDARD_INPUT
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.registry import nearest
-from driftsurf.visible import without_secrets
+from driftsurf.visible import safe_address
 
 __all__ = [
     "ABOUT",
@@ -84,7 +84,7 @@ def short_name(path: str) -> str:
     if path in NAMES:
         return NAMES[path]
     if "://" in path:
-        path = re.split("[?#]", without_secrets(path))[0]
+        path = re.split("[?#]", safe_address(path))[0]
     name = Path(os.path.normpath(path)).name.partition(".")[0]
     return "".join(letter for letter in name if letter.isalnum() or letter in "-_").strip("-_") or "tables"
 

@@ -46,6 +46,36 @@ def test_typed_columns_of_every_kind(tmp_path: Path) -> None:
     assert second == (None, None, 4.0, None, None, None, None, None, None)
 
 
+@pytest.mark.parametrize("ending", [".arrow", ".arrows"])
+def test_text_as_polars_writes_it(ending: str, tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    long = "a text that is too long to be inside a view"
+    frame = polars.DataFrame(
+        {"text": ["a", None, long], "of": polars.Series(["u", "v", "u"], dtype=polars.Categorical)}
+    )
+    frame = polars.concat([frame, frame], rechunk=False)
+    path = tmp_path / f"a{ending}"
+    frame.write_ipc(path) if ending == ".arrow" else frame.write_ipc_stream(path)
+    assert everything(FileSource(path)) == [("a", "u"), (None, "v"), (long, "u")] * 2
+
+
+def test_views_that_share_their_bytes_claim_no_memory(tmp_path: Path) -> None:
+    count, text = 2000, b"x" * 2**20
+    views = np.zeros((count, 4), np.int32)
+    views[:, 0], views[:, 1] = len(text) - np.arange(count), np.frombuffer(text[:4], np.int32)
+    buffers = [None, pa.py_buffer(views.tobytes()), pa.py_buffer(text)]
+    values = pa.Array.from_buffers(pa.string_view(), count, buffers)
+    values.validate(full=True)
+    coded = pa.DictionaryArray.from_arrays(pa.array(range(count), pa.int32()), values)
+    for place, column in enumerate([values, coded]):
+        path, table = tmp_path / f"{place}.arrow", pa.table({"a": column})
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+        assert path.stat().st_size < 3 * len(text)
+        with pytest.raises(ValueTypeError, match="'a' share their bytes"):
+            everything(FileSource(path))
+
+
 def test_infinite_numbers_in_typed_files_are_bad_rows(tmp_path: Path) -> None:
     pa.parquet.write_table(pa.table({"a": [1.0, np.inf, np.nan, 2.0]}), tmp_path / "a.parquet")
     with pytest.raises(BadRowError, match=r"line 2: .*'a'"):

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driftsurf.data.arrow_messages import messages
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import BadRowError, DriftsurfError, InputError
-from driftsurf.service.wire.arrow_rows import ArrowRows, messages
+from driftsurf.service.wire.arrow_rows import ArrowRows
 from driftsurf.service.wire.csv_rows import CsvRows
 from driftsurf.service.wire.format import NumberRows, RowsRead, WireColumn, WireFormat
 from driftsurf.service.wire.json_rows import JsonRows
@@ -280,9 +281,34 @@ def test_arrow_of_other_types_is_refused_and_infinity_is_a_bad_row() -> None:
     assert bad.value.row == 0
 
 
+def as_views(rows: list[dict[str, Any]]) -> bytes:
+    """Return rows as a stream whose text is in views, as polars writes it."""
+    table = pa.Table.from_pylist(rows)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            views = [pa.array(table.column(place).to_pylist(), pa.string_view())]
+            table = table.set_column(place, field.name, pa.chunked_array(views))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def test_text_in_views_is_text() -> None:
+    rows = [{"id": f"an id that is longer than a view {n}", "price": n, "city": "Rome"} for n in range(3)]
+    format = WireFormat((WireColumn("price", "number"), WireColumn("city", "text")), id="id")
+    read = ArrowRows(format).read(as_views(rows))
+    assert read.ids == [row["id"] for row in rows]
+    assert read.table.columns["city"].words == ("Rome",)
+
+
+BODIES = as_arrow(ROWS), as_views([{**row, "day": None} for row in ROWS])
+
+
 @given(st.data())
 def test_damaged_arrow_is_read_or_refused(data: st.DataObject) -> None:
-    body = bytearray(as_arrow(ROWS))
+    body = bytearray(data.draw(st.sampled_from(BODIES)))
     for place in data.draw(st.lists(st.integers(0, len(body) - 1), max_size=4)):
         body[place] = data.draw(st.integers(0, 255))
     body = body[: data.draw(st.integers(0, len(body)))]

@@ -123,7 +123,7 @@ class Cluster:
                 raise SourceError(f"{self.name}: {error.args[0].str()}") from error
 
         answer = self.patience.call(attempt)
-        self.down = False
+        self.down, self._refused = False, ""  # a broker that is starting refuses users whom it knows later
         return answer
 
     def passes(self, error: Any) -> bool:

@@ -212,4 +212,6 @@ def _is_refusal(error: BaseException) -> bool:
     (True, False)
     """
     text = str(error).lower()
+    if "timeout" in text:  # the server has waited for the client, which may have been slow
+        return False
     return any(one in text for one in ("authorization", "authentication", "permissions violation", "account not found"))

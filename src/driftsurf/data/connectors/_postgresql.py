@@ -27,13 +27,14 @@ WHOLE = "smallint", "integer", "bigint"
 Result = TypeVar("Result")
 REFUSALS = "28", "3D", "3F", "42"
 """Classes of errors of a server that refuses: authorisation, no such database, no such schema, access or syntax."""
-_REFUSED = "FATAL:", "no password supplied", "SSL was required", "certificate", "invalid port", "invalid sslmode"
-"""Parts of messages about connections, for which there is no code: the server, or the client itself, refuses."""
-_BUSY = (
-    *("starting up", "shutting down", "recovery mode", "not yet accepting", "not accepting", "too many clients"),
-    *("too many connections", "connection slots", "terminating connection", "the database system is"),
+_REFUSED = (
+    *("authentication failed", "does not exist", "pg_hba.conf", "not permitted to log in", "permission denied"),
+    *("no password supplied", "SSL was required", "certificate", "invalid port", "invalid sslmode"),
 )
-"""Parts of messages of a server that will take connections later."""
+"""Parts of messages about connections, for which there is no code: the server, or the client itself, refuses.
+
+A server may write in another language; what is not known is tried again, as a server that is starting is.
+"""
 
 
 def refuses(error: Exception) -> bool:
@@ -47,8 +48,7 @@ def refuses(error: Exception) -> bool:
     code = getattr(error, "sqlstate", None)
     if code is not None:
         return str(code)[:2] in REFUSALS
-    text = str(error)
-    return any(one in text for one in _REFUSED) and not any(one in text for one in _BUSY)
+    return any(one in str(error) for one in _REFUSED)
 
 
 class Database:

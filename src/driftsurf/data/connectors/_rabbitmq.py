@@ -43,6 +43,20 @@ class Delivery(NamedTuple):
     body: bytes
 
 
+def _is_refusal(error: Exception) -> bool:
+    """Return whether the broker has refused a user or a virtual host, rather than ended while it was asked.
+
+    The client has the same errors for both; only their text has the code of the broker.
+
+    >>> _is_refusal(OSError("ConnectionClosedByBroker: (403) 'ACCESS_REFUSED'"))
+    True
+    >>> _is_refusal(OSError("ConnectionClosedByBroker: (320) 'CONNECTION_FORCED'"))
+    False
+    """
+    text = str(error)
+    return any(code in text for code in ("(403)", "(530)")) and "is down" not in text
+
+
 class Queue:
     """A connection to a broker, and what its consumer has received."""
 
@@ -96,6 +110,8 @@ class Queue:
         try:
             self.connection = library.BlockingConnection(parameters)
         except (self.errors.ProbableAuthenticationError, self.errors.ProbableAccessDeniedError) as error:
+            if not _is_refusal(error):
+                raise
             raise SourceError(f"{self.name} refuses: {reason_of(error)}. Check user, password and vhost") from error
         self.generation += 1
         self.came.clear()

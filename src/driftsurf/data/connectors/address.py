@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from driftsurf.core.input import listed
-from driftsurf.core.secrets import Secret, read_secret
+from driftsurf.core.secrets import Secret, read_secret, split_address
 from driftsurf.errors import OptionError
 from driftsurf.registry import nearest
-from driftsurf.visible import without_secrets
+from driftsurf.visible import safe_address
 
 __all__ = ["Address"]
 
@@ -60,7 +60,7 @@ write redis://USER@localhost/...?password=env:NAME or password=file:PATH
         known
             Parameters that the system knows beside ``password``; None if its client knows them.
         """
-        parts = urlsplit(text)
+        parts = split_address(text)
         user, at, hosts = parts.netloc.rpartition("@")
         name, colon, _ = user.partition(":")
         if at and colon:
@@ -83,7 +83,7 @@ write redis://USER@localhost/...?password=env:NAME or password=file:PATH
     @property
     def name(self) -> str:
         """The address without its user and its parameters, for messages."""
-        return without_secrets(self.text.partition("?")[0])
+        return safe_address(self.text.partition("?")[0])
 
     def password(self) -> Secret | None:
         """Return the password, from the place that the parameter ``password`` names; None if there is none."""
@@ -117,6 +117,6 @@ def _host_and_port(text: str, port: int, address: str) -> tuple[str, int]:
     """Return host and port of ``host``, ``host:port`` or ``[::1]:port``."""
     host, _, number = text.rpartition(":") if ":" in text and not text.endswith("]") else (text, "", "")
     if number and not (number.isdecimal() and int(number) < 65_536):
-        known = without_secrets(address.partition("?")[0]).replace(number, "...")
+        known = safe_address(address.partition("?")[0])
         raise OptionError(f"the port in the address {known!r} must be a number from 1 to 65535")
     return host.strip("[]") or "localhost", int(number) if number else port

@@ -10,6 +10,7 @@ import numpy as np
 
 from driftsurf import registry
 from driftsurf.data.arrow_columns import arrow_column
+from driftsurf.data.arrow_messages import messages
 from driftsurf.data.connectors._json_columns import json_columns
 from driftsurf.data.connectors.contract import Message, Messages
 from driftsurf.data.formats._bytes import ByteFile
@@ -140,13 +141,19 @@ class MessageDecoder:
         for message in messages:
             try:
                 parts.append(self._arrow_rows(message.value))
-            except (DriftsurfError, OSError, ValueError) as error:  # pyarrow raises kinds of the last two
+            # Kinds of these are what pyarrow raises.
+            except (DriftsurfError, OSError, ValueError, LookupError, NotImplementedError) as error:
                 bad.append(self._bad(message, f"the message is no stream of Arrow with these columns: {error}"))
         return Table.concatenate(parts) if parts else self._empty(), bad
 
     def _arrow_rows(self, value: bytes) -> Table:
         ipc: Any = extra("pyarrow.ipc")
+        if sum(one.rows for one in messages(value)) > 8 * len(value):  # a value takes one bit at least
+            raise ValueError("it claims more rows than it has room for")
         found = ipc.open_stream(value).read_all()
+        found.validate(full=True)  # offsets in a damaged message may point anywhere
+        if len(set(found.column_names)) < found.num_columns:
+            raise ValueError("two columns have the same name")
         columns = {name: arrow_column(name, found[name]) for name in found.column_names}
         if self.shape is None:
             self.shape = first_shape(self.name, Shape({name: one.kind for name, one in columns.items()}), self.reading)

@@ -13,7 +13,9 @@ from driftsurf.registry import register
 __all__ = ["ArrowReader"]
 
 
-@register("format", "arrow", endings=(".arrow", ".feather", ".ipc"), streamed=False, cells="typed", **PYARROW)
+@register(
+    "format", "arrow", endings=(".arrow", ".arrows", ".feather", ".ipc"), streamed=False, cells="typed", **PYARROW
+)
 class ArrowReader(ColumnarReader):
     """An Arrow (Feather) file, or a file that holds a stream of Arrow batches."""
 

@@ -16,7 +16,7 @@ from driftsurf.core import files
 from driftsurf.core.json_text import parse_json
 from driftsurf.data.datasets.files import cache_folder
 from driftsurf.data.download_progress import show_download
-from driftsurf.data.fetch import fetch, open_address
+from driftsurf.data.fetch import check_address, fetch, open_address
 from driftsurf.errors import FetchError, Message, reason
 
 __all__ = ["is_web_address", "local_copy"]
@@ -40,6 +40,7 @@ def local_copy(url: str) -> tuple[Path, Message | None]:
     It is in the cache folder of the user. An interrupted download is resumed. A new version is downloaded beside the
     copy, and takes its place only when it is complete.
     """
+    check_address(url)
     name = local_name(url)
     path = cache_folder().parent / "web" / hashlib.sha256(url.encode()).hexdigest()[:16] / name
     notes = path.with_name(name + ".version.json")

@@ -17,7 +17,7 @@ from driftsurf.data.connectors.patience import watched
 from driftsurf.errors import DriftsurfError, SourceUnreachableError, StateError
 from driftsurf.service.contract import ConnectionStatus
 from driftsurf.service.model import ServedModel
-from driftsurf.visible import visible, without_secrets
+from driftsurf.visible import safe_address, visible
 
 __all__ = ["Connection", "Stopped", "read_state", "write_state"]
 
@@ -51,7 +51,7 @@ class Connection:
         self.name = name
         self.direction: Literal["source", "sink"] = direction
         self.kind = kind
-        self.address: str = without_secrets(address)
+        self.address: str = safe_address(address)
         self.folder = folder
         self.rows: int = 0
         self.bad_rows: int = 0

@@ -37,7 +37,7 @@ from driftsurf.service.contract import Request
 from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.model import ServedModel
 from driftsurf.service.wire.format import RowsRead
-from driftsurf.visible import without_secrets
+from driftsurf.visible import safe_address
 
 __all__ = ["Feeder"]
 
@@ -163,7 +163,7 @@ class Feeder(Connection):
             saved = {"address": self.address, "life": secrets.token_hex(8), "at": None}
             saved |= {"rows": 0, "bad_rows": 0, "bad_bytes": 0}
             write_state(path, saved)
-        if without_secrets(saved["address"]) != self.address:
+        if safe_address(saved["address"]) != self.address:
             raise OptionError(
                 f"the source {self.name!r} read {saved['address']} before, and is {self.address} now; give the new "
                 "one another name"

@@ -16,7 +16,7 @@ from driftsurf.runs.sinks.connectors import ConnectorSink
 from driftsurf.service.connections.connection import Connection, Due, read_state, write_state
 from driftsurf.service.connections.options import SinkOptions
 from driftsurf.service.model import ServedModel
-from driftsurf.visible import without_secrets
+from driftsurf.visible import safe_address
 
 __all__ = ["Shipper"]
 
@@ -128,7 +128,7 @@ class Shipper(Connection):
         names = {"address": str, "kind": str, "row": int, "position": int, "lost": int, "label_type": str}
         saved = read_state(self.folder / STATE, names)
         for name, now in (("address", self.address), ("kind", self.kind)):
-            if saved is not None and without_secrets(saved[name]) != now:
+            if saved is not None and safe_address(saved[name]) != now:
                 raise OptionError(
                     f"the {name} of the sink {self.name!r} was {saved[name]} before, and is {now} now; give the new "
                     "sink another name"

@@ -277,7 +277,7 @@ class App:
         return json_response({"ready": ready}, 200 if ready else 503)
 
     async def _server(self, request: HttpRequest) -> Response:
-        return json_response(ServerMetadata("driftsurf", __version__, []))
+        return json_response(ServerMetadata("driftsurf", __version__, ["binary_tensor_data"]))
 
     async def _log_in(self, request: HttpRequest) -> Response:
         self.gate.check_origin(request.headers, request.method)

@@ -22,6 +22,7 @@ from driftsurf.service.wire.arrow_rows import ArrowRows
 from driftsurf.service.wire.csv_rows import CsvRows
 from driftsurf.service.wire.format import OnBadRow, RowsRead, WireColumn, WireFormat
 from driftsurf.service.wire.json_rows import JsonRows
+from driftsurf.service.wire.tensors import TensorRows
 
 __all__ = ["MEDIA", "Format", "ModelFormats", "Purpose", "Shape", "answer_format", "body_format", "encode_answer"]
 
@@ -141,7 +142,11 @@ class ModelFormats:
             found = self._readers[purpose, format] = self._make(snapshot, purpose, format)
         return found
 
-    def _make(self, snapshot: Shape, purpose: Purpose, format: Format) -> Read:
+    def tensors(self, snapshot: Shape) -> TensorRows:
+        """Return what reads the rows of tensors."""
+        return TensorRows(self._wire(snapshot, "predict"))
+
+    def _wire(self, snapshot: Shape, purpose: Purpose) -> WireFormat:
         known = tuple(WireColumn(one.name, one.kind) for one in snapshot.columns)
         wire = WireFormat(
             known or None,
@@ -160,6 +165,10 @@ class ModelFormats:
         if purpose == "label":
             others = tuple(one.name for one in known)
             wire = replace(wire, columns=(), id_required=True, ignored=(*self.drop, *others))
+        return wire
+
+    def _make(self, snapshot: Shape, purpose: Purpose, format: Format) -> Read:
+        wire = self._wire(snapshot, purpose)
         match format:
             case "json":
                 return JsonRows(wire).read

@@ -1,4 +1,8 @@
-"""The Open Inference Protocol (V2) over REST: metadata, health and ``infer``."""
+"""The Open Inference Protocol (V2) over REST: metadata, health and ``infer``, with its binary tensor data extension.
+
+Tensors in JSON have ``data``. Those in bytes have the parameter ``binary_data_size``, and follow the JSON object one
+after the other; the header ``Inference-Header-Content-Length`` says how long the object is.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,35 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.json_text import repeated_keys
+from driftsurf.core.options import shown
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Table
 from driftsurf.errors import InputError
+from driftsurf.runs.predictions import label_text
 from driftsurf.service.contract import Answer, ServedSnapshot
 from driftsurf.service.http.entry import Entry
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.request import HttpRequest
 from driftsurf.service.http.responses import Response, json_response
+from driftsurf.service.wire.tensors import DATATYPES, Values, from_bytes, to_bytes
 
-__all__ = ["InferRequest", "InferResponse", "ModelMetadata", "ServerMetadata", "Tensor", "infer", "metadata"]
+__all__ = [
+    "BINARY",
+    "HEAD_LENGTH",
+    "InferRequest",
+    "InferResponse",
+    "ModelMetadata",
+    "ServerMetadata",
+    "Tensor",
+    "infer",
+    "metadata",
+]
 
-DATATYPES: dict[Kind, str] = {"number": "FP64", "boolean": "BOOL", "date": "BYTES", "text": "BYTES"}
+HEAD_LENGTH = "inference-header-content-length"
+"""Header with the length of the JSON object that is before the bytes of tensors."""
+LONGEST_NUMBER = 16
+BINARY = "application/octet-stream"
+DATATYPE_OF: dict[Kind, str] = {"number": "FP64", "boolean": "BOOL", "date": "BYTES", "text": "BYTES"}
 
 
 class Tensor(msgspec.Struct, omit_defaults=True):
@@ -30,8 +51,10 @@ class Tensor(msgspec.Struct, omit_defaults=True):
     name: str
     shape: list[int]
     datatype: str
-    data: list[Any]
+    data: list[Any] | None = None
+    """The values; absent if they follow as bytes."""
     parameters: dict[str, Any] = {}
+    """With ``binary_data_size``, the number of these bytes."""
 
 
 class Output(msgspec.Struct):
@@ -39,6 +62,7 @@ class Output(msgspec.Struct):
 
     name: str
     parameters: dict[str, Any] = {}
+    """With ``binary_data``, whether its values are answered as bytes."""
 
 
 class InferRequest(msgspec.Struct):
@@ -47,6 +71,7 @@ class InferRequest(msgspec.Struct):
     inputs: list[Tensor]
     id: str = ""
     parameters: dict[str, Any] = {}
+    """With ``binary_data_output``, whether values are answered as bytes where ``outputs`` does not say it."""
     outputs: list[Output] = []
 
 
@@ -91,7 +116,7 @@ _DECODER = msgspec.json.Decoder(InferRequest)
 async def metadata(entry: Entry, request: HttpRequest) -> Response:
     """Describe the tensors of a model."""
     snapshot = entry.served.snapshot
-    inputs = [TensorMetadata(one.name, DATATYPES[one.kind], [-1]) for one in snapshot.columns]
+    inputs = [TensorMetadata(one.name, DATATYPE_OF[one.kind], [-1]) for one in snapshot.columns]
     predicted = "FP64" if snapshot.task == "regression" else _datatype(snapshot.classes)
     outputs = [TensorMetadata(name, predicted if name == "prediction" else "FP64", [-1])
                for name in _output_names(snapshot)]  # fmt: skip
@@ -111,40 +136,89 @@ def _datatype(classes: tuple[Any, ...]) -> str:
 async def infer(entry: Entry, request: HttpRequest) -> Response:
     """Predict rows that come as tensors; nothing of them is kept."""
     body = await request.body()
+    head, rest = _divided(request, body)
     try:
-        asked = _DECODER.decode(body)
+        asked = _DECODER.decode(head)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise HttpProblem("bad-input", f"the body is not an inference request: {error}") from None
 
     snapshot = entry.served.snapshot
-    wanted = {one.name for one in asked.outputs}
-    unknown = wanted.difference(_output_names(snapshot))
-    if unknown:
-        raise InputError(f"there is no output {min(unknown)!r}; choices: {', '.join(_output_names(snapshot))}")
+    names = _output_names(snapshot)
+    binary = _binary_outputs(asked, names)
     if not snapshot.columns:
         raise HttpProblem("not-yet", "the model has no columns yet; send it rows, or name them with --column")
 
-    def work() -> Answer:
-        twice = repeated_keys(body).anywhere
+    def work() -> tuple[InferResponse, bytes]:
+        twice = repeated_keys(head).anywhere
         if twice is not None:
             raise InputError(f"{twice!r} occurs more than once in an object of the request; pass each name once")
-        return snapshot.predict(_table(entry, snapshot, asked, request.limits.rows))
+        answer = snapshot.predict(_table(entry, snapshot, asked, rest, request.limits.rows))
+        if answer.labels is None:
+            raise HttpProblem("not-yet", "the model has learned nothing yet; send it rows with labels")
+        request.rows = len(answer.labels)
+        outputs, data = _outputs(answer, binary)
+        return InferResponse(entry.served.name, str(answer.version), outputs, asked.id), data
 
     slow = len(body) > 2**18 or snapshot.slow
-    answer = await entry.in_thread(work) if slow else work()
-    request.rows = 0 if answer.labels is None else len(answer.labels)
-    outputs = _outputs(answer, wanted)
-    return json_response(InferResponse(entry.served.name, str(answer.version), outputs, asked.id))
+    answered, data = await entry.in_thread(work) if slow else work()
+    if not any(binary.values()):
+        return json_response(answered)
+    written = msgspec.json.encode(answered)
+    return Response(written + data, BINARY, 200, {HEAD_LENGTH: str(len(written))})
 
 
-def _table(entry: Entry, snapshot: ServedSnapshot, asked: InferRequest, most: int) -> Table:
-    """Return the tensors as a table; values are checked as those of rows in JSON are."""
+def _divided(request: HttpRequest, body: bytes) -> tuple[bytes, memoryview]:
+    """Return the JSON object of a request, and the bytes of tensors that follow it."""
+    text = request.headers.get(HEAD_LENGTH)
+    if text is None:
+        return body, memoryview(b"")
+    if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER or int(text) > len(body):
+        raise InputError(
+            f"Inference-Header-Content-Length is {text[:100]!r}; pass the length of the JSON object, and the body has "
+            f"{len(body):,} bytes"
+        )
+    return body[: int(text)], memoryview(body)[int(text) :]
+
+
+def _binary_outputs(asked: InferRequest, names: list[str]) -> dict[str, bool]:
+    """Return the outputs that are asked for, and whether each of them is answered as bytes."""
+    usual = _flag(asked.parameters, "binary_data_output", default=False)
+    if not asked.outputs:
+        return dict.fromkeys(names, usual)
+    found: dict[str, bool] = {}
+    for one in asked.outputs:
+        if one.name not in names:
+            raise InputError(f"there is no output {one.name!r}; choices: {', '.join(names)}")
+        if one.name in found:
+            raise InputError(f"the output {one.name!r} occurs more than once; pass each once")
+        _refuse_extensions(f"the output {one.name!r}", one.parameters)
+        found[one.name] = _flag(one.parameters, "binary_data", default=usual)
+    return found
+
+
+def _flag(parameters: dict[str, Any], name: str, *, default: bool) -> bool:
+    value = parameters.get(name, default)
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {shown(value)}; pass true or false")
+    return value
+
+
+def _refuse_extensions(what: str, parameters: dict[str, Any]) -> None:
+    """Raise InputError for parameters of extensions that would change what an answer means."""
+    for name in ("shared_memory_region", "classification"):
+        if name in parameters:
+            raise InputError(f"{what} has the parameter {name!r}, an extension that this service does not have")
+
+
+def _table(entry: Entry, snapshot: ServedSnapshot, asked: InferRequest, rest: memoryview, most: int) -> Table:
+    """Return the tensors as a table."""
     columns = snapshot.columns
-    values: dict[str, list[Any]] = {}
+    values: dict[str, Values] = {}
     for tensor in asked.inputs:
         if tensor.name in values:
             raise InputError(f"the input {tensor.name!r} occurs more than once; pass each once")
-        flat = _flat(tensor)
+        _check(tensor, most)
+        flat, rest = _flat(tensor, rest)
         if len(tensor.shape) == 2 and tensor.shape[1] != 1:
             if tensor.shape[1] != len(columns) or len(asked.inputs) > 1:
                 raise InputError(
@@ -154,36 +228,72 @@ def _table(entry: Entry, snapshot: ServedSnapshot, asked: InferRequest, most: in
             values = {one.name: flat[place :: len(columns)] for place, one in enumerate(columns)}
         else:
             values[tensor.name] = flat
+    if len(rest):
+        raise InputError(f"{len(rest):,} bytes follow the last input; binary_data_size must count all of them")
     lengths = {len(one) for one in values.values()}
     if len(lengths) != 1 or not max(lengths):
         raise InputError(f"the inputs must have the same number of rows, at least one; got {sorted(lengths)}")
-    if max(lengths) > most:
-        raise HttpProblem("too-large", f"the request has more than {most:,} rows; send several requests")
-    rows = [dict(zip(values, record, strict=True)) for record in zip(*values.values(), strict=True)]
-    return entry.formats.reader(snapshot, "predict", "json")(msgspec.json.encode({"rows": rows}), "fail", most).table
+    return entry.formats.tensors(snapshot).read(values).table
 
 
-def _flat(tensor: Tensor) -> list[Any]:
-    """Return the values of a tensor one after the other; InputError if they are not as many as its shape says."""
+def _check(tensor: Tensor, most: int) -> None:
+    """Raise an error for a tensor that cannot be rows, before anything is made of its values."""
     if not 1 <= len(tensor.shape) <= 2 or any(size < 0 for size in tensor.shape):
         raise InputError(f"the input {tensor.name!r} has the shape {tensor.shape[:10]}; pass [rows] or [rows, columns]")
-    data = tensor.data
+    if tensor.datatype not in DATATYPES:
+        choices = ", ".join(DATATYPES)
+        raise InputError(f"the input {tensor.name!r} has the datatype {tensor.datatype[:100]!r}; choices: {choices}")
+    if tensor.shape[0] > most:
+        raise HttpProblem("too-large", f"the request has more than {most:,} rows; send several requests")
+    _refuse_extensions(f"the input {tensor.name!r}", tensor.parameters)
+
+
+def _flat(tensor: Tensor, rest: memoryview) -> tuple[Values, memoryview]:
+    """Return the values of a tensor one after the other, and the bytes of the tensors behind it.
+
+    InputError if the values are not as many as the shape says.
+    """
+    name, count, data = tensor.name, math.prod(tensor.shape), tensor.data
+    if "binary_data_size" in tensor.parameters:
+        size = tensor.parameters["binary_data_size"]
+        if data is not None:
+            raise InputError(f"the input {name!r} has both data and binary_data_size; pass one of them")
+        if type(size) is not int or not 0 <= size <= len(rest):
+            raise InputError(
+                f"binary_data_size of the input {name!r} is {shown(size)}, and {len(rest):,} bytes are left; pass the "
+                "size of its values, and the length of the JSON object as Inference-Header-Content-Length"
+            )
+        return from_bytes(name, tensor.datatype, count, rest[:size]), rest[size:]
+    if data is None:
+        raise InputError(f"the input {name!r} has no values; pass data, or bytes with binary_data_size")
     if data and isinstance(data[0], list):
         data = [value for row in data for value in (row if isinstance(row, list) else [row])]
-    if len(data) != math.prod(tensor.shape):
-        raise InputError(f"the input {tensor.name!r} has {len(data)} values, and its shape is {tensor.shape}")
-    return data
+    if len(data) != count:
+        raise InputError(f"the input {name!r} has {len(data)} values, and its shape is {tensor.shape}")
+    return data, rest
 
 
-def _outputs(answer: Answer, asked: set[str]) -> list[Tensor]:
-    found: list[Tensor] = []
+def _outputs(answer: Answer, binary: dict[str, bool]) -> tuple[list[Tensor], bytes]:
+    """Return the outputs that are asked for, and the bytes of those that are answered as bytes."""
+    found: dict[str, npt.NDArray[Any]] = {}
     if answer.labels is not None:
-        found.append(_tensor("prediction", answer.labels))
+        found["prediction"] = answer.labels
     if answer.probabilities is not None:
-        found.append(_tensor("probability", answer.probabilities.max(axis=1)))
-    return [one for one in found if not asked or one.name in asked]
-
-
-def _tensor(name: str, values: npt.NDArray[Any]) -> Tensor:
-    datatype = {"f": "FP64", "i": "INT64", "b": "BOOL"}.get(np.asarray(values).dtype.kind, "BYTES")
-    return Tensor(name, [len(values)], datatype, values.tolist())
+        found["probability"] = answer.probabilities.max(axis=1)
+    tensors: list[Tensor] = []
+    written: list[bytes] = []
+    for name in binary:
+        if name not in found:
+            continue
+        datatype = {"f": "FP64", "i": "INT64", "b": "BOOL"}.get(np.asarray(found[name]).dtype.kind, "BYTES")
+        tensor = Tensor(name, [len(found[name])], datatype)
+        values = found[name].tolist()
+        if datatype == "BYTES":
+            values = [label_text(one) for one in values]
+        if binary[name]:
+            written.append(to_bytes(datatype, values))
+            tensor.parameters = {"binary_data_size": len(written[-1])}
+        else:
+            tensor.data = values
+        tensors.append(tensor)
+    return tensors, b"".join(written)

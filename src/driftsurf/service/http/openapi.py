@@ -10,8 +10,8 @@ import msgspec
 from driftsurf import __version__
 from driftsurf.service.http.answers import Models
 from driftsurf.service.http.formats import MEDIA
-from driftsurf.service.http.infer import InferRequest, ServerMetadata
-from driftsurf.service.http.problems import KINDS, Problem
+from driftsurf.service.http.infer import BINARY, HEAD_LENGTH, InferRequest, ServerMetadata
+from driftsurf.service.http.problems import KINDS, InferenceError, Problem
 from driftsurf.service.http.routes import MODEL_ROUTES, V2_ROUTES, ModelRoute
 from driftsurf.service.http.writing import OrderBody
 
@@ -44,8 +44,9 @@ def openapi() -> dict[str, Any]:
     """Return the document as plain values."""
     routes = [*MODEL_ROUTES.values(), *V2_ROUTES.values()]
     types = [route.answer for route in routes if route.answer is not None]
-    types += [Models, Problem, OrderBody, InferRequest, ServerMetadata]
+    types += [Models, Problem, InferenceError, OrderBody, InferRequest, ServerMetadata]
     _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    _say_items(components)
     paths: dict[str, Any] = {
         "/v1/models": {"get": _operation("models", "List the models, and what the key may do.", _content(Models))},
     }
@@ -61,10 +62,23 @@ def openapi() -> dict[str, Any]:
         "components": {
             "schemas": components,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-            "responses": {"Problem": {"description": "A problem.", "content": _problem_content()}},
+            "responses": {
+                "Problem": {"description": "A problem.", "content": _problem_content()},
+                "InferenceError": {"description": "A problem.", "content": _content(InferenceError)},
+            },
         },
         "security": [{"key": []}, {}],
     }
+
+
+def _say_items(schema: Any) -> None:
+    """Add ``items`` to arrays of any values: generators of clients leave a type out that has an array without them."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "array":
+            schema.setdefault("items", {})
+        schema = list(schema.values())
+    for one in schema if isinstance(schema, list) else ():
+        _say_items(one)
 
 
 def _ref(kind: type) -> dict[str, str]:
@@ -82,7 +96,8 @@ def _problem_content() -> dict[str, Any]:
 def _operation(id: str, summary: str, content: Mapping[str, Any], *, scope: str = "") -> dict[str, Any]:
     statuses = sorted({status for status, _ in KINDS.values() if status != 500})
     responses: dict[str, Any] = {"200": {"description": "The answer.", "content": dict(content)}}
-    responses |= {str(status): {"$ref": "#/components/responses/Problem"} for status in statuses}
+    form = "InferenceError" if id.startswith("v2") else "Problem"
+    responses |= {str(status): {"$ref": f"#/components/responses/{form}"} for status in statuses}
     found: dict[str, Any] = {"operationId": id, "summary": summary, "responses": responses}
     if scope:
         found["description"] = f"Needs a key with the scope {scope}, where there are keys."
@@ -96,6 +111,8 @@ def _model_operation(id: str, route: ModelRoute) -> dict[str, Any]:
         content |= {one: {"schema": {"type": "string"}} for one in MEDIA.values() if one != route.media}
     if id == "v1-explain":
         content["text/plain"] = {"schema": {"type": "string"}}
+    if route.body == "infer":
+        content[BINARY] = {"schema": {"type": "string"}}
     found = _operation(id, route.summary, content, scope=route.scope)
     if id == "v1-orders":
         later = "The order is in the log, and is carried out later: a model takes most orders with its first step."
@@ -113,7 +130,16 @@ def _model_operation(id: str, route: ModelRoute) -> dict[str, Any]:
     ]
     if route.body:
         found["requestBody"] = {"required": True, "content": _body(route.body)}
-    if route.body and route.body != "infer":  # of which nothing is kept
+    if route.body == "infer":
+        found["parameters"].append(
+            {
+                "name": HEAD_LENGTH,
+                "in": "header",
+                "description": "Length of the JSON object, where the bytes of tensors follow it.",
+                "schema": {"type": "integer", "minimum": 0},
+            }
+        )
+    elif route.body:
         found["parameters"].append(
             {
                 "name": "Idempotency-Key",
@@ -129,7 +155,7 @@ def _body(kind: str) -> dict[str, Any]:
     if kind == "order":
         return {"application/json": {"schema": _ref(OrderBody)}}
     if kind == "infer":
-        return {"application/json": {"schema": _ref(InferRequest)}}
+        return {"application/json": {"schema": _ref(InferRequest)}, BINARY: {"schema": {"type": "string"}}}
     rows: dict[str, Any] = {
         "type": "object",
         "required": ["rows"],

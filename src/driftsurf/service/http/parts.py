@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from driftsurf.data.arrow_messages import BATCH, DICTIONARY, ArrowMessage, messages
 from driftsurf.errors import InputError
 from driftsurf.service.http.formats import Format
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.request import ClientGoneError, HttpRequest
-from driftsurf.service.wire.arrow_rows import BATCH, DICTIONARY, ArrowMessage, messages
 
 __all__ = ["PartReader", "is_streamed"]
 

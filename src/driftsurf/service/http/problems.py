@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -31,7 +31,7 @@ from driftsurf.errors import (
 )
 from driftsurf.service.wire.tables import TooManyRowsError
 
-__all__ = ["KINDS", "HttpProblem", "Problem", "problem_of"]
+__all__ = ["KINDS", "HttpProblem", "InferenceError", "Problem", "problem_of"]
 
 PREFIX = "urn:driftsurf:problem:"
 
@@ -50,6 +50,19 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     value: str | None = None
     rows_taken: int | None = None
     """Rows of a streamed body that were learned before the problem."""
+
+
+class InferenceError(Problem, kw_only=True, omit_defaults=True):
+    """A problem as clients of the Open Inference Protocol expect it: they show ``error``."""
+
+    error: str
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """Return a problem in this form; the protocol has no other status than 400 for a request with a fault."""
+        values = {name: getattr(problem, name) for name in problem.__struct_fields__}
+        values["status"] = 400 if problem.status == 422 else problem.status
+        return cls(**values, error=problem.detail or problem.title)
 
 
 class HttpProblem(DriftsurfError):

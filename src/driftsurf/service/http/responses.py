@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from driftsurf.errors import DriftsurfError
-from driftsurf.service.http.problems import Problem, problem_of
+from driftsurf.service.http.problems import InferenceError, Problem, problem_of
 from driftsurf.service.http.request import HttpRequest, Scope, Send
 from driftsurf.visible import visible
 
@@ -66,13 +66,25 @@ def problem_response(error: BaseException, rows_taken: int | None = None) -> Res
 
 def failure_response(request: HttpRequest, error: BaseException, rows_taken: int | None = None) -> Response:
     """Return the error of a request as problem details; log one that the answer does not explain."""
-    response = problem_response(error, rows_taken)
+    response = inference_error(error) if is_inference(request.path) else problem_response(error, rows_taken)
     what = visible(request.method), visible(request.path)
     if response.status == 500:
         log.error("%s %s failed", *what, exc_info=error)
     elif not isinstance(error, DriftsurfError):
         log.error("%s %s failed: %s", *what, visible(str(error)))
     return response
+
+
+def is_inference(path: str) -> bool:
+    """Return whether an address is one of the Open Inference Protocol."""
+    return path == "/v2" or path.startswith("/v2/")
+
+
+def inference_error(error: BaseException) -> Response:
+    """Return an error in the form of the Open Inference Protocol."""
+    problem, headers = problem_of(error)
+    found = InferenceError.of(problem)
+    return Response(_encode(found), "application/json", found.status, headers)
 
 
 def _problem(problem: Problem, headers: Mapping[str, str]) -> Response:

@@ -29,7 +29,7 @@ from driftsurf.service.wire.format import (
     refuse_first,
 )
 from driftsurf.service.wire.tables import check_count
-from driftsurf.service.wire.values import DATE_FORMAT, check_number, column_of, loosely, odd_number, word_of
+from driftsurf.service.wire.values import check_value, column_of, loosely, odd_number, word_of
 
 __all__ = ["JsonRows"]
 
@@ -239,7 +239,7 @@ class JsonRows:
             return fault, False
         for one in self._columns:
             value = row.get(one.name)
-            problem = None if value is None else self._problem(one, value)
+            problem = None if value is None else check_value(one.kind, value, self._read_date)
             if problem is not None:
                 return Fault(number, one.name, shown(value), *problem), False
         if self.format.label is not None:
@@ -249,23 +249,6 @@ class JsonRows:
         id = None if self.format.id is None else row.get(self.format.id)
         fault = None if id is None and not self.format.id_required else id_fault(number, str(self.format.id), id)
         return fault, id is not None
-
-    def _problem(self, column: WireColumn, value: Any) -> tuple[str, str] | None:
-        """Return what is wrong with a value and the remedy; None if it is good."""
-        if column.kind in ("number", "boolean"):
-            return check_number(value)
-        if column.kind == "text" and isinstance(value, bool | int | float):
-            return check_number(value)
-        if not isinstance(value, str):
-            what = "a date" if column.kind == "date" else "text"
-            return f"is not {what}", "pass text, or null if it is not known"
-        if column.kind == "date":
-            try:
-                self._read_date(value)
-            except ValueError:
-                remedy = f"pass a date such as 2026-05-01T10:00:00Z, or null if it is not known; {DATE_FORMAT}"
-                return "is not a date", remedy
-        return ("holds a NUL character", "leave it out") if "\0" in value else None
 
     # -------------------------------------------------------------------- first rows
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from driftsurf.core.options import shown
 from driftsurf.data.formats._cells import date_reader, infer_kind, make_column
+from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.tables import LARGEST_EXACT, Column
 from driftsurf.errors import BadRowError
 
-__all__ = ["DATE_FORMAT", "check_number", "column_of", "loosely", "odd_number", "word_of"]
+__all__ = ["DATE_FORMAT", "check_value", "column_of", "loosely", "odd_number", "word_of"]
 
 DATE_FORMAT = "other formats are named with driftsurf serve --date-format"
 TOO_LARGE = "is too large for a number", "pass a number below 1.8e308"
@@ -29,6 +31,22 @@ def check_number(value: Any) -> tuple[str, str] | None:
     except OverflowError:
         finite = False
     return None if finite else TOO_LARGE
+
+
+def check_value(kind: Kind, value: Any, read_date: Callable[[str], Any]) -> tuple[str, str] | None:
+    """Return what is wrong with a value of a column, and the remedy; None if it is good."""
+    if kind in ("number", "boolean") or (kind == "text" and isinstance(value, bool | int | float)):
+        return check_number(value)
+    if not isinstance(value, str):
+        what = "a date" if kind == "date" else "text"
+        return f"is not {what}", "pass text, or null if it is not known"
+    if kind == "date":
+        try:
+            read_date(value)
+        except ValueError:
+            remedy = f"pass a date such as 2026-05-01T10:00:00Z, or null if it is not known; {DATE_FORMAT}"
+            return "is not a date", remedy
+    return ("holds a NUL character", "leave it out") if "\0" in value else None
 
 
 def _is_numeral(text: str) -> bool:

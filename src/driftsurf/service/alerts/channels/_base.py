@@ -9,9 +9,8 @@ import urllib.request
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
-from urllib.parse import urlsplit
 
-from driftsurf.core.secrets import Secret, read_secret
+from driftsurf.core.secrets import Secret, read_secret, split_address
 from driftsurf.errors import DeliveryError, Option, OptionError, reason
 from driftsurf.service.alerts.notice import Notice
 
@@ -46,10 +45,14 @@ def address(name: str, url: object) -> Secret:
     """Return an address for ``post``, which ``url`` gives itself or names as ``file:PATH`` or ``env:NAME``."""
     known = isinstance(url, str) and url.startswith(("http://", "https://"))
     found = Secret(str(url)) if known else read_secret(name, url)
-    parts = urlsplit(found.value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = split_address(found.value)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except (OptionError, ValueError):  # whose messages may show parts of it
+        usable = False
+    if not usable or not found.value.isascii() or " " in found.value:
         raise OptionError(Option(name), " must be an address that begins with http:// or https://")
-    if parts.username or parts.password:
+    if "@" in parts.netloc:
         raise OptionError(Option(name), " must not hold a name or a password")
     return found
 
