@@ -24,8 +24,8 @@ def build(name: str, classes: int, batch: int, *, dense: bool) -> Any:
     """
     options: dict[str, Any] = {"random_state": 0}
     if name in ("light", "recommended"):
-        variant = () if name == "recommended" else ("light",)
-        return recommended(*variant, task="classification" if classes else "regression", **options)
+        variant: Any = "light" if name == "light" else "portfolio"
+        return recommended(variant, task="classification" if classes else "regression", **options)
     if name == "wrapped":
         inner = _inner(classes, batch, dense=dense)
         return DriftSurfClassifier(inner, **options) if classes else DriftSurfRegressor(inner, **options)

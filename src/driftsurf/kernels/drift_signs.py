@@ -282,7 +282,7 @@ def bet_on_losses(
     risen: Any,
     most: Any,
 ) -> Any:
-    """Bet on the losses of a contest from row ``start`` on; return the row that proves harm, or -1, or -2 - the last row.
+    """Bet on the losses of a contest from row ``start`` on; return the row that proves harm, -1, or -2 - the last row.
 
     ``contest`` holds the logarithms of the three capitals, the number of rows, the sum of their losses, and the largest
     logarithm of the mean capital. Harm is proven once that of the mean capital is at least ``needed``, while the mean

@@ -258,7 +258,7 @@ def drifts_of_key(
             metric = "mean absolute error" if regression else "balanced error" if v[scan.RANGE] < 1.0 else "error"
             found.append(
                 Drift(
-                    len(found),
+                    len(found) + 1,
                     row=row,
                     step=int(np.searchsorted(rows.steps, row, side="right")),
                     detected_at_row=int(rows.scored[proven]),

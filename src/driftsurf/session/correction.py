@@ -237,7 +237,7 @@ def changed_columns(
     level = np.quantile(np.concatenate([_level(old.scores), _level(new.scores)]), shares)[None]
     binned = Correction(n_classes, unit, np.vstack([edges, level]), np.zeros(0, np.int64), np.zeros((0, 2 * BINS, 1)))
     before, after = (binned._cells(one.X, one.scores) for one in (old, new))
-    sums = tuple(_sums(before, part) for part in binned.slopes(*old))
+    slopes, variances = (_sums(before, part) for part in binned.slopes(*old))
     start = binned._start(new.scores)
     members = np.append(np.asarray(groups), max(groups) + 1)  # the last column is the score
     score = int(members[-1])
@@ -246,10 +246,12 @@ def changed_columns(
 
     def tested(F: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return by how much the difference of each group exceeds chance, its probability, and what takes it away."""
-        gains, changes = _differences(after, *binned._slopes(F, new.y), *sums, counted, robust=not n_classes)
+        gains, changes = _differences(
+            after, *binned._slopes(F, new.y), slopes, variances, counted, robust=not n_classes
+        )
         statistics, freedom = (np.bincount(members, part * weights) for part in gains)
         chances = gammaincc(np.maximum(freedom, 1) / 2.0, statistics / 2.0)
-        return statistics - freedom, chances, changes
+        return np.asarray(statistics - freedom), np.asarray(chances), changes
 
     def without(F: FloatArray, taken: Sequence[int]) -> FloatArray:
         """Return the scores without what some groups explain."""
