@@ -13,7 +13,7 @@ from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
 from driftsurf.cli.wording import say, with_cli_spelling
 from driftsurf.cli.work import Termination, be_quiet, started
-from driftsurf.errors import RunDrifted, RunInterrupted, RunStopped
+from driftsurf.errors import RunDrifted, RunFolderError, RunInterrupted, RunStopped
 from driftsurf.runs.options import GROUPS
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def run(source: str, quiet: bool, **options: Any) -> None:
             say(interrupted if isinstance(interrupted, RunInterrupted) else "interrupted", err=True)
             raise SystemExit(termination.exit_code) from None
     screen.show(result)
+    if result.no_model and result.keys is None:
+        raise RunFolderError(f"{result.folder} has no model.state, with which to predict: {result.no_model}")
 
 
 class _Screen:
@@ -108,6 +110,9 @@ class _Screen:
         if start.batch_rows is not None and not self.quiet:
             rows = f"{start.batch_rows:,} row{'s' * (start.batch_rows != 1)}"
             say(f"steps     of {rows} (--batch-size)", err=self.to_stderr)
+        if start.kept_rows is not None and not self.quiet:
+            kept = f"the last {start.kept_rows:,} rows, since there are many columns"
+            say(f"keeps     {kept} (--max-rows)", err=self.to_stderr)
         if start.predictions and not self.quiet:
             say(f"predictions: {start.predictions}", err=self.to_stderr)
         if start.finished and not self.quiet:

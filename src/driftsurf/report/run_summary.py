@@ -65,9 +65,7 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
     elif result.predictions:
         first, *_, last = result.predictions
         screen.print(f"predictions: {len(result.predictions):,} files, {first} to {last.name}")
-    if result.no_model:
-        screen.print(f"no model.state was written: {result.no_model}")
-    else:
+    if not result.no_model:
         screen.print(f"model: {result.folder / 'model.state'}")
     screen.print(f"report: {result.folder / 'report.html'}")
     if not trace.is_empty:

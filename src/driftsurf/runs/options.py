@@ -185,6 +185,12 @@ class ModelOptions:
     )
     l2: float | None = option(None, "L2 regularisation.  [default: the paper's for a built-in stream, 1e-4 for tables]")
     steps_per_row: float | None = option(None, "Gradient steps for each new row.  [default: 2]")
+    max_rows: int | None = option(
+        None,
+        "Latest rows that the model keeps to train on.  [default: 100,000, of wide tables as many as 256 MiB hold; for "
+        "each key 2,048, as many as 256 kB hold, at least 128; all rows of a built-in stream]",
+        at_least=1,
+    )
 
     @property
     def is_papers(self) -> bool:
@@ -199,7 +205,7 @@ class ModelOptions:
 
 NAMED_PARAMETERS: Final = (
     *("threshold", "stable_threshold", "reactive_length", "significance", "greedy", "variant"),
-    *("step_size", "l2", "steps_per_row"),
+    *("step_size", "l2", "steps_per_row", "max_rows"),
 )
 """Parameters of models that have an option of their own."""
 

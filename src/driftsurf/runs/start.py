@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from driftsurf.core import files
 from driftsurf.core.json_text import parse_json
-from driftsurf.core.state import from_bytes, pick, read_header
+from driftsurf.core.state import from_bytes, peek, pick, read_header
 from driftsurf.core.targets import ClassTargets
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import Option, OptionError, RunFolderError, StateError
@@ -40,8 +40,12 @@ class FinishedRun:
     """The saved model."""
 
     @classmethod
-    def read(cls, path: Path) -> FinishedRun:
-        """Read the model and the settings from a run folder, or from a folder of checkpoints."""
+    def read(cls, path: Path, *, trusted: bool = False) -> FinishedRun:
+        """Read the model and the settings from a run folder, or from a folder of checkpoints.
+
+        A learner that only pickle can save is loaded only if the run is ``trusted``; such a model cannot be restored
+        otherwise.
+        """
         file = model_path(path)
         try:
             about = parse_json(files.read_text(file.parent / ABOUT))
@@ -50,7 +54,8 @@ class FinishedRun:
             raise RunFolderError(
                 f"{str(path)!r} is not the folder of a finished run over tables, with which a run can start"
             ) from error
-        return cls(path, about, from_bytes(files.read_with_backup(file, good=read_header)))
+        data = files.read_with_backup(file, good=read_header)
+        return cls(path, about, from_bytes(data, trust_pickle=True) if trusted else peek(data))
 
     @property
     def frames(self) -> FrameEncoder:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
-from driftsurf.core.abilities import work_of
+from driftsurf.core.abilities import RowBounded, work_of
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_of
@@ -49,8 +49,9 @@ from driftsurf.runs.predictions import LabelType, shown_classes
 from driftsurf.runs.source import TableBatches
 from driftsurf.runs.start import FinishedRun
 from driftsurf.session.default_model import choose_model
-from driftsurf.session.model_names import make_strategy, require_exact_state
+from driftsurf.session.model_names import make_strategy, read_model, require_exact_state, settable_options
 from driftsurf.session.session import Session
+from driftsurf.strategies import DEFAULT_MAX_ROWS
 from driftsurf.streams.base import Drift
 
 __all__ = ["plan_tables"]
@@ -59,6 +60,10 @@ PLANS, LABEL_PLANS, JOINS = "plans.jsonl", "plans-of-labels.jsonl", "joins.jsonl
 """Files of a checkpoint folder in which sources of rows and of labels log their plans, and which of them met."""
 CHOSEN_ROWS = "batch_size"
 """Entry of what was decided at the beginning: the rows of a time step, if small files need fewer than usual."""
+KEPT_ROWS = "max_rows"
+"""Entry of what was decided at the beginning: the rows that a model keeps, if wide tables allow fewer than usual."""
+MOST_KEPT_BYTES, FEWEST_KEPT = 2**28, 1000
+"""Bytes of the rows that each model of a portfolio keeps by default, and the rows that it keeps in any case."""
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
 
@@ -131,6 +136,11 @@ class _TablePlanner:
         model = replace(self.options.model, model=named)
         options = self.options = replace(self.options, model=model)
         strategy = make_strategy(named, model.learner, target.task, model.all_parameters(), seed=model.seed)
+        kept = self._kept_rows(decided, strategy)
+        if kept is not None:
+            strategy = make_strategy(
+                named, model.learner, target.task, {**model.all_parameters(), KEPT_ROWS: kept}, seed=model.seed
+            )
         if options.output.checkpoint is not None:
             require_exact_state(strategy, named, model.learner, target.task, NO_CHECKPOINTS)
         can_be_sparse = strategy.learner.capabilities.sparse
@@ -188,6 +198,7 @@ class _TablePlanner:
             columns=columns,
             why_model=why_model,
             batch_rows=self._batch_rows,
+            kept_rows=kept,
             frames=lambda: FrameEncoder(
                 encoded.encoder, (target.column, *self.hidden, *options.reading.drop), options.reading
             ),
@@ -228,6 +239,19 @@ class _TablePlanner:
         if CHOSEN_ROWS in decided:
             self.options = replace(options, model=replace(options.model, batch_size=decided[CHOSEN_ROWS]))
             self._start_reading(self.kinds)
+
+    def _kept_rows(self, decided: dict[str, Any], strategy: Strategy) -> int | None:
+        """Return how many rows the model keeps if the table is so wide that it keeps fewer than usual; else None.
+
+        The number that the user names takes precedence, and so does that of a model without a limit.
+        """
+        known = settable_options(type(strategy))
+        of_name = read_model(str(self.options.model.model), self.options.model.learner).strategy.options
+        named = KEPT_ROWS in {**of_name, **self.options.model.all_parameters()}
+        unlimited = isinstance(strategy, RowBounded) and strategy.max_rows is None
+        if KEPT_ROWS not in known or named or unlimited:
+            decided.pop(KEPT_ROWS, None)
+        return decided.get(KEPT_ROWS)
 
     def _choose_model(self, saved: Mapping[str, Any] | None) -> tuple[str, Message | None]:
         """Return the name of the model and, if it was not named, why it is this one.
@@ -388,6 +412,8 @@ class _TablePlanner:
         }
         learned = seen.without(target.column, *self.hidden)
         encoder = TableEncoder(categorical=options.reading.categorical).fit(learned)
+        kept = max(FEWEST_KEPT, 2 * options.batch_rows, MOST_KEPT_BYTES // encoder.layout.bytes_per_row)
+        decided |= {KEPT_ROWS: kept} if kept < DEFAULT_MAX_ROWS else {}
         return decided, summarise_columns(encoder, learned, target, y, [*options.reading.drop, *self.hidden])
 
     def _check_columns(self, rows: Table, labels: Table) -> None:
@@ -427,7 +453,7 @@ def _decided_before(saved: Any) -> tuple[dict[str, Any], ColumnSummary | None]:
         about = json.loads(saved) if isinstance(saved, str) else saved
         decided: dict[str, Any] = about["decided"]
         known = {name: decided[name] for name in ("target", "classes", "label_type", "time")}
-        return known | {name: decided[name] for name in (CHOSEN_ROWS,) if name in decided}, about["columns"]
+        return known | {name: decided[name] for name in (CHOSEN_ROWS, KEPT_ROWS) if name in decided}, about["columns"]
     except (KeyError, ValueError, TypeError) as error:
         raise StateError(
             f"the checkpoint does not belong to a run over tables ({error!r}); choose another folder"
