@@ -55,9 +55,11 @@ def compare(
     from driftsurf.reproduction.terminal import Progress
 
     how = collect(InputOptions, options) | collect(ReadingOptions, options)
-    inputs = read_sources(sources, **how)
-    for one in inputs:
-        for hint in one.hints():
+    inputs = []
+    for given in read_sources(sources, **how):
+        one, remarks = given.with_inferred_options()
+        inputs.append(one)
+        for hint in (*remarks, *one.hints()):
             say(f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True)
     folder = default_folder(inputs) if out is None else Path(out)
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)

@@ -23,6 +23,7 @@ from driftsurf.data.connectors.plans import PlanLog
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
+from driftsurf.data.inferred_options import infer_options, with_inferred
 from driftsurf.data.kinds import Kind
 from driftsurf.data.label_hints import label_hints
 from driftsurf.data.row_encoder import RowEncoder
@@ -60,6 +61,8 @@ PLANS, LABEL_PLANS, JOINS = "plans.jsonl", "plans-of-labels.jsonl", "joins.jsonl
 """Files of a checkpoint folder in which sources of rows and of labels log their plans, and which of them met."""
 CHOSEN_ROWS = "batch_size"
 """Entry of what was decided at the beginning: the rows of a time step, if small files need fewer than usual."""
+READ_WITH = "reading"
+"""Entry of what was decided at the beginning: options of reading that the first rows show."""
 KEPT_ROWS = "max_rows"
 """Entry of what was decided at the beginning: the rows that a model keeps, if wide tables allow fewer than usual."""
 MOST_KEPT_BYTES, FEWEST_KEPT = 2**28, 1000
@@ -111,6 +114,7 @@ class _TablePlanner:
         self.start = start
         self.source = source
         self.options = options
+        self.asked_reading = options.reading
         self.asked_rows = options.model.batch_size
         self.key = options.join_column
         self.id = self.key if self.key is not None else options.key_columns.id
@@ -126,9 +130,12 @@ class _TablePlanner:
 
     def plan(self, saved: Mapping[str, Any] | None) -> RunPlan:
         """Make the plan of a new run, or of one that resumes."""
-        decided, columns = self._decide() if saved is None else _decided_before(saved["about"])
+        remarks: list[Message] = []
+        decided, columns = self._decide(remarks) if saved is None else _decided_before(saved["about"])
+        if saved is not None:
+            self._read_with(decided)
         target = Target.from_json(decided["target"])
-        advice = () if saved is not None or self.start is not None else self._hints(target)
+        advice = () if saved is not None or self.start is not None else (*remarks, *self._hints(target))
         self._choose_batch_rows(decided, new=saved is None and self.start is None)
         if target.task == "regression":
             self.rows.numbers = self.labels.numbers = target.column
@@ -340,7 +347,7 @@ class _TablePlanner:
         options, model = self.options, self.options.model
         about = {
             "driftsurf": __version__,
-            **options_of(options.reading),
+            **options_of(self.asked_reading),
             "source": storable(str(self.source)),
             **{name: storable(value) for name, value in asdict(options.tables).items() if name not in WAITING},
             **storable(asdict(options.labels)),
@@ -379,14 +386,40 @@ class _TablePlanner:
         cuts = asked.batch_seconds is not None
         return *found, *time_hints(self.rows.source, first, asked.time, cuts=cuts)
 
-    def _decide(self) -> tuple[dict[str, Any], ColumnSummary | None]:
-        """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
+    def _read_with(self, decided: Mapping[str, Any]) -> None:
+        """Read with the options that the first rows have shown, where the user named no others."""
+        reading = with_inferred(self.asked_reading, decided.get(READ_WITH, {}))
+        if reading != self.options.reading:
+            self.options = replace(self.options, reading=reading)
+            self._start_reading(self.kinds)
+
+    def _infer_reading(self) -> tuple[dict[str, Any], list[Message]]:
+        """Read with the options that the first rows, and the labels, leave no doubt about; return these options."""
+        found, remarks = dict[str, Any](), list[Message]()
+        for labels in (False, True) if self.labels is not self.rows else (False,):
+            reader = self.labels if labels else self.rows
+            inferred = infer_options(reader.source, reader.peek(), label=self.options.tables.label)
+            if inferred.remark is not None:
+                found |= inferred.options
+                remarks.append(inferred.remark)
+                self._read_with({READ_WITH: found})
+        return ({READ_WITH: found} if found else {}), remarks
+
+    def _decide(self, remarks: list[Message]) -> tuple[dict[str, Any], ColumnSummary | None]:
+        """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns.
+
+        ``remarks`` gets what people should know about it.
+        """
         options = self.options
         if self.start is not None:
             decided, columns = _decided_before(self.start.about)
             known = self.start.classes[:MOST_CLASSES]  # also those that appeared later
+            self._read_with(decided)
             return decided | {"classes": known}, columns
         label, task = options.tables.label, options.model.task
+        read_with, found = self._infer_reading()
+        remarks += found
+        options = self.options
         if label is not None and is_unread_number(label, task, self.labels.peek(), self.labels.source):
             self._start_reading({label: "number"})
         seen, table = self.rows.peek(), self.labels.peek()
@@ -409,6 +442,7 @@ class _TablePlanner:
             "classes": [] if target.task == "regression" else np.unique(y).tolist()[:MOST_CLASSES],
             "label_type": _label_type(target, y),
             "time": find_time(seen.without(target.column), options.tables.time),
+            **read_with,
         }
         learned = seen.without(target.column, *self.hidden)
         encoder = TableEncoder(categorical=options.reading.categorical).fit(learned)
@@ -453,7 +487,9 @@ def _decided_before(saved: Any) -> tuple[dict[str, Any], ColumnSummary | None]:
         about = json.loads(saved) if isinstance(saved, str) else saved
         decided: dict[str, Any] = about["decided"]
         known = {name: decided[name] for name in ("target", "classes", "label_type", "time")}
-        return known | {name: decided[name] for name in (CHOSEN_ROWS, KEPT_ROWS) if name in decided}, about["columns"]
+        return known | {name: decided[name] for name in (CHOSEN_ROWS, KEPT_ROWS, READ_WITH) if name in decided}, about[
+            "columns"
+        ]
     except (KeyError, ValueError, TypeError) as error:
         raise StateError(
             f"the checkpoint does not belong to a run over tables ({error!r}); choose another folder"
