@@ -15,8 +15,11 @@ from driftsurf.cli.work import at_work
 from driftsurf.comparison.options import COMPARE_GROUPS, CompareOptions, InputOptions, WorkOptions
 from driftsurf.data.reading_options import ReadingOptions
 
+COMMON = ("label", "drop", "models", "batch_size", "rows", "trials", "jobs", "out", "config", "quiet")
+RARE = "max_row_bytes", "batch_wait"
 
-@click.command(cls=ConfiguredCommand)
+
+@click.command(cls=ConfiguredCommand, common=COMMON, rare=RARE)
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @option_groups(COMPARE_GROUPS, CommandOptions)
 def compare(

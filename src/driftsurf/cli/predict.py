@@ -17,7 +17,10 @@ READING = {name: one for name, one in option_fields(ReadingOptions).items() if n
 """Options of reading; which columns are categories was decided by the run."""
 
 
-@click.command(cls=GroupedCommand)
+COMMON = ("out", "overwrite", "id", "all_classes", "trust_config", "drop", "rows", "on_bad_row", "on_schema_change")
+
+
+@click.command(cls=GroupedCommand, common=COMMON)
 @click.argument("run", type=click.Path(path_type=Path, exists=True))
 @click.argument("source", metavar="ROWS")
 @option_group(option_fields(PredictOptions), "Predictions")

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-@click.command(cls=ConfiguredCommand)
+COMMON = (*("label", "drop", "model", "batch_size", "key", "out", "predictions", "checkpoint", "resume", "config"),)
+RARE = (
+    *("variant", "stable_threshold", "reactive_length", "significance", "greedy", "steps_per_row", "step_size", "l2"),
+    *("stream_seed", "raw", "max_row_bytes", "batch_wait", "part_mb", "on_drift_timeout", "on_transition_timeout"),
+    *("on_transition", "smallest_rise", "drift_risk", "max_bytes", "partitions", "buckets", "rebucket"),
+)
+
+
+@click.command(cls=ConfiguredCommand, common=COMMON, rare=RARE)
 @click.argument("source")
 @option_groups(GROUPS, CommandOptions)
 def run(source: str, quiet: bool, **options: Any) -> None:

@@ -27,7 +27,7 @@ class Running:
     """A service in a thread, which learns rows of a concept that the test can reverse."""
 
     def __init__(self, folder: Path, port: int = 0, **more: Any) -> None:
-        options = ServedOptions(strategy="driftsurf", learner="logistic", label="sold", task="binary", batch_size=ROWS)
+        options = ServedOptions(model="driftsurf", learner="logistic", label="sold", task="binary", batch_size=ROWS)
         config = ServiceConfig(
             service=ServiceOptions(folder=folder, port=port), models={"sales": ModelConfig(options)}, **more
         )
