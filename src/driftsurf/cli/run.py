@@ -13,6 +13,7 @@ from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
 from driftsurf.cli.wording import say, with_cli_spelling
 from driftsurf.cli.work import Termination, be_quiet, started
+from driftsurf.core.wording import counted, optional
 from driftsurf.errors import RunDrifted, RunFolderError, RunInterrupted, RunStopped
 from driftsurf.runs.options import GROUPS
 
@@ -116,8 +117,7 @@ class _Screen:
             command = click.get_current_context().command
             say(f"model     {with_cli_spelling(start.why_model, command)}", err=self.to_stderr)
         if start.batch_rows is not None and not self.quiet:
-            rows = f"{start.batch_rows:,} row{'s' * (start.batch_rows != 1)}"
-            say(f"steps     of {rows} (--batch-size)", err=self.to_stderr)
+            say(f"steps     of {counted(start.batch_rows, 'row')} (--batch-size)", err=self.to_stderr)
         if start.kept_rows is not None and not self.quiet:
             kept = f"the last {start.kept_rows:,} rows, since there are many columns"
             say(f"keeps     {kept} (--max-rows)", err=self.to_stderr)
@@ -172,5 +172,5 @@ class _Screen:
 
 def _order_text(order: OrderRecord) -> str:
     """Return what became of an order of an operator, in one line."""
-    refused = " refused" * (order.outcome == "refused")
+    refused = optional(order.outcome == "refused", " refused")
     return f"order before step {order.step}: {order.kind}{refused}; {order.text}"

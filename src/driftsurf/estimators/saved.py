@@ -14,6 +14,7 @@ from driftsurf.core.state import nest, to_bytes, to_parts
 from driftsurf.core.targets import ClassTargets
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import CapabilityError
+from driftsurf.registry import name_of
 from driftsurf.session.described import described, to_json_value
 from driftsurf.session.session import Session
 
@@ -56,7 +57,9 @@ def _head(name: str, params: Mapping[str, Any], session: Session) -> State:
     """Return the entries that describe an estimator; CapabilityError if its learner cannot be saved."""
     learner = session.strategy.learner
     if not can_be_saved(learner):
-        raise CapabilityError(f"{type(learner).__name__} cannot be saved exactly (capability 'exact_state')")
+        raise CapabilityError(
+            f"the learner {name_of('learner', learner)} cannot be saved exactly (capability 'exact_state')"
+        )
     return {
         "estimator": name,
         "params": json.dumps(params, sort_keys=True, default=to_json_value),

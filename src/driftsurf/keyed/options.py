@@ -101,7 +101,7 @@ class KeyedOptions:
     )
     l2: float = option(1e-4, "Strength of the L2 penalty.", flag=None)
     threshold: float = option(0.1, "Rise of the risk that is a sign of drift.", flag=None)
-    reactive_length: int = option(5, "Steps in a reactive state.", flag=None)
+    reactive_length: int = option(5, "Steps for which a new model is tested.", flag=None)
     significance: float = option(
         1.0, "Standard errors by which a new model must lead to take over; 0 is the paper's rule.", flag=None
     )

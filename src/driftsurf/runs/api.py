@@ -282,11 +282,11 @@ def run(
     stable_threshold
         Rise over the risk of the stable model that counts as a sign of drift. [default: threshold / 2]
     reactive_length
-        Steps in a reactive state. [default: 4; 5 for each key]
+        Steps for which a new model is tested after a sign of drift (reactive state). [default: 4; 5 for each key]
     significance
         Standard errors by which a new model must lead to take over; 0 is the paper's rule. [default: 0; 1 for each key]
     greedy
-        Let the better model predict during a reactive state. [default: yes]
+        Let the better model predict while a new one is tested (greedy). [default: yes]
     variant
         Algorithm 1 of the paper, or the authors' published code. [default: algorithm-1]
     step_size

@@ -35,5 +35,5 @@ def _reason(model: object) -> str:
         return "it has learned nothing"
     learner = model.strategy.learner
     if not can_be_saved(learner):
-        return f"the learner {type(learner).__name__} cannot be saved"
+        return f"the learner {registry.name_of('learner', learner)} cannot be saved"
     return ""

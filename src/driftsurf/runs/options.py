@@ -164,14 +164,20 @@ class ModelOptions:
     stable_threshold: float | None = option(
         None, "Rise over the risk of the stable model that counts as a sign of drift.  [default: threshold / 2]"
     )
-    reactive_length: int | None = option(None, "Steps in a reactive state.  [default: 4; 5 for each key]", at_least=1)
+    reactive_length: int | None = option(
+        None,
+        "Steps for which a new model is tested after a sign of drift (reactive state).  [default: 4; 5 for each key]",
+        at_least=1,
+    )
     significance: float | None = option(
         None,
         "Standard errors by which a new model must lead to take over; 0 is the paper's rule.  [default: 0; 1 for each "
         "key]",
         at_least=0.0,
     )
-    greedy: bool | None = option(None, "Let the better model predict during a reactive state.  [default: yes]")
+    greedy: bool | None = option(
+        None, "Let the better model predict while a new one is tested (greedy).  [default: yes]"
+    )
     variant: Literal["algorithm-1", "authors"] | None = option(
         None,
         "Algorithm 1 of the paper, or the authors' published code.  [default: algorithm-1]",

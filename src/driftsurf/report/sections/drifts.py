@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from driftsurf.core.drifts import Drift
+from driftsurf.core.wording import optional
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 from driftsurf.visible import escape
@@ -22,7 +23,7 @@ def build(run: RunView) -> Iterator[str]:
             f'row {one.row:,}<span class="meaning">{escape(one.time or "")}</span>',
             f'<span class="when">{one.error_text(one.error_before)} &rarr; {one.error_text(one.error_peak)}</span>',
             escape(_end(one)),
-            escape(one.cause_sentence()) + f" <b>A person marked it as {one.mark}.</b>" * bool(one.mark),
+            escape(one.cause_sentence()) + optional(one.mark, f" <b>A person marked it as {one.mark}.</b>"),
             one.evidence_text,
         )
         for one in run.drifts[-MOST_LISTED:]
