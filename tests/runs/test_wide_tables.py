@@ -15,6 +15,9 @@ from driftsurf.core import files
 from driftsurf.core.state import from_bytes, to_bytes, to_parts
 from driftsurf.keyed import KeyedOptions
 from driftsurf.runs import tables
+from driftsurf.runs.start import FinishedRun
+from driftsurf.service.blueprint import Blueprint
+from driftsurf.service.settings import ModelSettings
 
 COLUMNS = 60
 
@@ -83,6 +86,8 @@ def test_a_resumed_run_and_one_that_starts_from_another_keep_as_many_rows(
     following = driftsurf.run(table, label="y", start_from=whole, out=tmp_path / "next").folder
     assert kept(following) == 150
     assert json.loads((following / "run.json").read_text())["decided"]["max_rows"] == 150
+    served = Blueprint.of("served", ModelSettings(), FinishedRun.read(whole)).strategy("binary")
+    assert served.max_rows == 150  # type: ignore[attr-defined]
 
 
 def test_a_run_that_learned_nothing_fails(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ __all__ = ["FinishedRun", "with_settings_of"]
 INHERITED_GROUPS: Final = ("tables", "reading", "labels", "model")
 """Groups of options whose settings are taken over. Where a run writes, and the command that it calls at a transition,
 are never taken from a file."""
+KEPT_ROWS: Final = "max_rows"
+"""Entry of what was decided at the beginning: the rows that a model keeps, if wide tables allow fewer than usual."""
 NOT_INHERITED: Final = ("rows", "labels", "key", "delay", "max_pending", "timeout", "start_from", "kinds")
 """Settings that belong to the rows of one run."""
 
@@ -80,6 +82,12 @@ class FinishedRun:
         if size is None and self.about.get("batch_seconds") is None:
             return BATCH_ROWS
         return size if isinstance(size, int) else None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the model: those that were given, and the rows that it keeps if the table decided that."""
+        kept = {name: value for name, value in self.about["decided"].items() if name == KEPT_ROWS}
+        return {**kept, **self.about.get("parameters", {})}
 
     def restore(self, session: Session) -> None:
         """Let a new session continue where the model of the run stopped."""

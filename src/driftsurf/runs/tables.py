@@ -48,7 +48,7 @@ from driftsurf.runs.outputs import check_not_input, files_of
 from driftsurf.runs.plan import NO_CHECKPOINTS, RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType, shown_classes
 from driftsurf.runs.source import TableBatches
-from driftsurf.runs.start import FinishedRun
+from driftsurf.runs.start import KEPT_ROWS, FinishedRun
 from driftsurf.session.default_model import choose_model
 from driftsurf.session.model_names import make_strategy, read_model, require_exact_state, settable_options
 from driftsurf.session.session import Session
@@ -63,8 +63,6 @@ CHOSEN_ROWS = "batch_size"
 """Entry of what was decided at the beginning: the rows of a time step, if small files need fewer than usual."""
 READ_WITH = "reading"
 """Entry of what was decided at the beginning: options of reading that the first rows show."""
-KEPT_ROWS = "max_rows"
-"""Entry of what was decided at the beginning: the rows that a model keeps, if wide tables allow fewer than usual."""
 MOST_KEPT_BYTES, FEWEST_KEPT = 2**28, 1000
 """Bytes of the rows that each model of a portfolio keeps by default, and the rows that it keeps in any case."""
 GUARD = 2.0
