@@ -172,9 +172,16 @@ class Transition:
         >>> Transition("switched", 28, left=0.41, right=0.52, over=4, expert="linear model").describe()
         'step 28: new model 0.41 < old 0.52 over 4 steps: switched to the new model (linear model)'
         """
+        return self._described(self.phrase)
+
+    def describe_in_journal(self) -> str:
+        """Describe the transition in one line as journals have it, whose words are the same in all versions."""
+        return self._described("entered the reactive state" if self.kind == "entered" else self.phrase)
+
+    def _described(self, phrase: str) -> str:
         # Several experts may do the same at one step: without their names their lines could not be told apart.
         expert = f" ({plain_expert(self.expert)})" if self.expert else ""
-        return visible(f"step {self.step}: {self.reason}: {self.phrase}{expert}")
+        return visible(f"step {self.step}: {self.reason}: {phrase}{expert}")
 
     def named(self, labels: Sequence[Any]) -> Transition:
         """Return the transition with the name of a class that it is about, given the labels by code."""
@@ -358,7 +365,7 @@ class Decision:
     def transition_dicts(self) -> Iterator[dict[str, Any]]:
         """Yield the transitions as plain values for JSON."""
         for transition in self.transitions:
-            record = {"type": "transition", **_fields_of(transition), "text": transition.describe()}
+            record = {"type": "transition", **_fields_of(transition), "text": transition.describe_in_journal()}
             if transition.absent < 0:
                 del record["absent"]
             if not transition.expert:
