@@ -57,7 +57,7 @@ def test_transitions_are_kept_longer_than_their_steps() -> None:
     for step in range(26, 40):
         journal.record(decision(step))
     assert journal.transitions == [ENTERED]
-    assert journal.explain() == ENTERED.describe_in_journal()
+    assert journal.explain() == ENTERED.describe()
 
 
 def test_a_journal_is_a_sequence() -> None:
@@ -154,7 +154,7 @@ def test_a_decision_sums_gradients_and_rows() -> None:
 )
 def test_a_transition_is_described_with_the_numbers_that_decided_it(transition: Transition, compared: str) -> None:
     assert " ".join(re.findall(r"[<>]=?|\+|\d[\d.e-]*", transition.reason)) == compared
-    text = transition.describe_in_journal()
+    text = transition.describe()
     assert "\n" not in text
     assert f" {transition.step}:" in text
     assert transition.reason in text
@@ -172,7 +172,7 @@ def test_explain_has_one_line_for_each_transition() -> None:
     journal = Journal()
     journal.record(decision(25, ENTERED))
     journal.record(decision(28, Transition("switched", 28, left=0.41, right=0.52, over=4)))
-    assert journal.explain().splitlines() == [transition.describe_in_journal() for transition in journal.transitions]
+    assert journal.explain().splitlines() == [transition.describe() for transition in journal.transitions]
 
 
 def test_lines_are_read_back_as_the_same_decisions() -> None:
