@@ -164,8 +164,8 @@ def ours(folder: Path, program: Sequence[str] = ("-m", "driftsurf")) -> Iterator
     """``driftsurf serve`` with a model that has learned 20,000 rows."""
     columns = [part for name in COLUMNS for part in ("--column", f"{name}=number")]
     port = free_port()
-    command = [sys.executable, *program, "serve", "--model", "bench", "--label", "y", "--task", "binary"]
-    command += ["--strategy", "driftsurf", "--folder", str(folder), "--port", str(port), *columns]
+    command = [sys.executable, *program, "serve", "--name", "bench", "--label", "y", "--task", "binary"]
+    command += ["--model", "driftsurf", "--folder", str(folder), "--port", str(port), *columns]
     server = Server(command, port)
     server.wait_ready()
     try:

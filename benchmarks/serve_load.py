@@ -55,7 +55,7 @@ checkpoint-seconds = 3600.0
 [models.bench]
 label = "y"
 task = "binary"
-strategy = "driftsurf"
+model = "driftsurf"
 column = {{ {columns} }}
 """
 

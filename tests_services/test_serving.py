@@ -21,7 +21,7 @@ psycopg = pytest.importorskip("psycopg")
 redis = pytest.importorskip("redis")
 DATABASE = "postgresql://postgres@127.0.0.1/test"
 TUTORIAL = Path(__file__).parent.parent / "docs/tutorial-connectors.md"
-MODEL = '[models.sales]\nlabel = "sold"\ntask = "binary"\nstrategy = "driftsurf"\nbatch-size = 50\n'
+MODEL = '[models.sales]\nlabel = "sold"\ntask = "binary"\nmodel = "driftsurf"\nbatch-size = 50\n'
 COLUMNS = 'column = { price = "number", age = "number" }\n'
 
 

@@ -83,7 +83,7 @@ def scheduled(screens: list[Screen]) -> list[Screen]:
 
 
 def _kind(line: str) -> str:
-    if "entered the reactive state" in line or "crossed" in line:
+    if "began to test a new model" in line or "crossed" in line:
         return "line sign"
     return "line switch" if "switched to the new model" in line or "better" in line else "line"
 

@@ -29,7 +29,7 @@ task = "binary"
 classes = ["no", "yes"]
 column = {{{columns}}}
 batch-size = 5000
-strategy = "driftsurf"
+model = "driftsurf"
 learner = "logistic"
 set = {{max_rows = 5000}}
 """

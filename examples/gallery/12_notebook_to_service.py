@@ -41,9 +41,9 @@ run = driftsurf.run(
 print(f"in the notebook: error {run.summary.mean_error:.3f}")
 
 # %%
-# Then serve it: ``driftsurf serve --model offers --from run``. Rows have an id, and their labels arrive later.
+# Then serve it: ``driftsurf serve --name offers --from run``. Rows have an id, and their labels arrive later.
 
-command = [sys.executable, "-m", "driftsurf", "serve", "--model", "offers", "--from", str(folder / "run")]
+command = [sys.executable, "-m", "driftsurf", "serve", "--name", "offers", "--from", str(folder / "run")]
 command += ["--folder", str(folder / "service"), "--port", "0", "--batch-size", "100"]
 
 

@@ -43,6 +43,7 @@ __all__ = [
     "find",
     "get",
     "lookup",
+    "name_of",
     "names",
     "nearest",
     "register",
@@ -309,6 +310,22 @@ def find(kind: Kind, part: Callable[..., Any] | str) -> Entry | None:
         if found:
             return min(found, key=lambda entry: len(entry.options))
     return None
+
+
+def name_of(kind: Kind, part: object) -> str:
+    """Return the name of a part, given as an object or by the name of its class, as messages show it.
+
+    A class that is not registered has no other name than its own.
+
+    Examples
+    --------
+    >>> from driftsurf.detectors import ADWIN
+    >>> name_of("detector", ADWIN()), name_of("learner", "LinearSVM"), name_of("learner", "Mine")
+    ('adwin', 'svm', 'Mine')
+    """
+    name = part if isinstance(part, str) else type(part).__name__
+    entry = find(kind, name if isinstance(part, str) else type(part))
+    return name if entry is None else entry.name
 
 
 def default(kind: Kind, task: str) -> Entry:

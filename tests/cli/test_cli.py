@@ -58,7 +58,7 @@ def test_streams_are_listed() -> None:
 
 def test_a_run_prints_a_table_and_the_verdict_at_the_end(mixed_run: tuple[Path, str]) -> None:
     _, output = mixed_run
-    assert "reactive state" not in output  # what a model does about a drift is in the log and in explanations
+    assert "to test a new model" not in output  # what a model does about a drift is in the log and in explanations
     assert " better than " in output.splitlines()[-1]
     assert "step 99 of 100: " in output
     for name in ("driftsurf", "aware", "rows/s", "report.html"):

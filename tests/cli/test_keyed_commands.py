@@ -144,7 +144,7 @@ def test_reading_options_reach_a_keyed_run_and_columns_are_printed(tmp_path: Pat
     again = invoke(*columns, *reading, "--out", tmp_path / "run")
     assert "numbers" not in again.output
     hinted = invoke(*columns, *reading[2:], "--out", tmp_path / "other", "--features", "price")
-    assert hinted.exit_code == 0  # the numbers were read as text, which can be learned, with a warning
+    assert hinted.exit_code == 0  # the cells show how they are read, which is said
     assert "'price'" in hinted.stderr
     source.write_text(source.read_text().replace("note", "mark").replace(";t", ";1"))
     guessed = invoke(*columns, *reading[2:], "--out", tmp_path / "guess")

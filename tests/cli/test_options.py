@@ -45,7 +45,7 @@ def test_command_line_has_every_option_under_the_heading_of_its_group() -> None:
                 param = params[name]
                 assert isinstance(param, GroupedOption)
                 assert (param.opts[0], param.section, param.help) == (field.flag, group.title, field.help)
-    text = invoke("run", "--help").output
+    text = invoke("run", "--help=all").output
     assert [group.title for group in GROUPS if f"{group.title}:\n" not in text] == []
 
 
@@ -77,7 +77,7 @@ def test_compare_and_reproduce_have_every_option_under_the_heading_of_its_group(
         name: (field, group) for group in groups for name, field in group.fields.items() if field.flag is not None
     }
     assert set(params) == {*flagged, "config", "write_config", "trust_config", "quiet"}
-    text = invoke(command.name, "--help").output
+    text = invoke(command.name, "--help=all").output
     for name, (field, group) in flagged.items():
         param = params[name]
         assert isinstance(param, GroupedOption)

@@ -95,7 +95,7 @@ def test_each_line_is_an_object_and_transitions_follow_their_step() -> None:
     assert lines[0]["threshold"] == 0.1
     assert [model["role"] for model in lines[0]["models"]] == ["predictive", "stable"]
     assert lines[0]["models"][1]["best_risk"] is None
-    assert lines[2]["text"] == ENTERED.describe()
+    assert lines[2]["text"] == ENTERED.describe_in_journal()
     assert "transitions" not in lines[1]
     assert journal.to_jsonl() == "".join(json_lines(journal))
 

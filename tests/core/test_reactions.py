@@ -52,7 +52,7 @@ def test_what_several_experts_did_is_one_line() -> None:
     alone = Transition("greedy", 5, left=0.4, right=0.1, old=9, new=1, expert="c")
     groups = alike([entered[0], greedy[0], entered[1], greedy[1], alone])
     assert [phrase_of(group) for group in groups] == [
-        "2 experts entered the reactive state",
+        "2 experts began to test a new model",
         "2 experts predict with the new model",
         "the old model predicts (c)",
     ]

@@ -241,7 +241,7 @@ def test_experts_of_a_portfolio_inside_another_keep_their_names() -> None:
     assert {record.name for one in decisions for record in one.others} == set(inside)
     assert {one.expert for one in model.journal_.transitions} == {inside[0]}
     assert {name for one in decisions for name in one.reacting} == {inside[0]}
-    assert {one.describe_state() for one in decisions} == {"stable", "1 of 2 experts is reacting"}
+    assert {one.describe_state() for one in decisions} == {"stable", "1 of 2 experts is testing a new model"}
     ended = [one for one in decisions if any(each.kind in ("kept", "switched") for each in one.transitions)]
     assert ended
     assert {next_state(one) for one in ended} == {"stable"}

@@ -314,7 +314,7 @@ def test_a_regression_limits_values_to_the_range_of_rows_that_count_and_keeps_it
         (LinearRegression(), 3, "3 classes"),
         (LinearSVM(), 3, "'multiclass'"),
         (LinearSVM(), 0, "LinearSVM"),
-        (LogisticRegression(), 0, "LogisticRegression"),
+        (LogisticRegression(), 0, "logistic"),
     ],
 )
 def test_an_unsupported_task_is_refused_by_name(learner: Learner, n_classes: int, words: str) -> None:

@@ -177,7 +177,7 @@ def test_parts_of_a_result_are_tables(result: driftsurf.RunResult) -> None:
     frame = result.transitions.to_frame()
     assert isinstance(result.transitions, list)
     assert frame["step"].tolist() == [one.step for one in result.transitions]
-    assert frame["what"][0] == "entered the reactive state"
+    assert frame["what"][0] == "began to test a new model"
     assert result.summary is not None
     (row,) = result.summary.to_frame().to_dict("records")
     assert row["mean_error"] == result.summary.mean_error  # type: ignore[union-attr]
@@ -241,7 +241,7 @@ def test_a_plot_has_a_curve_for_each_model_and_marks(result: driftsurf.RunResult
     assert result.trace.plot(axes) is axes
     labels = axes.get_legend_handles_labels()[1]
     assert labels[:2] == ["driftsurf", "aware"]
-    assert "entered the reactive state" in labels
+    assert "began to test a new model" in labels
     assert np.asarray(axes.lines[0].get_ydata()).tolist() == result.trace.of("driftsurf")["error"].tolist()
 
 
@@ -288,7 +288,7 @@ def test_a_run_in_a_notebook_shows_its_progress_unless_it_should_not(
     driftsurf.run("mixed", rows=1_000, out=tmp_path / "one")
     assert 'value="0" max="100"' in shown[0]
     assert "100 of 100 steps" in shown[-1]
-    assert any("reactive" in one for one in shown)
+    assert any("to test a new model" in one for one in shown)
     shown.clear()
     driftsurf.run("mixed", rows=1_000, out=tmp_path / "two", progress=False)
     assert shown == []

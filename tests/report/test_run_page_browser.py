@@ -120,7 +120,7 @@ def test_the_mouse_reads_values_and_zooms(page: Browser) -> None:
     show_reactions(page)
     at = place_of(page)
     page.mouse("Moved", *at(0.258))
-    assert readout(page).startswith("step 20 · rows 4,000 to 4,199, reactive state; ")
+    assert readout(page).startswith("step 20 · rows 4,000 to 4,199, a new model is tested; ")
     assert "risk 1.38 > best 0.45 + 0.10" in readout(page)
     assert page.tell("document.querySelector('[data-figure=error] .tip').hidden") is False
     assert page.tell("document.querySelectorAll('.cursor').length") == 7  # in every figure

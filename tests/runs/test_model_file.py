@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from commands import invoke
 from table_files import csv_text, write_csv
 from table_runs import ROWS, split
 
 import driftsurf
-from driftsurf.errors import RunFolderError, SchemaError, ValueTypeError
+from driftsurf.errors import OptionError, SchemaError, StateError, ValueTypeError
 from driftsurf.saving import dumps, loads
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # columns tell the label
@@ -97,9 +98,19 @@ def test_late_labels_and_built_in_streams_leave_a_model_too(tmp_path: Path) -> N
     assert set(stream.predict(np.zeros((3, 3)))) <= {-1, 1}
 
 
-def test_a_learner_that_only_pickle_can_save_leaves_no_model(tmp_path: Path) -> None:
-    result = run(tmp_path, model="oblivious:sklearn.linear_model:SGDClassifier(mode='partial_fit', loss='log_loss')")
-    assert "pickle" in result.no_model
-    assert not (result.folder / "model.state").exists()
-    with pytest.raises(RunFolderError, match=r"model\.state"):
+def test_a_learner_that_only_pickle_can_save_leaves_a_model_that_has_to_be_trusted(tmp_path: Path) -> None:
+    model = "oblivious:sklearn.linear_model:SGDClassifier(mode='partial_fit', loss='log_loss')"
+    result = run(tmp_path, model=model)
+    assert result.no_model == ""
+    with pytest.raises(StateError, match="trust_pickle"):
         driftsurf.load(result.folder)
+    refused = invoke("predict", result.folder, tmp_path / "sales.csv")
+    assert refused.exit_code != 0
+    assert "--trust-config" in refused.output
+    found = invoke("predict", result.folder, tmp_path / "sales.csv", "--trust-config")
+    assert (found.exit_code, len(found.stdout.splitlines())) == (0, len(ROWS) + 1)
+    with pytest.raises(OptionError, match="name it yourself"):
+        run(tmp_path, model=None, start_from=result.folder, out=tmp_path / "next")
+    following = run(tmp_path, model=model, start_from=result.folder, out=tmp_path / "next")
+    means = [one.trace.of(model)["error"].mean() for one in (result, following)]
+    assert means[1] < means[0]

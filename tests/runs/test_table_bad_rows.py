@@ -51,7 +51,8 @@ def test_run_without_any_label_scores_no_row(tmp_path: Path) -> None:
     good(tmp_path / "a.svm", "--label", "label", "--batch-size", 50, "--quiet", "--out", tmp_path / "run")
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"x": i, "y": None}) + "\n" for i in range(30)))
     assert "--task" in invoke("run", tmp_path / "a.jsonl", "--label", "y").output
-    good(tmp_path / "a.jsonl", "--label", "y", "--task", "binary", "--out", tmp_path / "none")
+    nothing = invoke("run", tmp_path / "a.jsonl", "--label", "y", "--task", "binary", "--out", tmp_path / "none")
+    assert (nothing.exit_code, "learned nothing" in nothing.output) == (1, True)  # there is no model to predict with
     assert NOTHING_SCORED in (tmp_path / "none" / "report.html").read_text()
 
 

@@ -61,11 +61,11 @@ def test_run_prints_the_kinds_of_columns_and_suggests_options(tmp_path: Path) ->
     path = european(tmp_path)
     first = good(path, "--label", "verkauft", "--batch-size", "100", "--out", tmp_path / "a").output
     names = next(line for line in first.splitlines() if "stadt" in line)
-    for column in ("menge (10", "stadt (1", "nr (100", "tag (100", "preis (100"):
+    for column in ("menge (10", "stadt (1", "nr (100"):
         assert column in names
+    assert [line.split() for line in first.splitlines()[:2]] == [["numbers", "preis"], ["dates", "tag"]]
     for hint in ("--date-format %d.%m.%Y", "--decimal , --thousands ."):
         assert hint in first
-    assert "--drop" not in first
     mended = [
         *(path, "--label", "verkauft", "--batch-size", "100", "--drop", "nr", "--decimal", ",", "--thousands", "."),
         *("--date-format", "%d.%m.%Y", "--missing", "k.A."),
@@ -129,7 +129,8 @@ def test_text_used_as_numbers_leads_to_a_hint_about_the_decimal_mark(
 ) -> None:
     path = tmp_path / "eu.csv"
     path.write_text("x;preis\n" + "".join(f"{i % 3};{i % 20},5\n" for i in range(60)))
-    output = invoke(command, path, "--label", *target, "--out", tmp_path / "out").output
+    kept = "--kind", "preis=text"  # otherwise the decimal mark is inferred
+    output = invoke(command, path, "--label", *target, *kept, "--out", tmp_path / "out").output
     assert named in output
     assert "--decimal ," in " ".join(output.split())
 

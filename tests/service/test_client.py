@@ -131,7 +131,7 @@ def test_a_network_that_stays_away_is_an_error_that_names_the_address() -> None:
 def test_a_service_that_restarts_is_waited_for(tmp_path: Path) -> None:
     """A real process is killed, and started again at the same port while the client waits for it."""
     port = free_port()
-    command = [sys.executable, "-m", "driftsurf", "serve", "--model", "sales", "--label", "sold", "--task", "binary"]
+    command = [sys.executable, "-m", "driftsurf", "serve", "--name", "sales", "--label", "sold", "--task", "binary"]
     command += ["--column", "price=number", "--port", str(port)]
     running: list[subprocess.Popen[bytes]] = []
 

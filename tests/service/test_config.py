@@ -116,10 +116,10 @@ def test_classes_of_other_packages_need_trust(tmp_path: Path) -> None:
     "arguments",
     [
         [],
-        ["--model", "sales", "--demo"],
-        ["--model", "sales", "--label", "sold", "--host", "0.0.0.0"],
-        ["--model", "../sales", "--label", "sold"],
-        ["--model", "sales", "--label", "sold", "--column", "price=money"],
+        ["--name", "sales", "--demo"],
+        ["--name", "sales", "--label", "sold", "--host", "0.0.0.0"],
+        ["--name", "../sales", "--label", "sold"],
+        ["--name", "sales", "--label", "sold", "--column", "price=money"],
         ["missing.toml"],
     ],
 )

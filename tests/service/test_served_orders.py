@@ -153,15 +153,15 @@ def test_a_rollback_to_before_a_promotion_names_the_model_to_promote(tmp_path: P
         assert model.order(Order("rollback", to=point.position)).result(60).done
 
 
-def test_a_changed_strategy_is_named_as_the_service_names_it(tmp_path: Path) -> None:
+def test_a_changed_model_is_named_as_the_service_names_it(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     from driftsurf.service.config import ModelConfig
     from driftsurf.service.opening import open_served
     from driftsurf.service.options import ServedOptions
 
-    open_served(tmp_path / "m", ModelConfig(ServedOptions(label="sold", strategy="driftsurf")), KEEPING)[0].close()
-    with pytest.raises(OptionError, match="strategy was 'driftsurf'"):
-        open_served(tmp_path / "m", ModelConfig(ServedOptions(label="sold", strategy="aue")), KEEPING)
+    open_served(tmp_path / "m", ModelConfig(ServedOptions(label="sold", model="driftsurf")), KEEPING)[0].close()
+    with pytest.raises(OptionError, match="model was 'driftsurf'"):
+        open_served(tmp_path / "m", ModelConfig(ServedOptions(label="sold", model="aue")), KEEPING)
 
 
 def test_the_folder_of_a_served_model_is_inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

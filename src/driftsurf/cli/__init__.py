@@ -142,7 +142,10 @@ class _Group(click.Group):
         except OSError as error:
             raise _failure(error) from error
         except MemoryError as error:
-            raise click.ClickException(f"there is not enough memory: {error}") from error
+            command = self.commands.get(ctx.invoked_subcommand or "", self)
+            bounded = any(param.name == "max_rows" for param in command.params)
+            remedy = "; keep fewer rows with --max-rows" * bounded
+            raise click.ClickException(f"there is not enough memory: {error}{remedy}") from error
 
 
 def _check_environment() -> None:

@@ -15,8 +15,11 @@ from driftsurf.cli.work import at_work
 from driftsurf.comparison.options import COMPARE_GROUPS, CompareOptions, InputOptions, WorkOptions
 from driftsurf.data.reading_options import ReadingOptions
 
+COMMON = ("label", "drop", "models", "batch_size", "rows", "trials", "jobs", "out", "config", "quiet")
+RARE = "max_row_bytes", "batch_wait"
 
-@click.command(cls=ConfiguredCommand)
+
+@click.command(cls=ConfiguredCommand, common=COMMON, rare=RARE)
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @option_groups(COMPARE_GROUPS, CommandOptions)
 def compare(
@@ -55,9 +58,11 @@ def compare(
     from driftsurf.reproduction.terminal import Progress
 
     how = collect(InputOptions, options) | collect(ReadingOptions, options)
-    inputs = read_sources(sources, **how)
-    for one in inputs:
-        for hint in one.hints():
+    inputs = []
+    for given in read_sources(sources, **how):
+        one, remarks = given.with_inferred_options()
+        inputs.append(one)
+        for hint in (*remarks, *one.hints()):
             say(f"warning: {one.title}: {with_cli_spelling(hint, click.get_current_context().command)}", err=True)
     folder = default_folder(inputs) if out is None else Path(out)
     asked = collect(CompareOptions, options) | collect(WorkOptions, options)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from driftsurf.cli.options import GroupedCommand, GroupedOption
+from driftsurf.cli.options import HELP_ALL, GroupedCommand, GroupedOption
 from driftsurf.cli.wording import flag_name, say
 from driftsurf.core.option_fields import RunsCode, option
 from driftsurf.data.toml_file import read_toml
@@ -49,7 +49,7 @@ class ConfiguredCommand(GroupedCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the file, if there is one, as defaults of the options."""
-        if not ctx.resilient_parsing and not {"-h", "--help"} & set(args):
+        if not ctx.resilient_parsing and not {"-h", "--help", HELP_ALL} & set(args):
             argument = next(param for param in self.params if isinstance(param, click.Argument))
             assert argument.name is not None
             typed, named = self._typed(ctx, args, argument.name)

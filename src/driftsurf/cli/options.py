@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Union, get_args, get_origin
@@ -23,6 +24,9 @@ __all__ = [
 
 Command = Callable[..., Any]
 METAVARS: Final[Mapping[Any, str]] = {int: "N", float: "NUMBER"}
+HELP_ALL: Final = "--help=all"
+ALL: Final = "driftsurf.help-all"
+"""Where the context of a command keeps whether its help is about all options."""
 OTHER: Final = "Options"
 """Heading of options that belong to no group."""
 
@@ -44,19 +48,85 @@ class GroupedOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """A command whose help shows options under the headings of their groups."""
+    """A command whose help shows options under the headings of their groups.
+
+    Parameters
+    ----------
+    common
+        Names of the options that ``--help`` explains, in their order; it names the others by group, and ``--help=all``
+        explains them too. Empty if ``--help`` explains all.
+    rare
+        Names of options that ``--help=all`` only names: they belong in a configuration file.
+    """
+
+    def __init__(self, *arguments: Any, common: Iterable[str] = (), rare: Iterable[str] = (), **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.common = tuple(common)
+        self.rare = frozenset(rare)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line; ``--help=all`` asks for the help of all options."""
+        ctx.meta[ALL] = HELP_ALL in args
+        return super().parse_args(ctx, ["--help" if arg == HELP_ALL else arg for arg in args])
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the option of the help, whose own help says how to see all options."""
+        found = super().get_help_option(ctx)
+        if found is not None and self.common:
+            found.help = f"Show this message; {HELP_ALL} explains all options."
+        return found
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under the headings of their groups."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record is not None:
-                section = param.section if isinstance(param, GroupedOption) else OTHER
-                sections.setdefault(section, []).append(record)
-        for title, records in sorted(sections.items(), key=lambda section: section[0] == OTHER):
+        """Write the options that matter most, or all of them under the headings of their groups."""
+        shown = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        if not self.common or ctx.meta.get(ALL):
+            self._format_all(ctx, formatter, shown)
+            return
+        named = {param.name: param for param in shown}
+        chosen = [*(named[name] for name in self.common), *(param for param in shown if _section(param) == OTHER)]
+        with formatter.section("Options that matter most"):
+            formatter.write_dl(list(filter(None, (param.get_help_record(ctx) for param in chosen))))
+        others = _by_section(param for param in shown if param not in chosen and param.name not in self.rare)
+        with formatter.section(f"Further options, which {HELP_ALL} explains"):
+            width = max(map(len, others), default=0)
+            for title, own in others.items():
+                _write_names(formatter, f"{title:{width}}  ", own)
+
+    def _format_all(self, ctx: click.Context, formatter: click.HelpFormatter, shown: list[click.Option]) -> None:
+        sections = _by_section(param for param in shown if param.name not in self.rare)
+        for title, params in sorted(sections.items(), key=lambda section: section[0] == OTHER):
             with formatter.section(title):
-                formatter.write_dl(records)
+                formatter.write_dl(list(filter(None, (param.get_help_record(ctx) for param in params))))
+        rare = [param for param in shown if param.name in self.rare]
+        if rare:
+            with formatter.section("Options for configuration files, which docs/options.md explains"):
+                _write_names(formatter, "", rare)
+
+
+def _write_names(formatter: click.HelpFormatter, title: str, params: Iterable[click.Option]) -> None:
+    """Write the names of options after a title; no name is cut at the end of a line."""
+    start = " " * formatter.current_indent
+    names = ", ".join(param.opts[0] for param in params)
+    lines = textwrap.wrap(
+        names,
+        formatter.width,
+        initial_indent=start + title,
+        subsequent_indent=start + " " * len(title),
+        break_on_hyphens=False,
+    )
+    formatter.write("".join(f"{line}\n" for line in lines))
+
+
+def _section(param: click.Option) -> str:
+    return param.section if isinstance(param, GroupedOption) else OTHER
+
+
+def _by_section(params: Iterable[click.Option]) -> dict[str, list[click.Option]]:
+    """Return options by the heading of their group."""
+    sections: dict[str, list[click.Option]] = {}
+    for param in params:
+        sections.setdefault(_section(param), []).append(param)
+    return sections
 
 
 def option_group(options: Mapping[str, OptionField], section: str = OTHER) -> Callable[[Command], Command]:

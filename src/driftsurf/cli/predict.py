@@ -10,6 +10,7 @@ import click
 from driftsurf.cli.options import GroupedCommand, collect, option_group
 from driftsurf.cli.wording import say
 from driftsurf.core.option_fields import option_fields
+from driftsurf.core.wording import agreeing, counted
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.runs.predict_options import PredictOptions
 
@@ -17,7 +18,10 @@ READING = {name: one for name, one in option_fields(ReadingOptions).items() if n
 """Options of reading; which columns are categories was decided by the run."""
 
 
-@click.command(cls=GroupedCommand)
+COMMON = ("out", "overwrite", "id", "all_classes", "trust_config", "drop", "rows", "on_bad_row", "on_schema_change")
+
+
+@click.command(cls=GroupedCommand, common=COMMON)
 @click.argument("run", type=click.Path(path_type=Path, exists=True))
 @click.argument("source", metavar="ROWS")
 @option_group(option_fields(PredictOptions), "Predictions")
@@ -38,11 +42,7 @@ def predict(run: Path, source: str, **options: Any) -> None:
     asked = PredictOptions(**collect(PredictOptions, options))
     found = predict_rows(run, source, asked, ReadingOptions(**collect(ReadingOptions, options)))
     if asked.out != "-":
-        say(f"{_rows(found.rows)} predicted: {asked.out}")
+        say(f"{counted(found.rows, 'row')} predicted: {asked.out}")
     if found.skipped:
-        have = "has" if found.skipped == 1 else "have"
-        say(f"{_rows(found.skipped)} could not be read, and {have} no prediction", err=True)
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'s' * (count != 1)}"
+        have = agreeing(found.skipped, "has", "have")
+        say(f"{counted(found.skipped, 'row')} could not be read, and {have} no prediction", err=True)

@@ -13,7 +13,8 @@ from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
 from driftsurf.cli.wording import say, with_cli_spelling
 from driftsurf.cli.work import Termination, be_quiet, started
-from driftsurf.errors import RunDrifted, RunInterrupted, RunStopped
+from driftsurf.core.wording import counted, optional
+from driftsurf.errors import RunDrifted, RunFolderError, RunInterrupted, RunStopped
 from driftsurf.runs.options import GROUPS
 
 if TYPE_CHECKING:
@@ -26,7 +27,15 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-@click.command(cls=ConfiguredCommand)
+COMMON = (*("label", "drop", "model", "batch_size", "key", "out", "predictions", "checkpoint", "resume", "config"),)
+RARE = (
+    *("variant", "stable_threshold", "reactive_length", "significance", "greedy", "steps_per_row", "step_size", "l2"),
+    *("stream_seed", "raw", "max_row_bytes", "batch_wait", "part_mb", "on_drift_timeout", "on_transition_timeout"),
+    *("on_transition", "smallest_rise", "drift_risk", "max_bytes", "partitions", "buckets", "rebucket"),
+)
+
+
+@click.command(cls=ConfiguredCommand, common=COMMON, rare=RARE)
 @click.argument("source")
 @option_groups(GROUPS, CommandOptions)
 def run(source: str, quiet: bool, **options: Any) -> None:
@@ -76,6 +85,8 @@ def run(source: str, quiet: bool, **options: Any) -> None:
             say(interrupted if isinstance(interrupted, RunInterrupted) else "interrupted", err=True)
             raise SystemExit(termination.exit_code) from None
     screen.show(result)
+    if result.no_model and result.keys is None:
+        raise RunFolderError(f"{result.folder} has no model.state, with which to predict: {result.no_model}")
 
 
 class _Screen:
@@ -106,8 +117,10 @@ class _Screen:
             command = click.get_current_context().command
             say(f"model     {with_cli_spelling(start.why_model, command)}", err=self.to_stderr)
         if start.batch_rows is not None and not self.quiet:
-            rows = f"{start.batch_rows:,} row{'s' * (start.batch_rows != 1)}"
-            say(f"steps     of {rows} (--batch-size)", err=self.to_stderr)
+            say(f"steps     of {counted(start.batch_rows, 'row')} (--batch-size)", err=self.to_stderr)
+        if start.kept_rows is not None and not self.quiet:
+            kept = f"the last {start.kept_rows:,} rows, since there are many columns"
+            say(f"keeps     {kept} (--max-rows)", err=self.to_stderr)
         if start.predictions and not self.quiet:
             say(f"predictions: {start.predictions}", err=self.to_stderr)
         if start.finished and not self.quiet:
@@ -159,5 +172,5 @@ class _Screen:
 
 def _order_text(order: OrderRecord) -> str:
     """Return what became of an order of an operator, in one line."""
-    refused = " refused" * (order.outcome == "refused")
+    refused = optional(order.outcome == "refused", " refused")
     return f"order before step {order.step}: {order.kind}{refused}; {order.text}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,31 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 
-@click.command(cls=GroupedCommand)
+COMMON = ("name", "start_from", "label", "id", "model", "task", "port", "folder", "demo", "make_key")
+RARE = (*option_fields(Limits), "smallest_rise", "drift_risk", "max_pending", "on_schema_change")
+
+
+class ServeCommand(GroupedCommand):
+    """The command with the old spellings of two options: --model was the name, and --strategy the algorithm."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Replace old spellings, with a warning."""
+        typed = {arg.partition("=")[0] for arg in args}
+        old = {"--strategy": "--model"} if "--strategy" in typed else {}
+        if "--model" in typed and "--name" not in typed:
+            old["--model"] = "--name"
+        for was, now in old.items():
+            meaning = "the name of the model" if now == "--name" else "the algorithm"
+            say(f"warning: {meaning} is given by {now}; {was} means it only until version 0.4", err=True)
+        return super().parse_args(ctx, [_respelled(arg, old) for arg in args])
+
+
+def _respelled(arg: str, old: Mapping[str, str]) -> str:
+    flag, equals, value = arg.partition("=")
+    return f"{old.get(flag, flag)}{equals}{value}"
+
+
+@click.command(cls=ServeCommand, common=COMMON, rare=RARE)
 @click.argument("config", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @option_group(option_fields(ServeOptions), "What to serve")
 @option_group(option_fields(ServedOptions), "The model")
@@ -36,7 +60,7 @@ __all__ = ["serve"]
 def serve(config: Path | None, **options: Any) -> None:
     """Serve models over HTTP: they predict, learn, and take labels that come later.
 
-    CONFIG is a TOML file with models, keys, limits and alerts; docs/serve.md describes it. Without it, --model names a
+    CONFIG is a TOML file with models, keys, limits and alerts; docs/serve.md describes it. Without it, --name names a
     single model. Everything that was acknowledged is in the log of the model before the answer is sent, so the process
     may be killed at any time. SIGTERM lets requests end and saves the models; SIGHUP reads keys, limits and alerts of
     CONFIG again.
@@ -100,14 +124,14 @@ def _config(path: Path | None, asked: ServeOptions, options: dict[str, Any], dem
     from driftsurf.service.demo import DEMO_MODEL
 
     model = ServedOptions(**collect(ServedOptions, options))
-    if [path is not None, asked.model is not None, asked.demo].count(True) != 1:
-        raise OptionError("name a TOML file, a model with ", Option("model"), ", or ", Option("demo"), "; one of them")
+    if [path is not None, asked.name is not None, asked.demo].count(True) != 1:
+        raise OptionError("name a TOML file, a model with ", Option("name"), ", or ", Option("demo"), "; one of them")
     if path is not None:
         if options_given(model):
             raise OptionError(f"{Option(next(iter(options_given(model))))} belongs to [models.NAME] of {path}")
         config = read_config(path, trusted=asked.trust_config)
     else:
-        models = {"demo": DEMO_MODEL} if asked.demo else {str(asked.model): model}
+        models = {"demo": DEMO_MODEL} if asked.demo else {str(asked.name): model}
         config = ServiceConfig(models={name: ModelConfig(one) for name, one in models.items()})
     given = options_given(ServiceOptions(**collect(ServiceOptions, options)))
     if demo_folder is not None:

@@ -135,6 +135,7 @@ def compare(
     """
     if not sources:
         raise OptionError("sources is empty: pass at least one stream or file")
+    sources = [what.with_inferred_options()[0] for what in sources]
     regression = _is_regression(sources)
     chosen = default_models(sources, gradients_per_row) if models is None else models
     contenders = {one.name: one for one in map(_contender, chosen)}

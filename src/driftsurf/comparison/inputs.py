@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.real import category_numbers
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.hints import hints, number_hint
+from driftsurf.data.inferred_options import infer_options, with_inferred
 from driftsurf.data.label_hints import label_hints
 from driftsurf.data.sources._web import is_web_address
 from driftsurf.data.tables import Table
@@ -105,6 +106,15 @@ class Input(ReadingOptions, InputOptions):
                 f"{'a number' if regression else 'a class'}; leave the option out, it is for files",
             )
         return regression
+
+    def with_inferred_options(self) -> tuple[Self, list[Message]]:
+        """Return the source with options of reading that its first rows show, and what people should know of them."""
+        if self.source in FILES or self.source in catalogue.CATALOGUE:
+            return self, []
+        self.paths()  # raises if there is no file
+        source = _source(self)
+        found = infer_options(source, next(_tables(source)), label=self.label)
+        return with_inferred(self, found.options), [] if found.remark is None else [found.remark]
 
     def hints(self) -> list[Message]:
         """Return what looks wrong about the columns of a file, each with a remedy."""

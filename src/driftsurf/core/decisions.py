@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.measures import significant
+from driftsurf.core.wording import agreeing, counted, optional
 from driftsurf.visible import visible
 
 __all__ = ["Decision", "ModelRecord", "Role", "StateName", "Transition", "TransitionKind"]
@@ -32,7 +33,7 @@ class TransitionWords(NamedTuple):
 
 
 TRANSITION_WORDS: Final[Mapping[TransitionKind, TransitionWords]] = {
-    "entered": TransitionWords("entered the reactive state", "reaction", "reactions"),
+    "entered": TransitionWords("began to test a new model", "reaction", "reactions"),
     "switched": TransitionWords("switched to the new model", "switch to the new model", "switches to the new model"),
     "kept": TransitionWords("kept the old model", "new model rejected", "new models rejected"),
     "greedy": TransitionWords(
@@ -155,25 +156,32 @@ class Transition:
             return f"risk {left} > {reference} {right} + {margin}"
         better = self.new > self.old if self.kind == "greedy" else self.kind == "switched"
         one = "on this batch" if self.kind == "greedy" else "on one step"
-        over = one if self.over == 1 else f"over {_steps(self.over)}"
+        over = one if self.over == 1 else f"over {counted(self.over, 'step')}"
         lead = f" - {margin.removeprefix('-')}" if self.margin else ""
         ahead = self.left is not None and self.right is not None and self.left < self.right
-        noise = ", a lead that may be noise" * (self.kind == "kept" and self.over > 1 and ahead)
+        noise = optional(self.kind == "kept" and self.over > 1 and ahead, ", a lead that may be noise")
         return f"new model {left} {'<' if better else '>='} old {right}{lead} {over}{noise}"
 
     def describe(self) -> str:
         """Describe the transition in one line: the step, the reason, and what was done.
 
         >>> Transition("entered", 25, 1, left=0.61, right=0.38, margin=0.1).describe()
-        'step 25: risk 0.61 > best 0.38 + 0.10: entered the reactive state'
+        'step 25: risk 0.61 > best 0.38 + 0.10: began to test a new model'
         >>> Transition("entered", 25, 1, left=48_363_182_405.4, right=5_641_231_694.6, margin=3e9).describe()
-        'step 25: risk 4.836e10 > best 5.641e9 + 3e9: entered the reactive state'
+        'step 25: risk 4.836e10 > best 5.641e9 + 3e9: began to test a new model'
         >>> Transition("switched", 28, left=0.41, right=0.52, over=4, expert="linear model").describe()
         'step 28: new model 0.41 < old 0.52 over 4 steps: switched to the new model (linear model)'
         """
+        return self._described(self.phrase)
+
+    def describe_in_journal(self) -> str:
+        """Describe the transition in one line as journals have it, whose words are the same in all versions."""
+        return self._described("entered the reactive state" if self.kind == "entered" else self.phrase)
+
+    def _described(self, phrase: str) -> str:
         # Several experts may do the same at one step: without their names their lines could not be told apart.
         expert = f" ({plain_expert(self.expert)})" if self.expert else ""
-        return visible(f"step {self.step}: {self.reason}: {self.phrase}{expert}")
+        return visible(f"step {self.step}: {self.reason}: {phrase}{expert}")
 
     def named(self, labels: Sequence[Any]) -> Transition:
         """Return the transition with the name of a class that it is about, given the labels by code."""
@@ -319,15 +327,15 @@ class Decision:
         """Describe the state in which the batch was learned.
 
         >>> Decision(5, 500, 100, "reactive", 0, 0, 0, ()).describe_state()
-        'reactive'
+        'a new model is tested'
         >>> experts = tuple(ModelRecord("expert", k, 5, 0, name=name) for k, name in enumerate("abc"))
         >>> Decision(5, 500, 100, "reactive", 0, 0, 0, experts, reacting=("a", "c")).describe_state()
-        '2 of 3 experts are reacting'
+        '2 of 3 experts are testing a new model'
         """
         count = self.reacting_experts
         if not count:
-            return self.state
-        return f"{count} of {len(self.models)} experts {'is' if count == 1 else 'are'} reacting"
+            return "a new model is tested" if self.state == "reactive" else self.state
+        return f"{count} of {len(self.models)} experts {agreeing(count, 'is', 'are')} testing a new model"
 
     @property
     def reacting_experts(self) -> int:
@@ -348,18 +356,18 @@ class Decision:
                 if not model["name"]:
                     del model["name"]
         del record["transitions"], record["drifts"], record["changes"]
-        for optional in ("others", "reacting", "turned"):
-            if not record[optional]:
-                del record[optional]
-        for optional in ("risk_unit", "greedy_credit", "significance", "lead_error", "absent"):
-            if record[optional] is None:
-                del record[optional]
+        for rare in ("others", "reacting", "turned"):
+            if not record[rare]:
+                del record[rare]
+        for rare in ("risk_unit", "greedy_credit", "significance", "lead_error", "absent"):
+            if record[rare] is None:
+                del record[rare]
         return record
 
     def transition_dicts(self) -> Iterator[dict[str, Any]]:
         """Yield the transitions as plain values for JSON."""
         for transition in self.transitions:
-            record = {"type": "transition", **_fields_of(transition), "text": transition.describe()}
+            record = {"type": "transition", **_fields_of(transition), "text": transition.describe_in_journal()}
             if transition.absent < 0:
                 del record["absent"]
             if not transition.expert:
@@ -406,7 +414,3 @@ def transition_noun(kind: TransitionKind, count: int) -> str:
     """
     words = TRANSITION_WORDS[kind]
     return words.singular if count == 1 else words.plural
-
-
-def _steps(count: int) -> str:
-    return f"{count} step{'s' * (count != 1)}"

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, overload
 
 from driftsurf.core.measures import SHARES, percent, significant
+from driftsurf.core.wording import agreeing, in_words
 from driftsurf.visible import visible
 
 if TYPE_CHECKING:
@@ -184,8 +185,8 @@ class Drift:
             parts = [f"{came} appeared" if came else "", f"{gone} disappeared" if gone else ""]
             return f"Among the labels, {' and '.join(part for part in parts if part)}."
         if self.columns:
-            verb = "no longer predicts" if len(self.columns) == 1 else "no longer predict"
-            return f"{_joined(self.columns)} {verb} the label as before."
+            verb = agreeing(len(self.columns), "predicts", "predict")
+            return f"{_joined(self.columns)} no longer {verb} the label as before."
         if not self.ended:  # columns are compared again as rows come
             return "The rule changed; which columns changed is not known yet."
         if self.cause == "inputs":
@@ -237,10 +238,7 @@ def _joined(names: Sequence[str], most: int = 3) -> str:
     >>> _joined(["a", "b", "c", "d", "e"])
     "'a', 'b', 'c' and 2 more"
     """
-    shown = [repr(name) for name in names[:most]]
-    if len(names) > most:
-        return f"{', '.join(shown)} and {len(names) - most} more"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else ""
+    return in_words(names, repr, most=most, last=" and ")
 
 
 class Drifts(Sequence[Drift]):

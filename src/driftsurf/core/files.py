@@ -16,7 +16,7 @@ import os
 import secrets
 import socket
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -46,6 +46,7 @@ __all__ = [
     "usable",
     "write_bytes",
     "write_new",
+    "write_parts",
     "write_text",
     "write_with_backup",
 ]
@@ -64,7 +65,12 @@ def write_bytes(path: Path, data: bytes, *, shared: bool = False) -> None:
 
     The folder is not flushed; see ``sync_folder``.
     """
-    _through_temporary(path, data, lambda temporary: disk.calls.replace(temporary, path), shared=shared)
+    write_parts(path, [data], shared=shared)
+
+
+def write_parts(path: Path, parts: Iterable[bytes | memoryview], *, shared: bool = False) -> None:
+    """Write a file atomically, as ``write_bytes`` does, from bytes that follow each other."""
+    _through_temporary(path, parts, lambda temporary: disk.calls.replace(temporary, path), shared=shared)
 
 
 def write_text(path: Path, text: str, *, shared: bool = False) -> None:
@@ -80,16 +86,19 @@ def write_new(path: Path, data: bytes) -> None:
         disk.calls.link(temporary, path)
         disk.calls.remove(temporary)
 
-    _through_temporary(path, data, publish)
+    _through_temporary(path, [data], publish)
 
 
-def _through_temporary(path: Path, data: bytes, publish: Callable[[Path], None], *, shared: bool = False) -> None:
+def _through_temporary(
+    path: Path, parts: Iterable[bytes | memoryview], publish: Callable[[Path], None], *, shared: bool = False
+) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     with _named(path):
         handle = disk.calls.create(temporary, shared)
         try:
             try:
-                _write_all(handle, data)
+                for part in parts:
+                    _write_all(handle, part)
                 disk.calls.sync(handle)
             finally:
                 disk.calls.close(handle)
@@ -110,7 +119,7 @@ def _named(path: Path) -> Iterator[None]:
         raise
 
 
-def _write_all(handle: int, data: bytes) -> None:
+def _write_all(handle: int, data: bytes | memoryview) -> None:
     rest = memoryview(data)
     while rest:  # a call may write less than it was given
         written = disk.calls.write(handle, rest)

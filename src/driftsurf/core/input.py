@@ -30,6 +30,7 @@ from driftsurf.core.frames import (
 )
 from driftsurf.core.options import shown
 from driftsurf.core.typing import MatrixLike
+from driftsurf.core.wording import in_words
 from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 from driftsurf.kernels.columns import all_finite, all_within_dense
 from driftsurf.kernels.encoding import is_sound_csr
@@ -437,5 +438,4 @@ def _sparsify(dense: DenseRows) -> CSR:
 
 def listed(values: Sequence[Any], most: int = 8) -> str:
     """Return the first ``most`` values as text for a message."""
-    first = ", ".join(map(shown, values[:most]))
-    return first + (f" and {len(values) - most} more" if len(values) > most else "")
+    return in_words(values, shown, most=most)

@@ -15,6 +15,7 @@ from driftsurf.core.frames import html_table
 from driftsurf.core.json_text import parse_json
 from driftsurf.core.predictions import RecentPredictions
 from driftsurf.core.views import Transitions
+from driftsurf.core.wording import counted
 
 __all__ = ["Journal"]
 
@@ -115,7 +116,7 @@ class Journal:
     def _repr_html_(self) -> str:
         """Return a table of the last transitions, for notebooks."""
         count = len(self._transitions)
-        head = f"{self.steps_recorded:,} steps, {count:,} transition{'s' * (count != 1)}"
+        head = f"{self.steps_recorded:,} steps, {counted(count, 'transition')}"
         if not count:
             return f"<p>Journal: {head}</p>"
         last = list(self._transitions)[-SHOWN:]

@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
+from driftsurf.core.wording import optional
 from driftsurf.errors import Option, OptionError
 from driftsurf.visible import without_secrets
 
@@ -61,7 +62,7 @@ def number(
     )
     if not good:
         bound = f"of at least {at_least:g}" if at_least is not None else f"above {above:g}"
-        bound += f" and below {below:g}" * (below < math.inf)
+        bound += optional(below < math.inf, f" and below {below:g}")
         raise OptionError(Option(name), f" is {shown(value)}; it must be a number {bound}{otherwise}")
     return float(value)
 

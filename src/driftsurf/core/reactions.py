@@ -34,7 +34,7 @@ def describe_alike(group: Sequence[Transition]) -> str:
 
     >>> two = [Transition("entered", 25, 1, left=0.6, right=0.4, margin=0.1, expert=name) for name in ("a", "b")]
     >>> describe_alike(two)
-    'step 25: 2 experts entered the reactive state: a (risk 0.60 > best 0.40 + 0.10), b (risk 0.60 > best 0.40 + 0.10)'
+    'step 25: 2 experts began to test a new model: a (risk 0.60 > best 0.40 + 0.10), b (risk 0.60 > best 0.40 + 0.10)'
     """
     first = group[0]
     if len(group) == 1:
@@ -46,7 +46,7 @@ def describe_alike(group: Sequence[Transition]) -> str:
 
 
 def phrase_of(group: Sequence[Transition]) -> str:
-    """Return what one or several experts did, such as "2 experts entered the reactive state"."""
+    """Return what one or several experts did, such as "2 experts began to test a new model"."""
     first = group[0]
     if len(group) == 1:
         return f"{first.phrase} ({plain_expert(first.expert)})" if first.expert else first.phrase

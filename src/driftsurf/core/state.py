@@ -60,6 +60,7 @@ __all__ = [
     "read_header",
     "resolved",
     "to_bytes",
+    "to_parts",
 ]
 
 FORMAT = 1
@@ -202,8 +203,16 @@ def to_bytes(state: Mapping[str, Any], *, trust_pickle: bool = False) -> bytes:
     >>> from_bytes(to_bytes({"b": 1.5, "a": "text"}))
     {'a': 'text', 'b': 1.5}
     """
+    return b"".join(to_parts(state, trust_pickle=trust_pickle))
+
+
+def to_parts(state: Mapping[str, Any], *, trust_pickle: bool = False) -> list[bytes | memoryview]:
+    """Return the bytes of ``to_bytes`` in parts, of which the arrays of the state are not copied.
+
+    The parts of arrays are valid as long as the arrays are unchanged.
+    """
     entries: list[list[Any]] = []
-    arrays: list[bytes] = []
+    arrays: list[bytes | memoryview] = []
     for name in sorted(state):
         value = state[name]
         if isinstance(value, AppendOnlyArray):
@@ -211,7 +220,8 @@ def to_bytes(state: Mapping[str, Any], *, trust_pickle: bool = False) -> bytes:
         if isinstance(value, np.ndarray):
             array = _little_endian(name, value)
             entries.append([name, "array", array.dtype.str, list(array.shape)])
-            arrays.append(array.tobytes())
+            flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            arrays.append(memoryview(flat))
         elif isinstance(value, float):
             entries.append([name, "float", value.hex()])  # exact, NaN and infinity included
         elif isinstance(value, bool):
@@ -239,7 +249,7 @@ def to_bytes(state: Mapping[str, Any], *, trust_pickle: bool = False) -> bytes:
     checksum = hashlib.sha256()
     for part in parts:
         checksum.update(part)
-    return b"".join([*parts, checksum.digest()])
+    return [*parts, checksum.digest()]
 
 
 def from_bytes(data: bytes | bytearray | memoryview, *, trust_pickle: bool = False) -> State:

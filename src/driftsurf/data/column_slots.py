@@ -199,6 +199,13 @@ class Layout:
         return self.shared + self.has_shared + self.n_features
 
     @property
+    def bytes_per_row(self) -> int:
+        """Bytes that a typical row takes, without its sparse features."""
+        if self.sparse:  # 12 bytes for each value, and the end of the row
+            return 8 + 12 * sum(column.values_per_row for column in self.columns)
+        return 8 * self.width
+
+    @property
     def has_shared(self) -> bool:
         """Whether there is a slot that marks a missing value in any column without an indicator of its own."""
         return bool(self.columns) and not self.plain

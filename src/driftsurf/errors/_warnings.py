@@ -23,12 +23,12 @@ class ColumnWarning(DriftsurfWarning):
     >>> from pathlib import Path
     >>> import driftsurf
     >>> sales = Path(tempfile.mkdtemp()) / "sales.csv"
-    >>> _ = sales.write_text("price;sold\\n" + "1,5;yes\\n0,5;no\\n" * 100)
+    >>> _ = sales.write_text("price,sold\\n" + "$1.5,yes\\n$0.5,no\\n" * 100)
     >>> with warnings.catch_warnings(record=True) as issued:
     ...     warnings.simplefilter("always", ColumnWarning)
     ...     _ = driftsurf.run(sales, label="sold", model="driftsurf:logistic", out=sales.parent / "run", progress=False)
     >>> print(issued[0].message)
-    the column 'price' was read as text but looks like numbers ('1,5'); try decimal=','
+    the column 'price' was read as text but looks like numbers with a unit ('$1.5'); write them without it
     """
 
 

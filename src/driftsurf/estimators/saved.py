@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from driftsurf.core.contracts import Strategy
+from driftsurf.core import files
+from driftsurf.core.contracts import Learner, State, Strategy
 from driftsurf.core.fields import Fields, Text
-from driftsurf.core.state import nest, to_bytes
+from driftsurf.core.state import nest, to_bytes, to_parts
 from driftsurf.core.targets import ClassTargets
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import CapabilityError
+from driftsurf.registry import name_of
 from driftsurf.session.described import described, to_json_value
 from driftsurf.session.session import Session
 
-__all__ = ["FIELDS", "SUFFIXES", "EstimatorTask", "estimator_bytes", "estimator_name", "session_bytes"]
+__all__ = [
+    "FIELDS",
+    "SUFFIXES",
+    "EstimatorTask",
+    "can_be_saved",
+    "estimator_bytes",
+    "estimator_name",
+    "session_bytes",
+    "write_session",
+]
 
 EstimatorTask: TypeAlias = Literal["classification", "regression"]
 SUFFIXES: dict[EstimatorTask, str] = {"classification": "Classifier", "regression": "Regressor"}
@@ -36,31 +48,61 @@ def estimator_bytes(
     trust_pickle: bool = False,
 ) -> bytes:
     """Return the bytes of an estimator: its class, its parameters, its session and the encoding of its tables."""
+    head = _head(name, params, session)
+    with session.lock:  # the arrays of a state are views, valid until the next step
+        return to_bytes(_state(head, session, frames), trust_pickle=trust_pickle)
+
+
+def _head(name: str, params: Mapping[str, Any], session: Session) -> State:
+    """Return the entries that describe an estimator; CapabilityError if its learner cannot be saved."""
     learner = session.strategy.learner
-    can = learner.capabilities
-    if not can.exact_state and can.state_kind != "pickle":
-        raise CapabilityError(f"{type(learner).__name__} cannot be saved exactly (capability 'exact_state')")
-    head = {
+    if not can_be_saved(learner):
+        raise CapabilityError(
+            f"the learner {name_of('learner', learner)} cannot be saved exactly (capability 'exact_state')"
+        )
+    return {
         "estimator": name,
         "params": json.dumps(params, sort_keys=True, default=to_json_value),
         "learner": type(learner).__name__,
         "learner_params": described(learner),
     }
+
+
+def _state(head: State, session: Session, frames: FrameEncoder | None) -> State:
+    """Return all entries of an estimator."""
     encoder = {} if frames is None else frames.state()
-    with session.lock:  # the arrays of a state are views, valid until the next step
-        state = head | nest("session", session.state()) | nest("encoder", encoder)
-        return to_bytes(state, trust_pickle=trust_pickle)
+    return head | nest("session", session.state()) | nest("encoder", encoder)
+
+
+def can_be_saved(learner: Learner) -> bool:
+    """Return whether a learner can be saved, exactly or by pickle."""
+    return learner.capabilities.exact_state or learner.capabilities.state_kind == "pickle"
 
 
 def session_bytes(session: Session, frames: FrameEncoder | None) -> bytes:
     """Return a session that has learned as the bytes of an estimator around its strategy."""
+    with session.lock:
+        return to_bytes(_session_state(session, frames))
+
+
+def write_session(path: Path, session: Session, frames: FrameEncoder | None) -> None:
+    """Write the bytes of ``session_bytes`` to a file, without a copy of the rows in memory.
+
+    A learner that only pickle can save is written too; to load it, pickle has to be trusted.
+    """
+    with session.lock:
+        files.write_parts(path, to_parts(_session_state(session, frames), trust_pickle=True))
+
+
+def _session_state(session: Session, frames: FrameEncoder | None) -> State:
+    """Return the entries of a session that has learned, as those of an estimator around its strategy."""
     params = session.strategy.get_params(deep=False)
     params |= {"batch_size": session.batch_size, "guard": session.guard_factor, "random_state": params["seed"]}
     targets = session.targets
     if isinstance(targets, ClassTargets):
         params["classes"] = list(targets.labels) if targets.closed else None
     own = {name: value for name, value in params.items() if name not in ("learner", "seed")}
-    return estimator_bytes(estimator_name(session.strategy), own, session, frames)
+    return _state(_head(estimator_name(session.strategy), own, session), session, frames)
 
 
 def estimator_name(strategy: Strategy) -> str:

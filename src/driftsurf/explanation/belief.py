@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.expert_names import expert_noun, plain_expert
 from driftsurf.core.measures import percent, significant
+from driftsurf.core.wording import counted
 
 __all__ = [
     "Belief",
@@ -69,7 +70,7 @@ batches before, its loss was 0.31, and that of naive Bayes 0.42'
         if not self.former:
             return text
         mine, theirs = self.losses
-        over = "batch" if self.batches == 1 else f"{self.batches} batches"
+        over = "batch" if self.batches == 1 else counted(self.batches, "batch")
         better = "" if mine < theirs else "; its share rose because it knows what the others do not"
         own, other = significant(mine, 3), significant(theirs, 3)
         losses = f"its loss was {own}, and that of {former} {other}"
@@ -142,7 +143,7 @@ def describe_reacting(decisions: Sequence[Decision]) -> Iterator[str]:
     if steps:
         most = max(decision.reacting_experts for decision in steps)
         together = "one at a time" if most == 1 else f"up to {most} at a time"
-        of = f"{len(decisions):,} step{'s' * (len(decisions) != 1)}"
+        of = counted(len(decisions), "step")
         last = decisions[-1].describe_state()
         yield f"Experts were reacting in {len(steps):,} of {of}, {together}; in the last step: {last}."
 

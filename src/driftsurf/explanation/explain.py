@@ -18,6 +18,7 @@ from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.journal import Journal
 from driftsurf.core.measures import significant
 from driftsurf.core.reactions import alike, describe_alike, merged_kinds, phrase_of
+from driftsurf.core.wording import counted, optional
 from driftsurf.core.wrapping import wrapped
 from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
@@ -36,7 +37,7 @@ from driftsurf.explanation.records import (
 from driftsurf.explanation.replay import describe_tolerance, replay, share_of
 from driftsurf.explanation.told_drifts import describe_changes, describe_drifts, describe_verdict
 from driftsurf.registry import register
-from driftsurf.runs.folder import work_unit
+from driftsurf.runs.folder import WORK, work_unit
 from driftsurf.visible import visible
 
 __all__ = ["explain", "explain_decision", "recorded"]
@@ -83,7 +84,7 @@ def explain(
     >>> for X, y in Mixed(n_rows=30_000).batches(1000):
     ...     _ = model.test_then_train(X, y)
     >>> print(explain(model.journal_, step=6))
-    step 6, rows 6,000 to 6,999: entered the reactive state, the new model predicts
+    step 6, rows 6,000 to 6,999: began to test a new model, the new model predicts
       compared   before learning this batch, model 0 had risk 1.89; the limit was its best risk so far,
                  0.43, plus the threshold, 0.10
       crossed    the risk exceeded the limit by 1.36
@@ -222,7 +223,7 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
         batches = "this batch"
     else:
         before = decision.judge == "prequential"
-        batches = f"{'one step' if transition.over == 1 else f'the {_steps(transition.over)}'} of the reactive state"
+        batches = f"{'one step' if transition.over == 1 else f'the {_steps(transition.over)}'} of the test"
     a, b = _pair_of_numbers(left, right)
     when = "over" if decision.judge is None else "before learning" if before else "after learning"
     yield _entry("compared", f"{when} {batches}, the new model {new} had risk {a} and the old model {old} had risk {b}")
@@ -230,7 +231,7 @@ def _compared(decision: Decision, transition: Transition) -> Iterator[str]:
         better = "new" if left < right else "old"
         needed = f"; it needed {_number(-transition.margin)}" if better == "new" and transition.margin else ""
         if needed and decision.significance is not None and transition.over > 1:
-            chance = " so that it may be chance" * (transition.kind == "kept")
+            chance = optional(transition.kind == "kept", " so that it may be chance")
             error = _number(decision.lead_error)
             needed += f", {decision.significance:g} times the standard error of its lead, {error},{chance}".rstrip(",")
         yield _entry("better", f"the {better} model, by {_number(abs(left - right))}{needed}")
@@ -269,7 +270,7 @@ def _not_crossed(decision: Decision) -> Iterator[str]:
     if decision.threshold is None or model is None or model.risk_before is None:
         return
     if decision.state == "reactive":
-        where = f"step {decision.reactive_step} of {decision.reactive_length} of the reactive state"
+        where = f"step {decision.reactive_step} of {decision.reactive_length} of the test of a new model"
         yield _entry("compared", f"{where}: {_risks(decision.models)}")
         return
     limits: list[tuple[int | None, float | None, float]] = [(None, model.best_risk, decision.threshold)]
@@ -344,7 +345,7 @@ def _overview(record: RunRecord) -> str:
     decisions = record.decisions
     first, last = decisions[0], decisions[-1]
     kinds = list(merged_kinds(decisions))
-    gradients = f"{sum(decision.gradients for decision in decisions):,} {work_unit(record.about)}."
+    gradients = f"{sum(decision.gradients for decision in decisions):,} {WORK[work_unit(record.about)]}."
     lines = [f"steps {first.step} to {last.step}, rows {first.first_row:,} to {last.rows_seen - 1:,}, {gradients}"]
     if record.trace is not None:
         run = record.trace.of(record.trace.models[0])
@@ -440,4 +441,4 @@ def _pair_of_numbers(left: float | None, right: float | None) -> tuple[str, str]
 
 
 def _steps(count: int) -> str:
-    return f"{count:,} step{'s' * (count != 1)}"
+    return counted(count, "step")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from driftsurf.core.decisions import Decision, Role
 from driftsurf.core.expert_names import plain_expert
+from driftsurf.core.wording import counted, plural
 
 __all__ = ["LEAST_SHARE", "Lineage", "describe_models", "describe_row", "lineages", "timeline"]
 
@@ -72,7 +73,7 @@ def describe_row(number: int) -> str:
     >>> describe_row(4000), describe_row(-150)
     ('row 4,000', '150 rows before the run')
     """
-    return f"row {number:,}" if number >= 0 else f"{-number:,} row{'s' * (number != -1)} before the run"
+    return f"row {number:,}" if number >= 0 else f"{counted(-number, 'row')} before the run"
 
 
 def lineages(decisions: Iterable[Decision], predicted_by: Mapping[int, int] | None = None) -> list[Lineage]:
@@ -142,7 +143,7 @@ def _note_ends(decision: Decision, found: dict[int, Lineage], roles: dict[int, R
         if transition.kind == "entered" and decision.variant != "authors":
             for model in here:
                 if roles[model.id] == "stable" and model.name == transition.expert:
-                    model.end = f"dropped at {at}, at the start of a reactive state"
+                    model.end = f"dropped at {at}, when the test of a new model began"
         elif transition.kind == "kept" and new in found:
             found[new].end = f"rejected in favour of model {transition.old} at {at}"
         elif transition.kind in ("switched", "replaced", "reset", "recalled") and transition.old in found:
@@ -172,7 +173,8 @@ def _describe_spans(spans: Sequence[tuple[int, int]], verb: str) -> str:
     if len(shown) > 4:
         count = sum(last - first + 1 for first, last in spans)
         return f"{verb} {count} of the steps {spans[0][0]} to {spans[-1][1]}"
-    return f"{verb} step{'s' * (len(shown) > 1 or ' ' in shown[0])} {', '.join(shown)}"
+    several = len(shown) > 1 or " " in shown[0]
+    return f"{verb} {plural('step', 1 + several)} {', '.join(shown)}"
 
 
 def describe_models(models: Sequence[Lineage], width: int = 60) -> str:

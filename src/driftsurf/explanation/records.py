@@ -36,7 +36,7 @@ from driftsurf.runs.table_rows import orphan_labels, unlabelled_rows
 
 __all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "looks_for_drift", "newest_head", "pinned", "read_run"]
 
-BEGAN_REACTIVE = "The run began inside a reactive state: its model had seen a sign of drift in the run before."
+BEGAN_REACTIVE = "The run began while a new model was tested: its model had seen a sign of drift in the run before."
 
 
 def pinned(orders: Iterable[OrderRecord]) -> list[tuple[int, int | None]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.options import number
+from driftsurf.core.wording import in_words, plural
 from driftsurf.errors import InputError
 from driftsurf.strategies.driftsurf import entering
 
@@ -48,11 +49,11 @@ class Replay:
             return f"{begin}, every decision would have been the same."
         differences = []
         if self.entered:
-            differences.append(f"a reactive state would still have begun at step{_listed(self.entered)}")
+            differences.append(f"a new model would still have been tested from {_listed(self.entered)} on")
         if self.left_out:
-            differences.append(f"no reactive state would have begun at step{_listed(self.left_out)}")
+            differences.append(f"no new model would have been tested from {_listed(self.left_out)} on")
         if self.added is not None:
-            differences.append(f"an additional reactive state would have begun at step {self.added}")
+            differences.append(f"another new model would have been tested from step {self.added} on")
         if self.known_until is None:
             differences.append("every decision to the end of the record is known")
         elif not differences:
@@ -123,7 +124,7 @@ def replay(
             if diverged and had_stable and not reacts:
                 return end(before, f"the run dropped the stable model at step {left_out[0]}")
             if reacts and not reacted:
-                return end(step, "the run did not train the new model of that reactive state", added=step)
+                return end(step, "the run did not train the new model of that test", added=step)
             if reacted:
                 (entered if reacts else left_out).append(step)
             if reacts and diverged:
@@ -225,11 +226,8 @@ def _thresholds(
 
 
 def _listed(steps: Sequence[int]) -> str:
-    """Return the plural "s", if needed, and the first steps of a list."""
-    shown = [str(step) for step in steps[:12]]
-    more = len(steps) - len(shown)
-    text = ", ".join(shown) + (f" and {more} more" if more else "")
-    return f"{'s' * (len(steps) > 1)} {text}"
+    """Return the first steps of a list."""
+    return f"{plural('step', len(steps))} {in_words(steps, most=12)}"
 
 
 def describe_tolerance(decisions: Sequence[Decision]) -> str:

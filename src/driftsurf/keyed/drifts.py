@@ -21,6 +21,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.drifts import DRIFT_RISK, MOST_EVIDENCE, SMALLEST_RISE, Drift, Drifts
 from driftsurf.core.frames import html_table, new_frame
+from driftsurf.core.wording import agreeing, counted, in_words, optional
 from driftsurf.kernels import drift_signs as scan
 from driftsurf.kernels.drift_signs import judge_models
 from driftsurf.session import drift_monitor as monitor
@@ -93,18 +94,16 @@ class KeyDrifts(Drifts):
         """Return how many keys drifted, and their names; "" without any."""
         if not self._of:
             return ""
-        more = f" and {len(self.keys) - NAMED:,} more" * (len(self.keys) > NAMED)
-        now = f", {len(self.drifting):,} of them now" * bool(self.drifting)
-        names = ", ".join(map(str, self.keys[:NAMED]))
-        return f"{len(self.keys):,} of {_keys(self.n_keys)} drifted{now}: {names}{more}."
+        now = optional(self.drifting, f", {len(self.drifting):,} of them now")
+        names = in_words(self.keys, most=NAMED)
+        return f"{len(self.keys):,} of {counted(self.n_keys, 'key')} drifted{now}: {names}."
 
     @property
     def verdict(self) -> str:
         """Whether any key drifted, and how many cannot be judged."""
         few = self.n_keys - self.judged
-        verb = "has" if few == 1 else "have"
-        note = f"{few:,} of them {verb} fewer than {LEAST_ROWS} scored rows, too few to tell"
-        told = self.describe() or f"No drift in {_keys(self.n_keys)}."
+        note = f"{few:,} of them {agreeing(few, 'has', 'have')} fewer than {LEAST_ROWS} scored rows, too few to tell"
+        told = self.describe() or f"No drift in {counted(self.n_keys, 'key')}."
         if not few:
             return told
         return f"{told} {note[0].upper()}{note[1:]}." if self._of else f"{told[:-1]} ({note})."
@@ -139,10 +138,6 @@ def drift_lines(drifts: KeyDrifts) -> list[tuple[str, ...]]:
         )
         for key, one in drifts.items()
     ]
-
-
-def _keys(count: int) -> str:
-    return f"{count:,} key{'s' * (count != 1)}"
 
 
 def _new_values(n_keys: int) -> FloatArray:

@@ -26,6 +26,8 @@ BUCKETS: Final = 256
 """Buckets of keys in Spark's state by default."""
 FEWEST_ROWS, MOST_ROWS, ROW_BYTES = 128, 2048, 2**18
 """Rows that a key keeps by default, at least and at most, and the bytes that they may take."""
+LEAST_BYTES, MODELS_BYTES = 2**22, 2**10
+"""Bytes that the state of a key may take at least, and those that its models may take for each column."""
 
 
 def usual_rows(n_features: int, n_classes: int = 2) -> int:
@@ -78,7 +80,11 @@ class KeyedOptions:
         None, "How much later than its row a label may come, by id, in units of the sequence.", flag=None
     )
     max_pending: int = option(1000, "Rows of a key that wait for their labels at most.", flag=None)
-    max_bytes: int = option(2**22, "Largest state of a key in bytes; a key above it is put in quarantine.", at_least=1)
+    max_bytes: int | None = option(
+        None,
+        "Largest state of a key in bytes; a key above it is put in quarantine.  [default: 4 MiB; more for wide tables]",
+        at_least=1,
+    )
     readmit: Mapping[Any, int] = option(
         {},
         "Readmit a key that is in quarantine for a fault in this row or an earlier one.",
@@ -95,12 +101,15 @@ class KeyedOptions:
     )
     l2: float = option(1e-4, "Strength of the L2 penalty.", flag=None)
     threshold: float = option(0.1, "Rise of the risk that is a sign of drift.", flag=None)
-    reactive_length: int = option(5, "Steps in a reactive state.", flag=None)
+    reactive_length: int = option(5, "Steps for which a new model is tested.", flag=None)
     significance: float = option(
         1.0, "Standard errors by which a new model must lead to take over; 0 is the paper's rule.", flag=None
     )
     max_rows: int | None = option(
-        None, "Rows that a key keeps to train on.  [default: 2,048; as many as 256 kB hold, at least 128]", at_least=1
+        None,
+        "Rows that a key keeps to train on.  [default: 2,048; as many as 256 kB hold, at least 128]",
+        flag=None,
+        at_least=1,
     )
     seed: int = option(0, "Seed of all random numbers.", flag=None)
 
@@ -111,14 +120,15 @@ class KeyedOptions:
         """
         from driftsurf.keyed.visit import KeyedLearner
 
+        strategy = self._default_strategy(regression, len(features)) if self.strategy is None else self.strategy
         made = KeyedLearner(
-            strategy=self._default_strategy(regression, len(features)) if self.strategy is None else self.strategy,
+            strategy=strategy,
             features=tuple(features),
             classes=self.classes,
             batch_size=self.batch_size,
             delay=self.delay,
             max_pending=self.max_pending,
-            max_bytes=self.max_bytes,
+            max_bytes=_usual_bytes(strategy, len(features)) if self.max_bytes is None else self.max_bytes,
             readmit=self.readmit,
             on_gap=self.on_gap,
             seed=self.seed,
@@ -156,6 +166,14 @@ class KeyedOptions:
             max_rows=self.rows_kept(n_features),
             dtype=DTYPE,
         )
+
+
+def _usual_bytes(strategy: Strategy, n_features: int) -> int:
+    """Return the largest state of a key by default: 4 MiB, or twice the rows and the models that a key keeps."""
+    from driftsurf.core.abilities import RowBounded
+
+    rows = (strategy.max_rows or 0) if isinstance(strategy, RowBounded) else 0
+    return max(LEAST_BYTES, 2 * rows * (8 * n_features + 48) + MODELS_BYTES * n_features)
 
 
 @dataclass(frozen=True, kw_only=True)

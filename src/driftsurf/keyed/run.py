@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,19 @@ from driftsurf.core import files
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.data import FileSource, ReadingOptions, Source
+from driftsurf.data.inferred_options import InferredOptions, infer_options, with_inferred
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, Task, find_labelled, find_target, is_unread_number
-from driftsurf.errors import InputError, LockedError, Message, Option, OptionError, SchemaError, SourceError
+from driftsurf.errors import (
+    ColumnWarning,
+    InputError,
+    LockedError,
+    Message,
+    Option,
+    OptionError,
+    SchemaError,
+    SourceError,
+)
 from driftsurf.keyed.derived import DerivedColumns, find_derived
 from driftsurf.keyed.folder import ABOUT, KeyedFolder
 from driftsurf.keyed.grouping import Columns, check_columns
@@ -29,6 +40,8 @@ from driftsurf.keyed.visit import KeyedLearner
 __all__ = ["find_engine", "make_engine", "run_keyed"]
 
 READING = ReadingOptions()
+READ_WITH = "reading"
+"""Entry of run.json: options of reading that the first rows have shown."""
 
 
 def run_keyed(
@@ -102,6 +115,12 @@ def run_keyed(
     saved = _decided(out)
     if saved is not None and options.strategy is None and task == "auto":
         task = "regression" if saved.get("task") == "regression" else "binary"
+    inferred = _inferred_options(out, opened, table, columns.label)
+    if inferred.options:
+        reading = with_inferred(reading, inferred.options)
+        opened, table = _first_rows(source, reading, runner)
+    if inferred.remark is not None:
+        warnings.warn(inferred.remark, ColumnWarning, stacklevel=2)
     if is_unread_number(columns.label, task, table, opened):
         reading = replace(reading, kinds={**reading.kinds, columns.label: "number"})
         opened, table = _first_rows(source, reading, runner)
@@ -136,6 +155,8 @@ def run_keyed(
         folder = runner.run(job)
     if not folder.has_learned():
         raise _nothing_learned(folder, columns)
+    if inferred.remark is not None:
+        folder.note(READ_WITH, inferred.options)
     folder.name_source(source)
     return folder
 
@@ -199,6 +220,14 @@ def find_engine(name: str, options: Iterable[str]) -> registry.Entry:
 def _decided(out: Path) -> Mapping[str, Any] | None:
     """Return what the first rows of the run that is resumed decided; None for a new one."""
     return KeyedFolder(out).decided() if (out / ABOUT).exists() else None
+
+
+def _inferred_options(out: Path, source: FileSource, table: Table, label: str) -> InferredOptions:
+    """Return the options of reading that the first rows show, or showed when the run began."""
+    about = KeyedFolder(out).about() if (out / ABOUT).exists() else {}
+    if "source" in about:  # the first call was complete
+        return InferredOptions(about.get(READ_WITH, {}))
+    return infer_options(source, table, label=label)
 
 
 def _first_rows(source: str, reading: ReadingOptions, runner: Engine) -> tuple[FileSource, Table]:

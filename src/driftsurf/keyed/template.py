@@ -54,7 +54,9 @@ def template_settings(template: Session) -> dict[str, Any]:
     if entry is None:
         raise CapabilityError(f"{strategy!r} is not registered, so that a fleet of it cannot be saved")
     if not can.exact_state and can.state_kind != "pickle":
-        raise CapabilityError(f"{type(learner).__name__} cannot be saved exactly (capability 'exact_state')")
+        raise CapabilityError(
+            f"the learner {registry.name_of('learner', learner)} cannot be saved exactly (capability 'exact_state')"
+        )
     options = {
         name: value for name, value in strategy.get_params(deep=False).items() if name not in ("learner", "seed")
     }

@@ -35,6 +35,7 @@ from driftsurf.learners._linear import Frame, Linear, blank, check_width, linear
 from driftsurf.learners._options import LinearOptions
 from driftsurf.learners._saved import linear_fields
 from driftsurf.learners._update import Update
+from driftsurf.registry import name_of
 
 STEP_QUANTILE = 0.9
 GROWN_ROWS = 1_000
@@ -307,8 +308,8 @@ class LinearLearner(LinearOptions, ABC):
     def grow(self, n_classes: int) -> Undo:
         """Raise CapabilityError: the number of classes is fixed when the model is made."""
         raise CapabilityError(
-            f"{type(self).__name__} cannot grow to {n_classes} classes (it lacks the capability 'grows_classes'); pass "
-            "all classes at the start, or use a learner that grows, such as SoftmaxRegression."
+            f"the learner {name_of('learner', self)} cannot grow to {n_classes} classes (it lacks the capability "
+            "'grows_classes'); pass all classes at the start, or use a learner that grows, such as softmax."
         )
 
     @property

@@ -14,6 +14,7 @@ from driftsurf.core.abilities import LinearPredictor
 from driftsurf.core.contracts import FloatArray, Learner
 from driftsurf.core.options import choice
 from driftsurf.errors import CapabilityError, MissingExtraError
+from driftsurf.registry import name_of
 
 __all__ = ["LinearModel", "linear_model"]
 
@@ -115,7 +116,7 @@ def linear_model(
     """
     linear: object = learner
     if learner is None or not isinstance(linear, LinearPredictor):
-        what = "several models vote" if learner is None else f"{type(learner).__name__} is not a linear model"
+        what = "several models vote" if learner is None else f"the learner {name_of('learner', learner)} is not linear"
         raise CapabilityError(
             f"{what}, so there are no plain arrays to export; save the whole model with save() or pickle"
         )

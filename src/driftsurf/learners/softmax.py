@@ -14,7 +14,7 @@ from driftsurf.kernels import multi
 from driftsurf.kernels.scores import log_softmax
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner
-from driftsurf.registry import CLASSIFICATION, register
+from driftsurf.registry import CLASSIFICATION, name_of, register
 
 __all__ = ["SoftmaxRegression"]
 
@@ -70,8 +70,8 @@ class SoftmaxRegression(MultiLearner):
     def _outputs(self, n_classes: int) -> int | None:
         if n_classes < 2:
             raise CapabilityError(
-                f"{type(self).__name__} needs at least 2 classes, not {n_classes}: its tasks do not include "
-                "'regression'; use LinearRegression."
+                f"the learner {name_of('learner', self)} needs at least 2 classes, not {n_classes}: its tasks do not "
+                "include 'regression'; use linear."
             )
         return n_classes
 

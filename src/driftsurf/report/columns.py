@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from driftsurf.core.wording import counted, in_words, optional
 from driftsurf.data.column_summary import ColumnSummary
 from driftsurf.report.terminal import console
 
@@ -41,7 +42,7 @@ def lines(summary: ColumnSummary) -> list[str]:
         "booleans": _named(summary["booleans"]),
         "dates": _named(summary["dates"]),
         "names": _named(names),
-        "features": f"{summary['features']:,}" * bool(summary["features"]),
+        "features": optional(summary["features"], f"{summary['features']:,}"),
         "left out": _named(summary["left_out"]),
         "label": f"{summary['label']}: {_classes(summary)}",
     }
@@ -51,9 +52,7 @@ def lines(summary: ColumnSummary) -> list[str]:
 
 def _named(names: Sequence[str]) -> str:
     """Return the first names as text, and how many more there are."""
-    rest = len(names) - MOST_NAMED
-    shown = ", ".join(names[:MOST_NAMED])
-    return f"{shown} and {rest:,} more ({len(names):,} in all)" if rest > 0 else shown
+    return in_words(names, most=MOST_NAMED) + optional(len(names) > MOST_NAMED, f" ({len(names):,} in all)")
 
 
 def _classes(summary: ColumnSummary) -> str:
@@ -61,5 +60,5 @@ def _classes(summary: ColumnSummary) -> str:
     count = summary["n_classes"]
     if summary["task"] == "regression" or not count:
         return f"{'numbers' if summary['task'] == 'regression' else 'no label yet'} ({summary['task']})"
-    classes = f"{count:,} class{'es' * (count != 1)}"
+    classes = counted(count, "class")
     return classes if count > MOST_NAMED else f"{', '.join(map(str, summary['classes']))} ({classes})"

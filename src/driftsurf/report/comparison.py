@@ -24,6 +24,7 @@ from driftsurf.comparison.compare import (
 from driftsurf.comparison.matches import FIRST_STEP
 from driftsurf.core import files
 from driftsurf.core.measures import percent, significant
+from driftsurf.core.wording import plural
 from driftsurf.evaluation.ranks import Ranking
 from driftsurf.evaluation.resampling import Interval
 from driftsurf.report import html
@@ -189,7 +190,7 @@ def page(result: Comparison) -> str:
             [
                 (f"lowest mean {_error_name(result)}", _number(result.overall.winner.error.value)),
                 *(
-                    (f"{word}{'s' * (len(found) != 1)}", str(len(found)))
+                    (plural(word, len(found)), str(len(found)))
                     for word, found in (
                         ("source", result.sources),
                         ("model", result.overall.models),

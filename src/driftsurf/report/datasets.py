@@ -11,6 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, Transfe
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
+from driftsurf.core.wording import optional
 from driftsurf.data.datasets import files
 from driftsurf.data.datasets.known import DATASETS, Dataset, find, how_to_get
 from driftsurf.report.terminal import console
@@ -32,7 +33,7 @@ def print_datasets() -> None:
     screen.print()
     screen.print("Searched folders:")
     for folder in files.folders():
-        screen.print(f"  {folder}" + " (no such folder)" * (not folder.is_dir()))
+        screen.print(f"  {folder}" + optional(not folder.is_dir(), " (no such folder)"))
     screen.print(f"Set {files.FOLDER_VARIABLE} to search another folder.")
 
 

@@ -19,6 +19,7 @@ import joblib
 import numpy as np
 
 from driftsurf import __version__
+from driftsurf.core.wording import optional
 from driftsurf.data.datasets import files
 from driftsurf.data.datasets.known import DATASETS, find
 from driftsurf.report.terminal import console
@@ -227,7 +228,7 @@ def _compiled() -> Iterator[Finding]:
     llvm = _version("llvmlite")
     yield Finding(
         "compiled loops",
-        f"by numba with llvmlite {llvm}" + ", but the results are wrong" * (not right),
+        f"by numba with llvmlite {llvm}" + optional(not right, ", but the results are wrong"),
         "good" if right else "bad",
     )
     yield _cache(stats)

@@ -43,7 +43,7 @@ LEGEND = {
     "found": "drift",
     "drift": "true drift",
     "drifting": "gradual true drift",
-    "reactive": "reactive state",
+    "reactive": "a new model is tested",
     "pinned": "pinned: it predicts but does not learn",
     "order": "order of an operator",
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from driftsurf.core.decisions import TRANSITION_WORDS
+from driftsurf.core.wording import in_words, optional
 from driftsurf.keyed.drifts import NEW_MODEL
 from driftsurf.keyed.outcomes import format_time
 from driftsurf.report.svg import drawing, element
@@ -133,7 +134,7 @@ class KeyMap:
             keys, css, what = changed.get((line, span), set()), "changed", f"new model at {at}"
             if not keys:
                 keys, css, what = entered[line, span], "entered", f"{TRANSITION_WORDS['entered'].phrase} at {at}"
-            names = ", ".join(str(key) for key in sorted(keys, key=str)[:5]) + ", ..." * (len(keys) > 5)
+            names = in_words(sorted(keys, key=str), most=5)
             width = self._plot / SPANS
             parts.append(
                 element(
@@ -152,7 +153,7 @@ class KeyMap:
     def _names(self, lines: list[list[Any]], height: int) -> list[str]:
         parts = []
         for line in range(0, len(lines), max(1 if height >= TALL_LINE_HEIGHT else 2, len(lines) // 15)):
-            more = f" +{len(lines[line]) - 1}" * (len(lines[line]) > 1)
+            more = optional(len(lines[line]) > 1, f" +{len(lines[line]) - 1}")
             name = str(lines[line][0])
             if len(name + more) > self.layout.name_length:
                 name = name[: self.layout.name_length - 3 - len(more)] + "..."

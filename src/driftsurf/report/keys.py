@@ -13,6 +13,7 @@ from rich.table import Table
 from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
 from driftsurf.core.measures import significant
+from driftsurf.core.wording import counted, in_words, optional, plural
 from driftsurf.errors import InputError, RunFolderError
 from driftsurf.evaluation.baselines import BASELINE_NAMES, BASELINE_WORDS, Baselines
 from driftsurf.keyed.drifts import DRIFT_HEADS, LEAST_ROWS, KeyDrifts, drift_lines
@@ -143,12 +144,12 @@ def print_keys(record: KeyedRecord, *, limit: int | None = None) -> None:
     total = _totals(record.keys)
     rules = "".join(f", {BASELINE_NAMES[name]} {_format_error(value)}" for name, value in _rules(record).items())
     out.print(
-        f"{total['keys']:,} key{'s' * (total['keys'] != 1)}, {total['rows']:,} rows, "
+        f"{counted(total['keys'], 'key')}, {counted(total['rows'], 'row')}, "
         f"{record.measure} {_format_error(total['error'])}{rules}, "
-        f"{total['transitions']:,} transitions, {total['reactive']:,} reactive, "
-        f"{total['quarantined']:,} in quarantine, {total['duplicates']:,} duplicates dropped, "
-        + f"{total['gaps']:,} gaps filled, " * (total["gaps"] > 0)
-        + f"{total['bytes']:,} bytes of state"
+        f"{counted(total['transitions'], 'transition')}, {total['reactive']:,} testing a new model, "
+        f"{total['quarantined']:,} in quarantine, {counted(total['duplicates'], 'duplicate')} dropped, "
+        + optional(total["gaps"], f"{counted(total['gaps'], 'gap')} filled, ")
+        + f"{counted(total['bytes'], 'byte')} of state"
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
     for place, name in enumerate(_heads(record)):
@@ -158,12 +159,12 @@ def print_keys(record: KeyedRecord, *, limit: int | None = None) -> None:
     for cells in _cells(record, shown):
         table.add_row(*cells)
     if limit is None:
-        out.print(f"{needy:,} of {len(record.keys):,} keys need attention" + ":" * (needy > 0))
+        out.print(f"{needy:,} of {len(record.keys):,} keys need attention{optional(needy, ':')}")
     if shown:
         out.print(table)
     rest = (needy if limit is None else len(record.keys)) - len(shown)
     if rest > 0:
-        out.print(f"... and {rest:,} more key{'s' * (rest != 1)}")
+        out.print(f"... and {rest:,} more {plural('key', rest)}")
     for key, one in itertools.islice(record.drifts.items(), SHOWN):
         out.print(f"drift of {key}: {one.describe()}")
     if len(record.drifts) > SHOWN:
@@ -191,10 +192,10 @@ def no_better_warning(record: KeyedRecord) -> str:
     poor = [key for key, _ in _by_need(record) if key in scores and scores[key].no_better]
     if not poor:
         return ""
-    names = ", ".join(str(key) for key in poor[:NAMED]) + f" and {len(poor) - NAMED:,} more" * (len(poor) > NAMED)
     return (
         f"the models of {len(poor):,} of {len(record.keys):,} keys are no better, or hardly better, than a trivial "
-        f"rule ({BASELINE_WORDS[record.rule]}, or {BASELINE_WORDS['persistence']} before the time step): {names}"
+        f"rule ({BASELINE_WORDS[record.rule]}, or {BASELINE_WORDS['persistence']} before the time step): "
+        f"{in_words(poor, most=NAMED)}"
     )
 
 
@@ -278,7 +279,7 @@ def _format_quarantine(entry: Mapping[str, Any], dates: bool) -> str:
         return ""
     column, value = entry["quarantine_column"], entry["quarantine_value"]
     detail = f"{column} = {value}" if column else value
-    return f"{entry['quarantine']} at {format_time(entry['quarantined_at'], dates)}" + f": {detail}" * bool(detail)
+    return f"{entry['quarantine']} at {format_time(entry['quarantined_at'], dates)}" + optional(detail, f": {detail}")
 
 
 def _format_error(value: float | None) -> str:
@@ -316,7 +317,7 @@ def render(record: KeyedRecord, *, paged: Sequence[Any] = (), about: Mapping[str
         (f"{measure} of predictions", _format_error(total["error"])),
         *((f"{measure} of the {BASELINE_NAMES[name]}", _format_error(value)) for name, value in rules.items()),
         ("transitions", f"{total['transitions']:,}"),
-        ("reactive now", f"{total['reactive']:,}"),
+        ("testing a new model now", f"{total['reactive']:,}"),
         ("in quarantine", f"{total['quarantined']:,}"),
         ("duplicates dropped", f"{total['duplicates']:,}"),
         ("gaps filled", f"{total['gaps']:,}"),
@@ -352,7 +353,7 @@ def _drifts(drifts: KeyDrifts, paged: Sequence[Any]) -> list[str]:
     ]
     table = html.wide_table(DRIFT_HEADS, cells, numbers=range(1, 7))
     rest = len(drifts) - len(lines)
-    more = f" These are {len(lines):,} of {len(drifts):,} drifts; KeyedFolder.drifts() returns all." * (rest > 0)
+    more = optional(rest > 0, f" These are {len(lines):,} of {len(drifts):,} drifts; KeyedFolder.drifts() returns all.")
     return ["<h2>Drifts</h2>", html.note(f"Rows are those of a key with a label, from 0.{more}"), table]
 
 

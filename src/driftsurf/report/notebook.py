@@ -19,6 +19,7 @@ from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.frames import html_table
 from driftsurf.core.measures import significant
 from driftsurf.core.reactions import alike, describe_alike
+from driftsurf.core.wording import counted, optional
 from driftsurf.evaluation.baselines import BASELINE_NAMES, baselines
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace
@@ -46,7 +47,7 @@ def trace_html(trace: Trace, drifts: Mapping[str, Drifts] | None = None, scores:
     if trace.is_empty:
         return f"<p>Trace of {escape(trace.stream)}: no row was scored</p>"
     steps, rows = len(np.unique(trace.columns["step"])), int(trace.of(trace.models[0])["rows"].sum())
-    head = f"{escape(trace.stream)}: {rows:,} rows in {steps:,} step{'s' * (steps != 1)}"
+    head = f"{escape(trace.stream)}: {counted(rows, 'row')} in {counted(steps, 'step')}"
     return f"<div><p>{head}</p>{_curves(trace, drifts or {})}{html_table(*_lines(trace, scores))}</div>"
 
 
@@ -121,7 +122,7 @@ def _curves(trace: Trace, found: Mapping[str, Drifts]) -> str:
     ]
     what = "error" if trace.labels else "root mean squared error"
     spans = [span for model in found for span in found_spans(trace, model, found[model])]
-    drifts = "; dashed: drift" * bool(trace.drifts) + "; shaded: drift that was found" * bool(spans)
+    drifts = optional(trace.drifts, "; dashed: drift") + optional(spans, "; shaded: drift that was found")
     areas = [
         f'<rect x="{_across(first, steps):.1f}" width="{max(2.0, _across(last, steps) - _across(first, steps)):.1f}" '
         f'y="0" height="{HEIGHT}" fill="#d55e00" fill-opacity="0.2"/>'

@@ -33,7 +33,7 @@ def overlay_of(run: RunView) -> Overlay:
     columns, places = trace.of(run.model), run.steps
     reactive = []
     for first, last in _reactive_spans(decisions):
-        what = "experts reacting" if first.reacting else "reactive state"
+        what = "experts reacting" if first.reacting else "a new model is tested"
         text = f"{what}, steps {first.step} to {last.step}"
         reactive.append((*places.around(first, last), text))
     steps = len(columns["step"])

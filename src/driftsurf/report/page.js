@@ -327,7 +327,7 @@
   const reading = (figure) => {
     const step = cursor;
     const here = (spans) => spans.filter(([from, to]) => step >= from && step <= to);
-    const reacting = shown.reactions && here(run.reactive).length ? ["reactive state"] : [];
+    const reacting = shown.reactions && here(run.reactive).length ? ["a new model is tested"] : [];
     const state = [...here(run.found).map((one) => one[3]), ...reacting].join(", ");
     const [from, next] = [step, step + 1].map((one) => Math.round(between(run.firstRows, one)));
     const rows = run.firstRows.length ? ` · rows ${grouped(from)} to ${grouped(next - 1)}` : "";

@@ -9,6 +9,7 @@ from typing import Any
 
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision
+from driftsurf.core.wording import counted
 from driftsurf.errors import InputError
 from driftsurf.evaluation.columns import ColumnMove
 from driftsurf.evaluation.scores import Scores
@@ -176,7 +177,7 @@ def page_parts(run: RunView, *, orphans: int = 0) -> PageParts:
 def orphan_warning(labels: int) -> str:
     """Return a warning of labels without a row, in words."""
     return (
-        f"{labels:,} label{'s' * (labels != 1)} had no row and could not be learned: no row had the key, "
+        f"{counted(labels, 'label')} had no row and could not be learned: no row had the key, "
         "or its row came after more labels without a row than are held (max_pending)."
     )
 

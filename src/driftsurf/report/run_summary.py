@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from driftsurf.core.measures import percent, significant
+from driftsurf.core.wording import counted
 from driftsurf.evaluation.baselines import BASELINE_NAMES, baselines
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
@@ -21,7 +22,7 @@ from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report.run_page import orphan_warning
 from driftsurf.report.sections.numbers import reaction_rows
 from driftsurf.report.terminal import console
-from driftsurf.runs.folder import work_unit
+from driftsurf.runs.folder import WORK_PER_ROW, work_unit
 from driftsurf.runs.result import RunResult
 
 __all__ = ["print_run"]
@@ -65,9 +66,7 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
     elif result.predictions:
         first, *_, last = result.predictions
         screen.print(f"predictions: {len(result.predictions):,} files, {first} to {last.name}")
-    if result.no_model:
-        screen.print(f"no model.state was written: {result.no_model}")
-    else:
+    if not result.no_model:
         screen.print(f"model: {result.folder / 'model.state'}")
     screen.print(f"report: {result.folder / 'report.html'}")
     if not trace.is_empty:
@@ -111,7 +110,7 @@ def _print_beside_oracle(screen: Console, result: RunResult, oracle: str) -> Non
         **{label: [one[label] for one in both] for label in both[0]},
         **{name: [str(count), "-"] for name, count in _reactions(result, mine).items()},
         "false reactions": [str(mine.false_reactions), "-"],
-        "reactive steps": [percent(mine.share_reactive), "-"],
+        "steps that test a new model": [percent(mine.share_reactive), "-"],
         **{label: [one[label] for one in costs] for label in costs[0]},
     }
     table = _table("", result.model, f"{oracle} (oracle)")
@@ -172,7 +171,7 @@ def _costs(result: RunResult, summary: Summary) -> dict[str, str]:
     work = result.trace.gradients_per_row(summary.model)
     speed = result.rows_per_second[summary.model]
     return {
-        f"{work_unit(result.about)} per row": "-" if math.isnan(work) else f"{work:.2f}",
+        WORK_PER_ROW[work_unit(result.about)]: "-" if math.isnan(work) else f"{work:.2f}",
         "rows/s": f"{speed:,.0f}" if speed else "-",
     }
 
@@ -186,4 +185,4 @@ def _warmup_notes(trace: Trace, model: str) -> Iterator[str]:
 
 
 def _steps(value: int | None) -> str:
-    return "not before the next drift" if value is None else f"{value} step{'s' * (value != 1)}"
+    return "not before the next drift" if value is None else counted(value, "step")

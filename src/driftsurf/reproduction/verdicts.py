@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.core.wording import optional
 from driftsurf.reproduction.claims import CLAIMS, Claim
 from driftsurf.reproduction.drift_steps import timeline
 from driftsurf.reproduction.measurements import Measurements
@@ -140,7 +141,7 @@ def _late_switch(measured: Measurements) -> list[Judgement]:
         rivals = [measured.lookup("equal-model", name, other) for other in others]
         passed = sum(late < rival <= early for rival in rivals if rival is not None)
         good = late >= early - 0.011 - 1e-9 and passed == 0 and (name not in ("sine1", "rcv1") or late > early)
-        detail = f"{late - early:+.3f}" + f", overtakes {passed}" * (passed > 0)
+        detail = f"{late - early:+.3f}" + optional(passed > 0, f", overtakes {passed}")
         found.append(Judgement(Subject(name), good, detail))
     return found
 

@@ -78,10 +78,9 @@ def run(
     id: str | None = None,
     features: tuple[str, ...] = (),
     classes: tuple[Any, ...] | None = None,
-    max_bytes: int = 4194304,
+    max_bytes: int | None = None,
     readmit: Mapping[Any, int] | None = None,
     on_gap: OnGap = "fill",
-    max_rows: int | None = None,
     engine: str = "local",
     ttl: float | None = None,
     master: str | None = None,
@@ -107,6 +106,7 @@ def run(
     step_size: float | Literal["auto"] | None = None,
     l2: float | None = None,
     steps_per_row: float | None = None,
+    max_rows: int | None = None,
     # Output and checkpoints
     predictions: StrPath | None = None,
     all_classes: bool = False,
@@ -238,13 +238,11 @@ def run(
     classes
         The labels, separated by commas. [default: those that appear]
     max_bytes
-        Largest state of a key in bytes; a key above it is put in quarantine.
+        Largest state of a key in bytes; a key above it is put in quarantine. [default: 4 MiB; more for wide tables]
     readmit
         Readmit a key that is in quarantine for a fault in this row or an earlier one.
     on_gap
         Missing cells: fill them with the key's mean so far, or put the key in quarantine.
-    max_rows
-        Rows that a key keeps to train on. [default: 2,048; as many as 256 kB hold, at least 128]
     engine
         Engine of the run: local (this process), spark, or one of another package.
     ttl
@@ -284,11 +282,11 @@ def run(
     stable_threshold
         Rise over the risk of the stable model that counts as a sign of drift. [default: threshold / 2]
     reactive_length
-        Steps in a reactive state. [default: 4; 5 for each key]
+        Steps for which a new model is tested after a sign of drift (reactive state). [default: 4; 5 for each key]
     significance
         Standard errors by which a new model must lead to take over; 0 is the paper's rule. [default: 0; 1 for each key]
     greedy
-        Let the better model predict during a reactive state. [default: yes]
+        Let the better model predict while a new one is tested (greedy). [default: yes]
     variant
         Algorithm 1 of the paper, or the authors' published code. [default: algorithm-1]
     step_size
@@ -297,6 +295,9 @@ def run(
         L2 regularisation. [default: the paper's for a built-in stream, 1e-4 for tables]
     steps_per_row
         Gradient steps for each new row. [default: 2]
+    max_rows
+        Latest rows that the model keeps to train on. [default: 100,000, of wide tables as many as 256 MiB hold; for
+        each key 2,048, as many as 256 kB hold, at least 128; all rows of a built-in stream]
     predictions
         Write every prediction to a .csv, .jsonl or .parquet file, with ``checkpoint`` one for each checkpoint, to a
         broker or database, or to standard output (-).
@@ -407,7 +408,8 @@ def run(
     if options.model.start_from is not None and not stream:
         from driftsurf.runs.start import FinishedRun, with_settings_of
 
-        start = FinishedRun.read(Path(options.model.start_from))
+        trusted = options.model.model is not None or options.model.learner is not None  # the user names what is loaded
+        start = FinishedRun.read(Path(options.model.start_from), trusted=trusted)
         options = with_settings_of(start, options)
     options.check_applicable(str(location), tables=not stream)
     execution = Execution(

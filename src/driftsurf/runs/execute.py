@@ -281,6 +281,7 @@ def _started(live: LiveRun) -> RunStart:
         columns=None if live.batches else plan.columns,
         why_model=None if live.batches else plan.why_model,
         batch_rows=None if live.batches else plan.batch_rows,
+        kept_rows=None if live.batches else plan.kept_rows,
         predictions=plan.predictions.announced() if isinstance(plan.predictions, Filing) else "",
         drifts=Drifts(live.drifts.known),
         finished=live.done,

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from driftsurf.core import disk
 from driftsurf.core.files import PARTIAL, backup_path, usable
@@ -259,6 +259,15 @@ def _remove_run(folder: Path) -> None:
         disk.calls.remove_folder(folder)
 
 
+WORK: Final[Mapping[str, str]] = {"gradients": "gradient steps", "visits": "rows read in training"}
+"""What the work of learning is called in tables and pages, by its unit."""
+WORK_PER_ROW: Final[Mapping[str, str]] = {unit: f"{words} per row" for unit, words in WORK.items()}
+"""What the work of learning a row is called."""
+
+
 def work_unit(about: Mapping[str, Any]) -> str:
-    """Return what the work of learning was counted in: "gradients", or "visits" of rows for learners without them."""
+    """Return what the work of learning was counted in: "gradients", or "visits" of rows for learners without them.
+
+    ``WORK`` has the words for people.
+    """
     return str(about.get("made", {}).get("work", "gradients"))

@@ -81,7 +81,7 @@ def run_by_key(
     given, named = options.given(), model.model or KEYED_MODEL
     keyed_task(model.task, keyed.classes)  # before anything is read
     columns = Columns(key, sequence, label, options.key_columns.id)
-    parameters = model.all_parameters() | ({"max_rows": keyed.max_rows} if "max_rows" in given else {})
+    parameters = model.all_parameters()
     same = "delay", "max_pending", "seed"
     direct: dict[str, Any] = {name: given[name] for name in same if name in given}
     if model.batch_size is not None:
@@ -105,7 +105,6 @@ def run_by_key(
         replace(
             keyed,
             drop=tuple(options.reading.drop),
-            max_rows=None,  # the strategy has it
             **direct,
         ),
         engine=options.engine.engine,

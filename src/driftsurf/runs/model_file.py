@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from driftsurf import registry
-from driftsurf.core import files
-from driftsurf.estimators.saved import session_bytes
+from driftsurf.estimators.saved import can_be_saved, write_session
 from driftsurf.runs.late_session import LateSession
 from driftsurf.runs.live import LiveRun
 from driftsurf.session.session import Session
 
 __all__ = ["write_model"]
-
-LARGEST_MODEL = 2**28
-"""Bytes of rows and models above which a model is not written: a run with the paper's settings keeps every row."""
 
 
 def write_model(live: LiveRun, path: Path) -> str:
@@ -27,7 +23,7 @@ def write_model(live: LiveRun, path: Path) -> str:
     reason = _reason(session)
     if not reason:
         assert isinstance(session, Session)
-        files.write_bytes(path, session_bytes(session, live.plan.frames()))
+        write_session(path, session, live.plan.frames())
     return reason
 
 
@@ -38,8 +34,6 @@ def _reason(model: object) -> str:
     if model.schema is None:
         return "it has learned nothing"
     learner = model.strategy.learner
-    if not learner.capabilities.exact_state:
-        return f"only pickle can save the learner {type(learner).__name__}"
-    if model.strategy.nbytes > LARGEST_MODEL:
-        return f"its rows take more than {LARGEST_MODEL // 2**20} MB; limit them with max_rows"
+    if not can_be_saved(learner):
+        return f"the learner {registry.name_of('learner', learner)} cannot be saved"
     return ""

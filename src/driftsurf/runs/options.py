@@ -164,14 +164,20 @@ class ModelOptions:
     stable_threshold: float | None = option(
         None, "Rise over the risk of the stable model that counts as a sign of drift.  [default: threshold / 2]"
     )
-    reactive_length: int | None = option(None, "Steps in a reactive state.  [default: 4; 5 for each key]", at_least=1)
+    reactive_length: int | None = option(
+        None,
+        "Steps for which a new model is tested after a sign of drift (reactive state).  [default: 4; 5 for each key]",
+        at_least=1,
+    )
     significance: float | None = option(
         None,
         "Standard errors by which a new model must lead to take over; 0 is the paper's rule.  [default: 0; 1 for each "
         "key]",
         at_least=0.0,
     )
-    greedy: bool | None = option(None, "Let the better model predict during a reactive state.  [default: yes]")
+    greedy: bool | None = option(
+        None, "Let the better model predict while a new one is tested (greedy).  [default: yes]"
+    )
     variant: Literal["algorithm-1", "authors"] | None = option(
         None,
         "Algorithm 1 of the paper, or the authors' published code.  [default: algorithm-1]",
@@ -185,6 +191,12 @@ class ModelOptions:
     )
     l2: float | None = option(None, "L2 regularisation.  [default: the paper's for a built-in stream, 1e-4 for tables]")
     steps_per_row: float | None = option(None, "Gradient steps for each new row.  [default: 2]")
+    max_rows: int | None = option(
+        None,
+        "Latest rows that the model keeps to train on.  [default: 100,000, of wide tables as many as 256 MiB hold; for "
+        "each key 2,048, as many as 256 kB hold, at least 128; all rows of a built-in stream]",
+        at_least=1,
+    )
 
     @property
     def is_papers(self) -> bool:
@@ -199,7 +211,7 @@ class ModelOptions:
 
 NAMED_PARAMETERS: Final = (
     *("threshold", "stable_threshold", "reactive_length", "significance", "greedy", "variant"),
-    *("step_size", "l2", "steps_per_row"),
+    *("step_size", "l2", "steps_per_row", "max_rows"),
 )
 """Parameters of models that have an option of their own."""
 

@@ -134,6 +134,8 @@ class RunPlan:
     """Number of steps, if it is known beforehand."""
     batch_rows: int | None = None
     """Rows of a step; None if steps are cut by time."""
+    kept_rows: int | None = None
+    """Rows that the model keeps, if the table is so wide that it keeps fewer than usual and none are named."""
     oracle: str | None = None
     """Name of the model that knows the true drifts, if there is one."""
     columns: ColumnSummary | None = None
@@ -196,6 +198,8 @@ class RunStart:
     """Which model was chosen, where none was named, and how to get another; None if it was reported before."""
     batch_rows: int | None = None
     """Rows of a step; None if steps are cut by time, or if it was reported before."""
+    kept_rows: int | None = None
+    """Rows that the model keeps, if a wide table allows fewer than usual; None also if it was reported before."""
     predictions: str = ""
     """How the files of predictions are named, if not as requested."""
     drifts: Drifts = field(default_factory=Drifts)

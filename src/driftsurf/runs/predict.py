@@ -59,7 +59,7 @@ def predict(
     ----------
     run
         A run folder, a folder of checkpoints, or the file model.state. A learner of another library is imported by the
-        name in run.json only with ``trust_config``.
+        name in run.json, and loaded if only pickle could save it, only with ``trust_config``.
     source
         A file, a folder, a pattern, "-" for standard input, or a URL. The label may be there or not.
     options
@@ -126,7 +126,13 @@ def _load(path: Path, *, trusted: bool) -> tuple[Mapping[str, Any], AdaptiveEsti
                 Option("trust_config", True),
             )
         learner = make_strategy(about["model"], about["learner"], task, about["parameters"]).learner
-    return about, kind.from_bytes(data, learner)
+    if read_header(data).pickle and not trusted:
+        raise OptionError(
+            f"the model of {str(path)!r} contains pickles, which run code when they are loaded; if you trust this run, "
+            "load it with ",
+            Option("trust_config", True),
+        )
+    return about, kind.from_bytes(data, learner, trust_pickle=trusted)
 
 
 def _reader(

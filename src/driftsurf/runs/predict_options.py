@@ -27,4 +27,6 @@ class PredictOptions:
         metavar="COLUMN",
     )
     all_classes: bool = option(False, ALL_CLASSES)
-    trust_config: bool = option(False, "Import the class of the learner that the run.json of RUN names.")
+    trust_config: bool = option(
+        False, "Import and load a learner of another library, as run.json and model.state of RUN name it."
+    )

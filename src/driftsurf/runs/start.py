@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from driftsurf.core import files
 from driftsurf.core.json_text import parse_json
-from driftsurf.core.state import from_bytes, pick, read_header
+from driftsurf.core.state import from_bytes, peek, pick, read_header
 from driftsurf.core.targets import ClassTargets
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import Option, OptionError, RunFolderError, StateError
@@ -25,6 +25,8 @@ __all__ = ["FinishedRun", "with_settings_of"]
 INHERITED_GROUPS: Final = ("tables", "reading", "labels", "model")
 """Groups of options whose settings are taken over. Where a run writes, and the command that it calls at a transition,
 are never taken from a file."""
+KEPT_ROWS: Final = "max_rows"
+"""Entry of what was decided at the beginning: the rows that a model keeps, if wide tables allow fewer than usual."""
 NOT_INHERITED: Final = ("rows", "labels", "key", "delay", "max_pending", "timeout", "start_from", "kinds")
 """Settings that belong to the rows of one run."""
 
@@ -40,8 +42,12 @@ class FinishedRun:
     """The saved model."""
 
     @classmethod
-    def read(cls, path: Path) -> FinishedRun:
-        """Read the model and the settings from a run folder, or from a folder of checkpoints."""
+    def read(cls, path: Path, *, trusted: bool = False) -> FinishedRun:
+        """Read the model and the settings from a run folder, or from a folder of checkpoints.
+
+        A learner that only pickle can save is loaded only if the run is ``trusted``; such a model cannot be restored
+        otherwise.
+        """
         file = model_path(path)
         try:
             about = parse_json(files.read_text(file.parent / ABOUT))
@@ -50,7 +56,8 @@ class FinishedRun:
             raise RunFolderError(
                 f"{str(path)!r} is not the folder of a finished run over tables, with which a run can start"
             ) from error
-        return cls(path, about, from_bytes(files.read_with_backup(file, good=read_header)))
+        data = files.read_with_backup(file, good=read_header)
+        return cls(path, about, from_bytes(data, trust_pickle=True) if trusted else peek(data))
 
     @property
     def frames(self) -> FrameEncoder:
@@ -75,6 +82,12 @@ class FinishedRun:
         if size is None and self.about.get("batch_seconds") is None:
             return BATCH_ROWS
         return size if isinstance(size, int) else None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the model: those that were given, and the rows that it keeps if the table decided that."""
+        kept = {name: value for name, value in self.about["decided"].items() if name == KEPT_ROWS}
+        return {**kept, **self.about.get("parameters", {})}
 
     def restore(self, session: Session) -> None:
         """Let a new session continue where the model of the run stopped."""

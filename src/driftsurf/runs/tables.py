@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import __version__
-from driftsurf.core.abilities import work_of
+from driftsurf.core.abilities import RowBounded, work_of
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_of
@@ -23,6 +23,7 @@ from driftsurf.data.connectors.plans import PlanLog
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.hints import hints
+from driftsurf.data.inferred_options import infer_options, with_inferred
 from driftsurf.data.kinds import Kind
 from driftsurf.data.label_hints import label_hints
 from driftsurf.data.row_encoder import RowEncoder
@@ -47,10 +48,11 @@ from driftsurf.runs.outputs import check_not_input, files_of
 from driftsurf.runs.plan import NO_CHECKPOINTS, RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType, shown_classes
 from driftsurf.runs.source import TableBatches
-from driftsurf.runs.start import FinishedRun
+from driftsurf.runs.start import KEPT_ROWS, FinishedRun
 from driftsurf.session.default_model import choose_model
-from driftsurf.session.model_names import make_strategy, require_exact_state
+from driftsurf.session.model_names import make_strategy, read_model, require_exact_state, settable_options
 from driftsurf.session.session import Session
+from driftsurf.strategies import DEFAULT_MAX_ROWS
 from driftsurf.streams.base import Drift
 
 __all__ = ["plan_tables"]
@@ -59,6 +61,10 @@ PLANS, LABEL_PLANS, JOINS = "plans.jsonl", "plans-of-labels.jsonl", "joins.jsonl
 """Files of a checkpoint folder in which sources of rows and of labels log their plans, and which of them met."""
 CHOSEN_ROWS = "batch_size"
 """Entry of what was decided at the beginning: the rows of a time step, if small files need fewer than usual."""
+READ_WITH = "reading"
+"""Entry of what was decided at the beginning: options of reading that the first rows show."""
+MOST_KEPT_BYTES, FEWEST_KEPT = 2**28, 1000
+"""Bytes of the rows that each model of a portfolio keeps by default, and the rows that it keeps in any case."""
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
 
@@ -106,6 +112,7 @@ class _TablePlanner:
         self.start = start
         self.source = source
         self.options = options
+        self.asked_reading = options.reading
         self.asked_rows = options.model.batch_size
         self.key = options.join_column
         self.id = self.key if self.key is not None else options.key_columns.id
@@ -121,9 +128,12 @@ class _TablePlanner:
 
     def plan(self, saved: Mapping[str, Any] | None) -> RunPlan:
         """Make the plan of a new run, or of one that resumes."""
-        decided, columns = self._decide() if saved is None else _decided_before(saved["about"])
+        remarks: list[Message] = []
+        decided, columns = self._decide(remarks) if saved is None else _decided_before(saved["about"])
+        if saved is not None:
+            self._read_with(decided)
         target = Target.from_json(decided["target"])
-        advice = () if saved is not None or self.start is not None else self._hints(target)
+        advice = () if saved is not None or self.start is not None else (*remarks, *self._hints(target))
         self._choose_batch_rows(decided, new=saved is None and self.start is None)
         if target.task == "regression":
             self.rows.numbers = self.labels.numbers = target.column
@@ -131,6 +141,11 @@ class _TablePlanner:
         model = replace(self.options.model, model=named)
         options = self.options = replace(self.options, model=model)
         strategy = make_strategy(named, model.learner, target.task, model.all_parameters(), seed=model.seed)
+        kept = self._kept_rows(decided, strategy)
+        if kept is not None:
+            strategy = make_strategy(
+                named, model.learner, target.task, {**model.all_parameters(), KEPT_ROWS: kept}, seed=model.seed
+            )
         if options.output.checkpoint is not None:
             require_exact_state(strategy, named, model.learner, target.task, NO_CHECKPOINTS)
         can_be_sparse = strategy.learner.capabilities.sparse
@@ -188,6 +203,7 @@ class _TablePlanner:
             columns=columns,
             why_model=why_model,
             batch_rows=self._batch_rows,
+            kept_rows=kept,
             frames=lambda: FrameEncoder(
                 encoded.encoder, (target.column, *self.hidden, *options.reading.drop), options.reading
             ),
@@ -228,6 +244,19 @@ class _TablePlanner:
         if CHOSEN_ROWS in decided:
             self.options = replace(options, model=replace(options.model, batch_size=decided[CHOSEN_ROWS]))
             self._start_reading(self.kinds)
+
+    def _kept_rows(self, decided: dict[str, Any], strategy: Strategy) -> int | None:
+        """Return how many rows the model keeps if the table is so wide that it keeps fewer than usual; else None.
+
+        The number that the user names takes precedence, and so does that of a model without a limit.
+        """
+        known = settable_options(type(strategy))
+        of_name = read_model(str(self.options.model.model), self.options.model.learner).strategy.options
+        named = KEPT_ROWS in {**of_name, **self.options.model.all_parameters()}
+        unlimited = isinstance(strategy, RowBounded) and strategy.max_rows is None
+        if KEPT_ROWS not in known or named or unlimited:
+            decided.pop(KEPT_ROWS, None)
+        return decided.get(KEPT_ROWS)
 
     def _choose_model(self, saved: Mapping[str, Any] | None) -> tuple[str, Message | None]:
         """Return the name of the model and, if it was not named, why it is this one.
@@ -316,7 +345,7 @@ class _TablePlanner:
         options, model = self.options, self.options.model
         about = {
             "driftsurf": __version__,
-            **options_of(options.reading),
+            **options_of(self.asked_reading),
             "source": storable(str(self.source)),
             **{name: storable(value) for name, value in asdict(options.tables).items() if name not in WAITING},
             **storable(asdict(options.labels)),
@@ -356,14 +385,40 @@ class _TablePlanner:
         cuts = asked.batch_seconds is not None
         return *found, *time_hints(self.rows.source, first, asked.time, cuts=cuts)
 
-    def _decide(self) -> tuple[dict[str, Any], ColumnSummary | None]:
-        """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns."""
+    def _read_with(self, decided: Mapping[str, Any]) -> None:
+        """Read with the options that the first rows have shown, where the user named no others."""
+        reading = with_inferred(self.asked_reading, decided.get(READ_WITH, {}))
+        if reading != self.options.reading:
+            self.options = replace(self.options, reading=reading)
+            self._start_reading(self.kinds)
+
+    def _infer_reading(self) -> tuple[dict[str, Any], list[Message]]:
+        """Read with the options that the first rows, and the labels, leave no doubt about; return these options."""
+        found, remarks = dict[str, Any](), list[Message]()
+        for labels in (False, True) if self.labels is not self.rows else (False,):
+            reader = self.labels if labels else self.rows
+            inferred = infer_options(reader.source, reader.peek(), label=self.options.tables.label)
+            if inferred.remark is not None:
+                found |= inferred.options
+                remarks.append(inferred.remark)
+                self._read_with({READ_WITH: found})
+        return ({READ_WITH: found} if found else {}), remarks
+
+    def _decide(self, remarks: list[Message]) -> tuple[dict[str, Any], ColumnSummary | None]:
+        """Return what the first rows decide: the target, the classes to count, the type of labels; and the columns.
+
+        ``remarks`` gets what people should know about it.
+        """
         options = self.options
         if self.start is not None:
             decided, columns = _decided_before(self.start.about)
             known = self.start.classes[:MOST_CLASSES]  # also those that appeared later
+            self._read_with(decided)
             return decided | {"classes": known}, columns
         label, task = options.tables.label, options.model.task
+        read_with, found = self._infer_reading()
+        remarks += found
+        options = self.options
         if label is not None and is_unread_number(label, task, self.labels.peek(), self.labels.source):
             self._start_reading({label: "number"})
         seen, table = self.rows.peek(), self.labels.peek()
@@ -386,9 +441,12 @@ class _TablePlanner:
             "classes": [] if target.task == "regression" else np.unique(y).tolist()[:MOST_CLASSES],
             "label_type": _label_type(target, y),
             "time": find_time(seen.without(target.column), options.tables.time),
+            **read_with,
         }
         learned = seen.without(target.column, *self.hidden)
         encoder = TableEncoder(categorical=options.reading.categorical).fit(learned)
+        kept = max(FEWEST_KEPT, 2 * options.batch_rows, MOST_KEPT_BYTES // encoder.layout.bytes_per_row)
+        decided |= {KEPT_ROWS: kept} if kept < DEFAULT_MAX_ROWS else {}
         return decided, summarise_columns(encoder, learned, target, y, [*options.reading.drop, *self.hidden])
 
     def _check_columns(self, rows: Table, labels: Table) -> None:
@@ -428,7 +486,9 @@ def _decided_before(saved: Any) -> tuple[dict[str, Any], ColumnSummary | None]:
         about = json.loads(saved) if isinstance(saved, str) else saved
         decided: dict[str, Any] = about["decided"]
         known = {name: decided[name] for name in ("target", "classes", "label_type", "time")}
-        return known | {name: decided[name] for name in (CHOSEN_ROWS,) if name in decided}, about["columns"]
+        return known | {name: decided[name] for name in (CHOSEN_ROWS, KEPT_ROWS, READ_WITH) if name in decided}, about[
+            "columns"
+        ]
     except (KeyError, ValueError, TypeError) as error:
         raise StateError(
             f"the checkpoint does not belong to a run over tables ({error!r}); choose another folder"

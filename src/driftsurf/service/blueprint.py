@@ -241,7 +241,7 @@ def _inherited(settings: ModelSettings, start: FinishedRun) -> ModelSettings:
         "task": target.task,
         "model": settings.model or about.get("model"),
         "learner": settings.learner or about.get("learner"),
-        "parameters": {**about.get("parameters", {}), **settings.parameters},
+        "parameters": {**start.parameters, **settings.parameters},
         "label": settings.label or target.column,
         "batch_size": settings.batch_size or start.batch_rows,
         "categorical": tuple(encoder.categorical),

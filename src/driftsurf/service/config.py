@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from driftsurf.core.option_fields import OptionField, check_bounds, option_field
 from driftsurf.core.options import choice, shown
 from driftsurf.core.secrets import read_secret
 from driftsurf.data.toml_file import read_toml
-from driftsurf.errors import OptionError
+from driftsurf.errors import DriftsurfWarning, OptionError
 from driftsurf.runs.options import OptionGroup
 from driftsurf.service.alerts.options import AlertOptions, read_alerts
 from driftsurf.service.connections.options import LEAST_KEYS, SinkOptions, SourceOptions
@@ -33,6 +34,8 @@ SERVE_TABLES: Final[tuple[OptionGroup, ...]] = (
     OptionGroup("telemetry", "Telemetry", TelemetryOptions),
 )
 """Tables of ``serve.toml`` whose options the command line does not have."""
+OLD_MODEL = "strategy"
+"""What the option model of a served model was called until version 0.2."""
 PARTS = "challengers", "sources", "sinks"
 """Tables in the table of a model."""
 KEY_OPTIONS = "name", "sha256", "key", "scopes", "models", "rate", "burst", "expires"
@@ -91,7 +94,7 @@ class ServiceConfig:
         check_bounds(self.limits)
         self.keeping.check()
         if not self.models:
-            raise OptionError("there is no model to serve; name one with --model NAME, or as [models.NAME]")
+            raise OptionError("there is no model to serve; name one with --name NAME, or as [models.NAME]")
         for name, model in self.models.items():
             check_name("a model", name)
             model.check(name)
@@ -164,9 +167,16 @@ def _model(where: str, table: Mapping[str, Any], *, trusted: bool) -> ModelConfi
         for option in one:
             choice(f"{where}.challengers.{name}: option", option, ("model", "learner", "parameters", "seed"))
     own = {name: value for name, value in table.items() if name not in PARTS}
+    if OLD_MODEL in own and "model" not in own:
+        warnings.warn(
+            f"{where}: {OLD_MODEL} is called model; the old name works until version 0.4",
+            DriftsurfWarning,
+            stacklevel=2,
+        )
+        own["model"] = own.pop(OLD_MODEL)
     options = from_table(ServedOptions, own, where, others=PARTS)
     named = [
-        (options.strategy, options.learner),
+        (options.model, options.learner),
         *((one.get("model"), one.get("learner")) for one in challengers.values()),
     ]
     foreign = next((found for model, learner in named if (found := imported_class(model, learner))), None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from driftsurf.data.tables import Table, empty_column
-from driftsurf.errors import DriftsurfError, LockedError, MissingExtraError, Option, OptionError, UnavailableError
+from driftsurf.errors import DriftsurfError, LockedError, MissingExtraError, OptionError, UnavailableError
 from driftsurf.service.background import Background
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.connections.connections import Connections
@@ -52,7 +52,7 @@ class OpeningModel:
         self.failure: str = ""
         """Why the model cannot be opened; empty as long as it is being opened."""
         self._label = model.options.label or ""
-        self._model = model.options.strategy or ""
+        self._model = model.options.model or ""
 
     def refuse(self, *_: Any, **__: Any) -> NoReturn:
         """Raise UnavailableError."""
@@ -223,14 +223,7 @@ def settings_of(model: ModelConfig, folder: Path) -> ModelSettings | None:
 def open_served(folder: Path, model: ModelConfig, keeping: Keeping) -> tuple[ServedModel, Connections]:
     """Open a model with its sources and sinks, which are not connected yet."""
     connections = Connections(folder, model.sources, model.sinks)
-    try:
-        return open_model(folder, settings_of(model, folder), keeping, connections=connections), connections
-    except OptionError as error:  # what Python calls model has another name here, where a model has one of its own
-        raise OptionError(error.args[0].respelled(_as_served)) from error
-
-
-def _as_served(part: object) -> object:
-    return Option("strategy", part.value) if isinstance(part, Option) and part.name == "model" else part
+    return open_model(folder, settings_of(model, folder), keeping, connections=connections), connections
 
 
 def warm_up(served: Served) -> None:

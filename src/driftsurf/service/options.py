@@ -25,10 +25,8 @@ StrPath: TypeAlias = str | os.PathLike[str]
 class ServeOptions:
     """What the command serves, where no TOML file says it."""
 
-    model: str | None = option(
-        None,
-        "Name of the model to serve, which you choose: its folder is FOLDER/NAME. The algorithm is `--strategy`.",
-        metavar="NAME",
+    name: str | None = option(
+        None, "Name of the model to serve, which you choose: its folder is FOLDER/NAME.", metavar="NAME"
     )
     demo: bool = option(False, "Serve a model that is fed by a built-in stream with drifts.")
     make_key: str | None = option(None, "Make a key with this name, print it, and stop.", metavar="NAME")
@@ -71,8 +69,8 @@ class ServedOptions:
         None, "Begin with the model of this finished run, and read rows as it did.", flag="--from", metavar="RUN"
     )
     task: str = option("auto", "binary, multiclass, regression, or auto to let the first labels decide.")
-    strategy: str | None = option(
-        None, "Algorithm of the model, as `--model` of driftsurf run.  [default: recommended]", runs_code="model"
+    model: str | None = option(
+        None, "The algorithm, as `--model` of driftsurf run.  [default: recommended]", runs_code="model"
     )
     learner: str | None = option(None, "Learner, as of driftsurf run.  [default: by the task]", runs_code="learner")
     parameters: Mapping[str, Any] = option(
@@ -122,7 +120,7 @@ class ServedOptions:
         return ModelSettings(
             label=self.label,
             task=self.task,  # type: ignore[arg-type]  # checked by the settings
-            model=self.strategy,
+            model=self.model,
             learner=self.learner,
             parameters=dict(self.parameters),
             seed=self.seed,

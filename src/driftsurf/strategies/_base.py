@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from driftsurf import registry
 from driftsurf.core.abilities import check_contract
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner, Rows, Segment, State
@@ -277,16 +278,18 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
         """Raise CapabilityError unless the learner has a capability."""
         if not getattr(self.learner.capabilities, capability):
             raise CapabilityError(
-                f"{type(self).__name__} needs a learner with the capability {capability!r}; "
-                f"{type(self.learner).__name__} cannot {NEEDED_FOR[capability]}"
+                f"the strategy {registry.name_of('strategy', self)} needs a learner with the capability "
+                f"{capability!r}; the learner {registry.name_of('learner', self.learner)} cannot "
+                f"{NEEDED_FOR[capability]}"
             )
 
     def _require_classes(self) -> None:
         """Raise CapabilityError unless the learner is a classifier, whose predictions are right or wrong."""
         if self._can.regression:
             raise CapabilityError(
-                f"{type(self).__name__} counts wrong predictions, but the only task of {type(self.learner).__name__} "
-                "is 'regression'; use a classifier, or a strategy that compares risks, such as DriftSurf"
+                f"the strategy {registry.name_of('strategy', self)} counts wrong predictions, but the only task of the "
+                f"learner {registry.name_of('learner', self.learner)} is 'regression'; use a classifier, or a strategy "
+                "that compares risks, such as driftsurf"
             )
 
     def _publish(self, live: L) -> None:

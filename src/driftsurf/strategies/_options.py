@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from driftsurf.core.options import choice, number, truth, whole
 from driftsurf.errors import CapabilityError, Option, OptionError
+from driftsurf.registry import name_of
 
 Variant = Literal["algorithm-1", "authors"]
 Judge = Literal["auto", "training", "prequential"]
@@ -29,8 +30,8 @@ def check_options(strategy: Any) -> None:
     learner = strategy.learner
     if strategy.threshold_unit == "trivial" and not learner.capabilities.regression:
         raise CapabilityError(
-            f"threshold_unit='trivial' is for the task 'regression', which {type(learner).__name__} does not "
-            "support; use 'auto'"
+            f"threshold_unit='trivial' is for the task 'regression', which the learner {name_of('learner', learner)} "
+            "does not support; use 'auto'"
         )
 
 

@@ -29,7 +29,7 @@ class Running:
     """A service in a thread, which learns rows of a concept that the test can reverse."""
 
     def __init__(self, folder: Path, port: int = 0, **more: Any) -> None:
-        options = ServedOptions(strategy="driftsurf", learner="logistic", label="sold", task="binary", batch_size=ROWS)
+        options = ServedOptions(model="driftsurf", learner="logistic", label="sold", task="binary", batch_size=ROWS)
         config = ServiceConfig(
             service=ServiceOptions(folder=folder, port=port), models={"sales": ModelConfig(options)}, **more
         )
@@ -150,7 +150,7 @@ def test_a_key_is_asked_for_and_its_scope_decides(browser: Browser, tmp_path: Pa
 @needs_chromium
 def test_numbers_of_models_are_in_full_and_a_rare_class_has_its_own(browser: Browser, tmp_path: Path) -> None:
     """Errors of prices had powers of ten, and the overview compared a rare class by the share of wrong rows."""
-    options = ServedOptions(strategy="recommended-linear", label="y", batch_size=ROWS)
+    options = ServedOptions(model="recommended-linear", label="y", batch_size=ROWS)
     models = {
         "prices": ModelConfig(replace(options, task="regression")),
         "fraud": ModelConfig(replace(options, task="binary")),

@@ -38,6 +38,8 @@ __all__ = ["CsvReader"]
 DELIMITERS = ",;\t|"
 HEAD_COMMENT = "#"
 """Lines before the header that begin with it are comments, whatever the options say."""
+PROBED_ROWS = 20
+"""Lines that decide between delimiters, the header included."""
 COLUMNS_AT_A_TIME = 2_000
 """Columns that pyarrow converts at a time."""
 _SEPARATOR_LINE = re.compile(rb"sep=([,;\t|])\r?\n?")
@@ -115,8 +117,12 @@ class CsvReader(TextReader):
         """Return the header with an empty name if every row has one cell more: R writes the names of rows so."""
         if not len(sample) or not (sample.cells == len(cells) + 1).all():
             return cells
-        ends_empty = all(sample[i].rstrip().endswith(self._delimiter.encode()) for i in range(len(sample)))
-        return [*cells, ""] if ends_empty else ["", *cells]
+        delimiter = self._delimiter.encode()
+        if all(sample[i].rstrip().endswith(delimiter) for i in range(len(sample))):
+            return [*cells, ""]
+        # Names of rows occur once; others are cells with a delimiter in them that are not quoted, such as 1,5.
+        names = {sample[i].partition(delimiter)[0].strip() for i in range(len(sample))}
+        return ["", *cells] if len(names) == len(sample) else cells
 
     def _header_cells(self, record: bytes, line: int) -> list[str]:
         try:
@@ -173,7 +179,15 @@ class CsvReader(TextReader):
             return "\t"
         first = self.head_records(body, 1)
         line = re.sub(rb'"[^"]*"', b"", first[0]).decode("latin-1") if len(first) else ""
-        return max(DELIMITERS, key=line.count)
+        likely = sorted((one for one in DELIMITERS if one in line), key=line.count, reverse=True)
+        return next((one for one in likely if self._cuts_alike(body, one)), likely[0] if likely else DELIMITERS[0])
+
+    def _cuts_alike(self, body: Mark, delimiter: str) -> bool:
+        """Whether the first rows have as many cells as the header with this delimiter, or one more as R writes them."""
+        self._delimiter = delimiter
+        found = self.head_records(body, PROBED_ROWS)
+        widths = set((found.cells[1:] - found.cells[0]).tolist())
+        return len(widths) <= 1 and widths <= {0, 1}
 
     def _text_columns(self, sample: Records) -> dict[str, list[str | None]]:
         """Return the cells of each column, without rows that cannot be read; None for a missing cell."""

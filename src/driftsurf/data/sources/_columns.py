@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from driftsurf.core.input import listed
+from driftsurf.core.wording import counted
 from driftsurf.data.formats._reader import Shape
 from driftsurf.data.kinds import Kind
 from driftsurf.data.reading_options import ReadingOptions
@@ -32,7 +33,7 @@ def skip_row(bad: BadRow, count: int, reading: ReadingOptions, on_skip: OnSkip |
         on_skip(bad)
     if allowed != "skip" and count > int(allowed):
         raise BadRowError(
-            f"{count} row{'s' * (count != 1)} could not be read, more than ",
+            f"{counted(count, 'row')} could not be read, more than ",
             Option("on_bad_row", allowed),
             "; the last one: ",
             *bad.message_parts,

@@ -14,6 +14,7 @@ from urllib.request import url2pathname
 
 from driftsurf import registry
 from driftsurf.core.input import listed
+from driftsurf.core.wording import agreeing, counted
 from driftsurf.data.formats import format_of_file, formats_by_ending, list_endings
 from driftsurf.data.formats._bytes import ByteFile, member_of_zip, no_such_file
 from driftsurf.data.formats._header import is_automatic
@@ -250,10 +251,10 @@ class FileSource:
     @staticmethod
     def _warn_of_added(added: int, file: str) -> None:
         """Warn of files that were added before the one that was read last."""
-        count = "1 new file is" if added == 1 else f"{added:,} new files are"
         warnings.warn(
-            f"{count} not read, since files are read in the order of their names and {file!r}, which comes later, has "
-            "been read before; give new files names that come last",
+            f"{counted(added, 'new file')} {agreeing(added, 'is', 'are')} not read, since files are read in the order "
+            f"of their names and {file!r}, which comes later, has been read before; give new files names that come "
+            "last",
             RunWarning,
             stacklevel=3,
         )

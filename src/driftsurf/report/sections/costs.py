@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Figure, Series, per_row
 from driftsurf.report.sections import RunView, Section
+from driftsurf.runs.folder import WORK, WORK_PER_ROW
 from driftsurf.visible import escape
-
-WORK = {"gradients": "Gradients computed", "visits": "Rows visited"}
 
 
 def build(run: RunView) -> Iterator[str | Figure]:
     """Return the figure and the table."""
-    yield html.note(f"{WORK[run.work]} per row in each step: the work of learning.")
+    per = WORK_PER_ROW[run.work]
+    yield html.note(f"{per[0].upper()}{per[1:]} in each step: the work of learning.")
     yield _figure(run)
     yield from _table(run)
 
@@ -28,12 +28,12 @@ def _figure(run: RunView) -> Figure:
         for name, css in zip(models, styles, strict=True)
     ]
     top = 1.1 * max([value for one in series for value in one.values if not math.isnan(value)], default=1.0)
-    unit = f"{run.work} per row"
+    unit = WORK_PER_ROW[run.work]
     return Figure("costs", f"{unit} over time", unit, max(top, 1e-3), series)
 
 
 def _table(run: RunView) -> Iterator[str]:
-    heads = ["model", run.work, f"{run.work} per row"] + ["seconds", "rows/s"] * bool(run.seconds)
+    heads = ["model", WORK[run.work], WORK_PER_ROW[run.work]] + ["seconds", "rows/s"] * bool(run.seconds)
     rows = []
     for name in run.trace.models:
         columns = run.trace.of(name)

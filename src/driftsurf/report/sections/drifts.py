@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from driftsurf.core.wording import optional
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 from driftsurf.session.drift_monitor import PEAK_ROWS
@@ -24,7 +25,7 @@ def build(run: RunView) -> Iterator[str]:
             f'{escape(one.row_text)}<span class="meaning">{escape(one.time or "")}</span>',
             f'<span class="when">{escape(rise)}</span>',
             escape(one.end_text),
-            escape(one.cause_sentence()) + f" <b>A person marked it as {one.mark}.</b>" * bool(one.mark),
+            escape(one.cause_sentence()) + optional(one.mark, f" <b>A person marked it as {one.mark}.</b>"),
             one.evidence_text,
         )
         for one, rise in zip(shown, rises, strict=True)

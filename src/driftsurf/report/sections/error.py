@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.wording import counted
 from driftsurf.evaluation.baselines import BASELINE_NAMES, baseline_errors
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html
@@ -98,13 +99,13 @@ def _extent(run: RunView) -> str:
     trace, columns = run.trace, run.trace.of(run.model)
     steps, rows = len(columns["step"]), int(columns["rows"].sum())
     endless = any(drift.start == 0 and drift.end >= rows for drift in trace.drifts)
-    drifts = "it drifts all the time" if endless else _count(len(trace.drifts), "true drift")
-    text = f"{_count(rows, 'row')} in {_count(steps, 'step')} of {_sizes(columns['rows'])}"
+    drifts = "it drifts all the time" if endless else counted(len(trace.drifts), "true drift")
+    text = f"{counted(rows, 'row')} in {counted(steps, 'step')} of {_sizes(columns['rows'])}"
     if trace.drifts or run.oracle is not None:  # the drifts of a file or of a service are not known
         text += f"; {drifts if trace.drifts else 'no true drift'}"
     text += "."
     if run.unlabelled:
-        text += f" Without a label, and therefore only predicted: {_count(run.unlabelled, 'row')}."
+        text += f" Without a label, and therefore only predicted: {counted(run.unlabelled, 'row')}."
     if not trace.warmup_steps:
         return text
     if steps <= trace.warmup_steps:
@@ -116,11 +117,7 @@ def _sizes(rows: npt.NDArray[Any]) -> str:
     """Return the sizes of the steps in words; a shorter last step is not mentioned."""
     rows = rows[rows > 0]
     least, most = int(rows[: max(len(rows) - 1, 1)].min()), int(rows.max())
-    return f"{most:,} row{'s' * (most != 1)}" if least == most else f"{int(rows.min()):,} to {most:,} rows"
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    return counted(most, "row") if least == most else f"{int(rows.min()):,} to {most:,} rows"
 
 
 SECTION = Section("Error over time", 10, build, folded=False)

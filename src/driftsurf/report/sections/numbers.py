@@ -12,6 +12,7 @@ from driftsurf.evaluation.summary import ClassificationSummary, Summary, summari
 from driftsurf.explanation.belief import experts_of
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
+from driftsurf.runs.folder import WORK_PER_ROW
 from driftsurf.visible import escape
 
 __all__ = ["main_numbers", "reaction_rows"]
@@ -90,9 +91,9 @@ def _others(run: RunView) -> Iterator[tuple[str, str]]:
         if name.startswith("reactions") and summary.false_reactions is not None:
             yield "false reactions", str(summary.false_reactions)
     if run.looks_for_drift == "thresholds":
-        yield "reactive steps", percent(summary.share_reactive)
+        yield "steps that test a new model", percent(summary.share_reactive)
     if not math.isnan(work := run.trace.gradients_per_row(summary.model)):
-        yield f"{run.work} per row", f"{work:.2f}"
+        yield WORK_PER_ROW[run.work], f"{work:.2f}"
 
 
 def reaction_rows(summary: Summary, way: str, *, experts: bool) -> dict[str, int]:

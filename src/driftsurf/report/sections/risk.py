@@ -16,8 +16,8 @@ CAPTION = "The risk (regularised loss) of each batch before it was learned."
 LIMIT = (
     " A risk above the dotted line is a sign of drift: then a fresh model starts to compete. This limit is the best "
     "risk so far plus the threshold, or the risk of the stable model plus the stable threshold if that is lower; "
-    "inside a reactive state there is no limit. The green line is the second model: inside a reactive state the one "
-    "that did not predict, otherwise the stable model, which learns the rows since the last reactive state."
+    "while a new model is tested there is no limit. The green line is the second model: in such a test the one "
+    "that did not predict, otherwise the stable model, which learns the rows since the last test."
 )
 IN_USE = "model in use when the labels came"
 """Name of the watched model where labels come late: an earlier one may have predicted the rows."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.core.wording import plural
 from driftsurf.reproduction import published
 from driftsurf.reproduction.cells import Cell
 from driftsurf.reproduction.comparisons import full_title
@@ -120,7 +121,10 @@ def detectors(result: Reproduction) -> Figure | None:
         for step in np.flatnonzero(share):
             axes.plot(step, 0.02, "|", color="black", alpha=float(share[step]), markersize=9, markeredgewidth=1.6)
         resets = float(np.median([len(run.steps_with("reset")) for run in runs]))
-        name(axes, f"{ALGORITHMS[detector].title} on {full_title(dataset)}: {resets:g} reset{'s' * (resets != 1)}")
+        name(
+            axes,
+            f"{ALGORITHMS[detector].title} on {full_title(dataset)}: {resets:g} {plural('reset', resets)}",
+        )
     name_axes(figure, "time step", "error")
     signal = mark("reset (dark: all trials)", "black", "|")
     legend(figure, [*(handle(algorithm) for algorithm in ("aware", "driftsurf", *names)), signal], [dataset])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.core.wording import counted, optional
 from driftsurf.data.datasets import known as datasets
 from driftsurf.report import html
 from driftsurf.reproduction.cells import agreement
@@ -24,7 +25,7 @@ def extent(result: Reproduction) -> str:
     exact = [name for name in result.datasets if name in STREAMS]
     others = len(result.datasets) - len(exact)
     text = f"{len(exact)} of the paper&rsquo;s fifteen streams"
-    text += f" and {others} stand-in{'s' * (others != 1)}" * bool(others)
+    text += optional(others, f" and {counted(others, 'stand-in')}")
     seeds = f"seed {result.seeds[0]}" if len(result.seeds) == 1 else f"seeds {result.seeds[0]} to {result.seeds[-1]}"
     return f"{text}; {seeds}; experiments: {escape(', '.join(result.experiments))}."
 
