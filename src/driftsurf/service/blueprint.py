@@ -195,7 +195,7 @@ class Blueprint:
             name=self.name,
             source=fold,
             models=models,
-            recorder=TraceRecorder(described, self.batch_size, warmup, time=lambda: _iso(fold.joiner.time)),
+            recorder=TraceRecorder(described, self.batch_size, warmup, time=lambda: _iso(fold.step_time)),
             about=self._about(fold, labels),
             label_type=label_type(fold.task, labels),
             sidecars={

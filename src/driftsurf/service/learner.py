@@ -14,7 +14,7 @@ from driftsurf.errors import AnswerGoneError, UnavailableError
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.service.admission import Admitted
 from driftsurf.service.contract import Phase
-from driftsurf.service.following import Follower
+from driftsurf.service.following import UNKNOWN, Follower
 
 __all__ = ["Learner"]
 
@@ -35,8 +35,8 @@ class Learner:
     ----------
     follower
         What applies records.
-    ready
-        Called in this thread when all records that were there at the beginning have been applied.
+    known
+        Called in this thread before it applies anything.
     idle
         Called in this thread when there has been nothing to do for a while.
     needed
@@ -49,7 +49,7 @@ class Learner:
         self,
         follower: Follower,
         *,
-        ready: Callable[[], object],
+        known: Callable[[], object],
         idle: Callable[[], object] = lambda: None,
         needed: Callable[[], int] = lambda: 2**62,
         clock: Callable[[], float] = time.monotonic,
@@ -59,7 +59,7 @@ class Learner:
         self.failure: str = ""
         self.needed_from: dict[int, int] = {}
         """For each order that is not carried out yet and needs records: the first of them."""
-        self._ready = ready
+        self._known = known
         self._idle = idle
         self._needed = needed
         self._clock = clock
@@ -68,14 +68,19 @@ class Learner:
         self._outcomes: dict[int, tuple[OrderRecord, int]] = {}
         self._carried_until: int = follower.position
         """Orders below this position were carried out, by this process or before it."""
+        self._logged_before: int = follower.log.next
+        """Records below this number were logged by an earlier process."""
         self._recovered = False
-        """Whether all orders that were logged before have been carried out again."""
+        """Whether these records have been applied."""
         self._lock = threading.Lock()
         self._dropping = threading.Lock()
         """Held while records of the log are dropped."""
-        self._saved_at = clock()
+        self._began: float = clock()
+        self._saved = self._whole = self._began, 0
+        """When the last checkpoint was saved, and the last one at the end of a record, with the rows applied then."""
         self._changed = threading.Event()
         self.follower.on_order = self._carried_out
+        self.follower.on_pause = self._between_steps
         self._thread = threading.Thread(target=self._work, name=f"learner of {follower.log.folder}", daemon=True)
 
     def start(self) -> None:
@@ -83,7 +88,7 @@ class Learner:
         self._thread.start()
 
     def wait_ready(self, seconds: float | None = None) -> bool:
-        """Wait until everything logged before has been applied, or the learner has failed; return whether it is."""
+        """Wait until the model takes records, or the learner has failed; return whether it does."""
         self._changed.wait(seconds)
         return self.phase == "ready"
 
@@ -162,10 +167,15 @@ class Learner:
     def _work(self) -> None:
         give_way()  # to the thread that answers requests
         try:
-            self._recover()
+            self._began = self._clock()
+            self._known()
             while True:
                 closing = self.phase == "closing"  # read before the log: nothing is admitted after it
-                applied = self._apply()
+                applied = self.follower.apply()
+                self._save_if_due(self._whole)
+                self._be_ready_if_due()
+                if not self._recovered and (not applied or self.follower.applied >= self._logged_before):
+                    self._end_recovery()
                 if closing and not applied:
                     break
                 if not applied and not self.follower.log.wait(self.follower.position, IDLE_SECONDS):
@@ -181,37 +191,45 @@ class Learner:
         finally:
             self._changed.set()
 
-    def _recover(self) -> None:
-        end = self.follower.log.next
-        while self.phase == "recovering" and (self.follower.position < end or self.follower.run is None):
-            if not self._apply():
-                break
-            self._save_if_due()
+    def _between_steps(self) -> None:
+        self._save_if_due(self._saved)
+        self._be_ready_if_due()
+
+    def _be_ready_if_due(self) -> None:
+        """Take records once as much has been learned as an earlier process can have learned since its last checkpoint.
+
+        What it had not learned waits then, as it did before.
+        """
+        if self.phase == "recovering" and self._clock() - self._began >= self.follower.keeping.checkpoint_seconds:
+            self._be_ready()
+
+    def _end_recovery(self) -> None:
         run = self.follower.run
-        self._recovered = self.follower.position >= end
-        if run is not None and self._recovered:
+        self._recovered = True
+        if run is not None:
             # Until two checkpoints have these orders behind them, they may have to be carried out once more.
-            run.held = dict.fromkeys(run.held, end - 1)
-        self._ready()
+            last = self._logged_before - 1
+            run.held = {number: last if order == UNKNOWN else order for number, order in run.held.items()}
+        self._be_ready()
+
+    def _be_ready(self) -> None:
         with self._lock:
             if self.phase == "recovering":
                 self.phase = "ready"
         self._changed.set()
 
-    def _apply(self) -> int:
-        count = self.follower.apply()
-        self._save_if_due()
-        return count
-
-    def _save_if_due(self) -> None:
+    def _save_if_due(self, last: tuple[float, int]) -> None:
+        """Save a checkpoint if it has been long since the last one, or if many rows were applied since."""
         follower, keeping = self.follower, self.follower.keeping
-        due = self._clock() - self._saved_at >= keeping.checkpoint_seconds
-        if due or follower.unsaved_rows >= keeping.checkpoint_rows:
+        time, rows = last
+        if self._clock() - time >= keeping.checkpoint_seconds or follower.applied_rows - rows >= keeping.checkpoint_rows:
             self._save()
 
     def _save(self) -> None:
         follower = self.follower
-        self._saved_at = self._clock()
+        self._saved = self._clock(), follower.applied_rows
+        if follower.applied == follower.position:
+            self._whole = self._saved
         if follower.checkpoint() and self._recovered:
             with self._dropping:
                 self.needed_from = {at: first for at, first in self.needed_from.items() if at >= follower.saved}

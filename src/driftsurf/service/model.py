@@ -108,7 +108,7 @@ class ServedModel:
             self._follower.recover(saved)
             self.feed.older = lambda: self._text(JOURNAL)
             self._publish()
-            self._learner = Learner(self._follower, ready=self._begin, idle=self._tick, needed=self._needed)
+            self._learner = Learner(self._follower, known=self._begin, idle=self._tick, needed=self._needed)
             self._open = undo.pop_all()
         self._learner.start()
 
@@ -123,9 +123,9 @@ class ServedModel:
 
     @property
     def settled_names(self) -> frozenset[str]:
-        """Challengers that the configuration does not add: they were dismissed, or ordered before the first step."""
+        """Challengers that the configuration does not add: they were dismissed, or were ordered and may come yet."""
         run = self._follower.run
-        return frozenset(self._follower.awaited if run is None else run.fold.dismissed)
+        return frozenset(self._admission.challenged | (set() if run is None else run.fold.dismissed))
 
     @property
     def columns(self) -> tuple[ServedColumn, ...]:
@@ -149,11 +149,10 @@ class ServedModel:
     def _begin(self) -> None:
         follower = self._follower
         run = follower.run
-        at = 0.0 if run is None else run.fold.joiner.time
-        self._admission.rows = follower.applied_rows + follower.ahead_rows
-        self._admission.bytes = follower.applied_bytes + follower.ahead_bytes
-        self._admission.begin(follower.columns, follower.task, follower.targets, follower.keys, at)
-        self._publish()
+        at, rows = (0.0, 0) if run is None else (run.fold.joiner.time, run.fold.joiner.backlog)
+        self._admission.begin(
+            follower.columns, follower.task, follower.targets, follower.keys, at, position=follower.position, rows=rows
+        )
 
     def _tick(self) -> None:
         """Let rows expire also where nothing else is logged."""
@@ -250,7 +249,7 @@ class ServedModel:
         admission, follower, keeping = self._admission, self._follower, self.keeping
         if follower.run is not None:  # before, labels have to come, whatever waits
             for lag, most, shown, what in (
-                (admission.rows - follower.applied_rows, keeping.max_lag_rows, "{:,}".format, "rows and labels"),
+                (self.lag_rows, keeping.max_lag_rows, "{:,}".format, "rows and labels"),
                 (admission.bytes - follower.applied_bytes, keeping.max_lag_bytes, shown_bytes, "of records"),
             ):
                 if lag > most:
@@ -263,6 +262,12 @@ class ServedModel:
                 f"the disk of {str(self.folder)!r} has {shown_bytes(self.free_bytes)} free, less than "
                 f"{shown_bytes(self.keeping.least_free_bytes)} (least-free-bytes in [keeping]); free some of it"
             )
+
+    @property
+    def lag_rows(self) -> int:
+        """Rows and labels that are logged and not applied; one that waits for a label or a row does not count."""
+        applied = self._follower.applied_rows  # before the rows that are logged, which only grow
+        return max(0, self._admission.rows - applied)
 
     @property
     def free_bytes(self) -> int:
@@ -308,7 +313,7 @@ class ServedModel:
             regression = fold.task == "regression"
             leading, pinned = run.leading, run.pinned
             errors, rare = fold.errors.figures(regression=regression), run.rare()
-            counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, joiner.time
+            counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, follower.time
             points = [RestorePoint(one.position, one.version, one.time) for one in list(fold.points)]
             rows, steps = fold.errors.rows, run.step
             for name, one in list(fold.challengers.items()):
@@ -320,9 +325,8 @@ class ServedModel:
         return ModelStatus(
             name=self.name, phase=learner.phase, failure=learner.failure, model=leading, task=version.task,
             label=settings.label, version=version.version, steps=steps, pinned=pinned,
-            applied=follower.position, logged=log.next, durable=log.durable,
-            lag_rows=max(0, admission.rows - follower.applied_rows),
-            lag_seconds=max(0.0, admission.time - at) if follower.position < log.next else 0.0,
+            applied=follower.applied, logged=log.next, durable=log.durable, lag_rows=self.lag_rows,
+            lag_seconds=max(0.0, admission.time - at) if follower.applied < log.next else 0.0,
             log_bytes=sum(size for _, size in log.sizes()), free_bytes=self.free_bytes, checkpoint=follower.saved,
             rows=rows, labels=counts, early=early, last_label=last_label or None,
             error=errors.error, error_rows=errors.rows, usual_error=errors.usual, trivial_error=errors.trivial,

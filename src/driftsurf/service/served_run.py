@@ -112,18 +112,18 @@ class ServedRun(LiveRun):
 
     @property
     def applied(self) -> int:
-        """Records of the log below this number have been applied."""
+        """Records of the log below this number have been joined."""
         return self.position if isinstance(self.position, int) else 0
 
     def move_to(self, position: int) -> None:
-        """Note that the records of the log below this number have been applied."""
+        """Note that the records of the log below this number have been joined."""
         self.position = position
 
     # ------------------------------------------------------------------------ steps
 
     def take_step(self, step: StepRows) -> None:
         """Learn a step, and score what was answered to its rows."""
-        self._answers = step
+        self._answers, self.fold.step_time = step, step.time
         own = self.take(step.X, step.y, self.position)
         recorder, count = self.plan.recorder, len(step.y)
         assert isinstance(recorder, TraceRecorder)
@@ -185,7 +185,8 @@ class ServedRun(LiveRun):
         self.fold.challengers[name].failed = reason
         self.fold.order = list(self.models)
         text = f"{name} no longer learns: {reason}"
-        record = OrderRecord(self.applied, "dismiss", self.step, "refused", "cannot-learn", self.pinned, text=text)
+        # Nobody ordered this. A position would depend on how many records are joined at a time.
+        record = OrderRecord(-1, "dismiss", self.step, "refused", "cannot-learn", self.pinned, text=text)
         self._files[JOURNAL].write(replace(record, model=name).line())
 
     # ------------------------------------------------------------------------ orders
@@ -355,11 +356,17 @@ class ServedRun(LiveRun):
         return self._files[name].text()
 
     def _note(self, number: int) -> None:
-        """Note the checkpoint with this number as a restore point, and forget those that are gone."""
+        """Note the checkpoint with this number as a restore point, and forget those that are gone.
+
+        One that was saved between the time steps of a record is none: orders name a restore point by its record, and
+        once it is damaged or missing, it is made again when everything before that record is learned.
+        """
         assert self.checkpoints is not None
-        point = SavedPoint(number, self.applied, self.session.steps, self.fold.joiner.time)
         known = set(self.checkpoints.generations()) - {number}
-        self.fold.points = [*(one for one in self.fold.points if one.number in known), point]
+        points = [one for one in self.fold.points if one.number in known]
+        if not self.fold.joiner.backlog:
+            points.append(SavedPoint(number, self.applied, self.session.steps, self.fold.joiner.time))
+        self.fold.points = points
 
     def checkpoint(self) -> None:
         """Save a checkpoint of everything so far."""
