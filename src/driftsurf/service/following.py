@@ -258,7 +258,7 @@ class Follower:
         size = self.blueprint.batch_size
         for number, payload in numbered:
             record = decode(payload, self.columns)
-            self.position = self.applied = number + 1
+            self.position = number + 1
             self.keys.add(record, number)
             if record.kind == Kinds.COLUMNS:
                 self.columns = record.columns
@@ -274,6 +274,7 @@ class Follower:
             if self.task is not None and sum(block.count for block in self._first_rows) >= size:
                 self._begin()
                 return
+        self.applied = self.position
 
     def _apply(self, run: ServedRun, numbered: Sequence[tuple[int, bytes]]) -> None:
         gathered: list[Record] = []

@@ -222,7 +222,10 @@ class Learner:
         """Save a checkpoint if it has been long since the last one, or if many rows were applied since."""
         follower, keeping = self.follower, self.follower.keeping
         time, rows = last
-        if self._clock() - time >= keeping.checkpoint_seconds or follower.applied_rows - rows >= keeping.checkpoint_rows:
+        if (
+            self._clock() - time >= keeping.checkpoint_seconds
+            or follower.applied_rows - rows >= keeping.checkpoint_rows
+        ):
             self._save()
 
     def _save(self) -> None:
