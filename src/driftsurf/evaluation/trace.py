@@ -212,7 +212,10 @@ class Trace:
         columns = self.of(model)
         ends = columns["first_row"] + columns["rows"]
         places = [min(int(np.searchsorted(ends, one.row, side="right")), len(ends) - 1) for one in drifts]
-        return drifts.with_times(texts[place] for place in places)
+        first = int(columns["first_row"][0])  # of a trace whose first steps were removed
+        return drifts.with_times(
+            texts[place] if one.row >= first else one.time for one, place in zip(drifts, places, strict=True)
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas DataFrame; needs the extra ``pandas``."""
@@ -243,7 +246,8 @@ class Trace:
                 later = [parse_json(cell) if cell else [] for cell in columns.pop(LATER).tolist()]
                 labels, columns = _with_later_classes(labels, columns, later)
             drifts = tuple(Drift(**drift) for drift in head["drifts"])
-            warmup_steps = int(head.get("warmup_steps", 0))
+            begun = int(columns["step"][0]) if lines else 0  # of a trace whose first steps were removed
+            warmup_steps = max(0, int(head.get("warmup_steps", 0)) - begun)
             trace = cls(head["stream"], head["batch_size"], drifts, labels, columns, warmup_steps=warmup_steps)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise InputError(f"the text is not a trace that Trace.save wrote: {error}") from error

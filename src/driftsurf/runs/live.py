@@ -127,7 +127,9 @@ class LiveRun:
         self._numbering = Numbering.following() if plan.continues else Numbering()
         shared = checkpoints is None  # files beside checkpoints are part of a state
         self._files = {JOURNAL: RolledFile(place, JOURNAL, plan.rotation, shared=shared)}
-        self._files |= {name: RolledFile(place, name, shared=shared) for name in (TRACE, *plan.sidecars)}
+        heads = {TRACE: plan.recorder.head()} | {name: sidecar.head() for name, sidecar in plan.sidecars.items()}
+        for name, head in heads.items():
+            self._files[name] = RolledFile(place, name, plan.history, shared=shared, head=head)
         if plan.keeps_bad_rows:
             self._files[BAD_ROWS] = RolledFile(place, BAD_ROWS, plan.rotation)
 
@@ -168,9 +170,6 @@ class LiveRun:
                 self.checkpoints.clear()
             for file in self._files.values():
                 file.begin()
-            self._files[TRACE].write(self.plan.recorder.head())
-            for name, sidecar in self.plan.sidecars.items():
-                self._files[name].write(sidecar.head())
             self._outlets.begin()
             if self.checkpoints is not None:
                 # A checkpoint must not survive a power loss that the names of its files do not survive.
@@ -414,7 +413,7 @@ class LiveRun:
             return record(replace(change, step=self.step).describe())
         if self.checkpoints is None:
             return record(f"{name} cannot be rolled back: the run has no checkpoints", "no-checkpoints")
-        earlier = self.checkpoints.load(order.to)
+        earlier = self.checkpoints.load(order.to, outputs=order.to is None)
         assert earlier is not None
         self.models[name].return_to(pick(f"models.{name}", earlier.state))
         then = Numbering.from_json(str(earlier.state["numbering"]))

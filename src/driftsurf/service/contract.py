@@ -410,8 +410,13 @@ class Served(Protocol):
         """Return lines of the journal after line ``since``, as far as they are kept."""
         ...
 
+    @property
+    def journal_lines(self) -> int:
+        """Number of the last line of the journal."""
+        ...
+
     def trace(self) -> str:
-        """Return the trace as CSV: one line for each step and model."""
+        """Return the trace of the newest time steps as CSV: one line for each."""
         ...
 
     def moves(self) -> str:

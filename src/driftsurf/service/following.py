@@ -33,8 +33,8 @@ GATHERED_BYTES = 2**20
 """Bytes of records that are applied at a time."""
 UNKNOWN = 2**62
 """Position of an order that may need a checkpoint, as long as the log is not applied."""
-JOURNAL_PARTS = 64
-"""Full files of the journal that are kept."""
+JOURNAL_PARTS, HISTORY_PARTS = 64, 3
+"""Full files of the journal that are kept, and of each file beside it."""
 
 
 class Follower:
@@ -211,7 +211,7 @@ class Follower:
             return blueprint.session(name, task, fold, options or None)
 
         models = {name: make(name, challengers[name].options if name in challengers else {}) for name in names}
-        plan = blueprint.plan(fold, models, labels, self.rotation)
+        plan = blueprint.plan(fold, models, labels, self.rotation, Rotation(self.keeping.history_bytes, HISTORY_PARTS))
         return ServedRun(
             plan,
             self.checkpoints.path.joinpath,

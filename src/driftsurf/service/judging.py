@@ -53,10 +53,10 @@ class Judge:
 
 
 def _judged(run: ServedRun, drifts: Drifts) -> Judgement:
-    trace = Trace.from_csv(run.text(TRACE))
+    trace = Trace.from_csv(run.newest(TRACE))
     if trace.is_empty:
         return UNJUDGED
     model = trace.models[0]
     timed = trace.timed(drifts, model)
-    found = verdict_of(trace, model, timed, Scores.from_text(run.text(SCORES), trace.warmup_steps))
+    found = verdict_of(trace, model, timed, Scores.from_text(run.newest(SCORES), trace.warmup_steps))
     return Judgement(found, tuple(timed), tuple(run.input_changes))

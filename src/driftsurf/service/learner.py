@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
+from driftsurf.core.json_text import parse_json
 from driftsurf.core.platforms import give_way
 from driftsurf.errors import AnswerGoneError, UnavailableError
 from driftsurf.runs.orders import OrderRecord
@@ -24,6 +25,8 @@ IDLE_SECONDS = 0.5
 GATHERED = 64
 """Records from which on a learner applies them at once; fewer wait for others, which are then applied together."""
 GATHER_SECONDS = 0.002
+ORDER_LINE = '"type":"order"'
+"""What each line of an order in the journal has."""
 OUTCOMES = 1000
 """Outcomes of orders that are remembered, for requests that are repeated."""
 
@@ -142,9 +145,10 @@ class Learner:
 
     def _in_journal(self, position: int) -> tuple[OrderRecord, int]:
         """Return the outcome of an order from the journal, with its line; AnswerGoneError if it is not kept."""
-        for event in reversed(self.follower.feed.since(0, 2**62)):
-            if event.record["type"] == "order" and event.record["number"] == position:
-                return OrderRecord.from_dict(event.record), event.line
+        for line, text in self.follower.feed.backwards():
+            record = parse_json(text) if ORDER_LINE in text else {}
+            if record.get("type") == "order" and record["number"] == position:
+                return OrderRecord.from_dict(record), line
         raise AnswerGoneError(
             "the order was carried out under this idempotency key before, and the journal no longer has its outcome; "
             "use a new key for a new order"

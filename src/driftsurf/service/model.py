@@ -31,7 +31,7 @@ from driftsurf.explanation.last_change import explain_last_change
 from driftsurf.explanation.records import read_run
 from driftsurf.report.run_page import PageParts, record_parts, render_record
 from driftsurf.runs.checkpoint import CheckpointFolder
-from driftsurf.runs.folder import COLUMNS, JOURNAL, TRACE
+from driftsurf.runs.folder import COLUMNS, TRACE
 from driftsurf.runs.predictions import LabelType
 from driftsurf.service.admission import Admission, Admitted, check_ids
 from driftsurf.service.blueprint import Blueprint, label_type
@@ -106,7 +106,6 @@ class ServedModel:
                 task=blueprint.task, categorical=blueprint.settings.categorical, guess=self._follower.guess
             )
             self._follower.recover(saved)
-            self.feed.older = lambda: self._text(JOURNAL)
             self._publish()
             self._learner = Learner(self._follower, known=self._begin, idle=self._tick, needed=self._needed)
             self._open = undo.pop_all()
@@ -345,22 +344,27 @@ class ServedModel:
         """Return lines of the journal after line ``since``, as far as they are kept."""
         return self.feed.since(since, most)
 
-    def _text(self, name: str) -> str:
+    @property
+    def journal_lines(self) -> int:
+        """Number of the last line of the journal."""
+        return self.feed.lines
+
+    def _newest(self, name: str) -> str:
         run = self._follower.run
-        return "" if run is None else run.text(name)
+        return "" if run is None else run.newest(name)
 
     def trace(self) -> str:
-        """Return the trace as CSV: one line for each step and model."""
-        return self._text(TRACE)
+        """Return the trace of the newest time steps as CSV: one line for each."""
+        return self._newest(TRACE)
 
     def moves(self) -> str:
-        """Return the columns that moved around each reaction as CSV."""
-        return self._text(COLUMNS)
+        """Return the columns that moved around the newest reactions as CSV."""
+        return self._newest(COLUMNS)
 
     def explain(self, step: int | None = None, *, everything: bool = False) -> str:
-        """Return a decision in words: that of a step, the last change, or everything since the model began."""
+        """Return a decision in words: that of a step, the last change, or all of the newest time steps."""
         self._check_begun()
-        record = read_run(self.folder / CHECKPOINTS)
+        record = read_run(self.folder / CHECKPOINTS, step=step)
         if not record.decisions:
             raise UnavailableError(self._nothing_yet())
         return explain_last_change(record) if step is None and not everything else explain(record, step=step)

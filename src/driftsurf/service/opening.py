@@ -48,6 +48,7 @@ class OpeningModel:
         self.folder: Path = folder
         self.name: str = folder.name
         self.columns: tuple[ServedColumn, ...] = ()
+        self.journal_lines: int = 0
         self.snapshot: Version = Version()
         self.failure: str = ""
         """Why the model cannot be opened; empty as long as it is being opened."""

@@ -18,7 +18,7 @@ from driftsurf.evaluation.rare import RareClass
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
-from driftsurf.runs.folder import JOURNAL, SCORES
+from driftsurf.runs.folder import JOURNAL, NEWEST, SCORES
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import Order as RunOrder
@@ -266,7 +266,7 @@ class ServedRun(LiveRun):
         point = next((one for one in reversed(self.fold.points) if one.position == to), None)
         if point is None:
             return record(f"there is no restore point {to}", "no-checkpoints")
-        earlier = self.checkpoints.load(point.number)
+        earlier = self.checkpoints.load(point.number, outputs=False)
         assert earlier is not None
         state = pick(f"models.{name}", earlier.state)
         if not state:
@@ -337,7 +337,7 @@ class ServedRun(LiveRun):
         """
         assert self.checkpoints is not None
         try:
-            self.checkpoints.load(point.number)
+            self.checkpoints.load(point.number, outputs=False)
         except StateError as error:
             raise OptionError(f"the restore point {point.position} cannot be used: {error}") from error
 
@@ -351,9 +351,9 @@ class ServedRun(LiveRun):
             if order is not None:
                 self.held[point.number] = max(order, self.held.get(point.number, order))
 
-    def text(self, name: str) -> str:
-        """Return what a file of the run holds so far, as far as it is kept, also while a step is under way."""
-        return self._files[name].text()
+    def newest(self, name: str, most: int = NEWEST) -> str:
+        """Return the newest lines of a file of the run, also while a step is under way."""
+        return self._files[name].newest(most)
 
     def _note(self, number: int) -> None:
         """Note the checkpoint with this number as a restore point, and forget those that are gone.

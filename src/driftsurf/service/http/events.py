@@ -138,7 +138,7 @@ class EventStreams:
         self._loop = asyncio.get_running_loop()
         self.readers += 1
         try:
-            stream = await self._opened(entry)
+            stream = self._opened(entry)
             stream.readers += 1
             try:
                 await self._send(entry, request, stream, since)
@@ -211,14 +211,13 @@ class EventStreams:
                 known = stream.history = (now(), line, await entry.in_thread(_history_frame, entry, line))
         return known[1:]
 
-    async def _opened(self, entry: Entry) -> _Stream:
+    def _opened(self, entry: Entry) -> _Stream:
         """Return the stream of a model; the first reader starts it."""
         name = entry.served.name
         if name not in self._streams:
-            line = await entry.in_thread(_last_line, entry)
-            if name not in self._streams:  # another reader may have been faster
-                self._streams[name] = stream = _Stream(line, line)
-                stream.task = asyncio.create_task(self._tick(entry, stream))
+            line = entry.served.journal_lines
+            self._streams[name] = stream = _Stream(line, line)
+            stream.task = asyncio.create_task(self._tick(entry, stream))
         return self._streams[name]
 
     async def _tick(self, entry: Entry, stream: _Stream) -> None:
@@ -282,14 +281,6 @@ def _written(request: HttpRequest, message: AsgiMessage) -> bool:
         return False
     cast("Coroutine[Any, Any, None]", sending).close()
     return False
-
-
-def _last_line(entry: Entry) -> int:
-    """Return the number of the last line of the journal."""
-    line = 0
-    while events := entry.served.journal(line, 10_000):
-        line = events[-1].line
-    return line
 
 
 def _lines(events: Sequence[Event]) -> list[dict[str, Any]]:
