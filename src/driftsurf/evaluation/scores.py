@@ -32,7 +32,7 @@ LARGEST_LOGIT, LOGIT_BINS = 10.0, 160
 """Scores are counted in bins of log-odds of this range for the ROC AUC; larger ones are in the outermost bins."""
 ProbabilityOf: TypeAlias = Literal["second", "predicted"]
 """The class whose probability is compared with its share of rows: the second of two classes, or the predicted one."""
-LABELS_AGAIN = 1_000
+LABELS_AGAIN = 100
 """Steps after which a line names the classes again."""
 QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 """Quantiles of the residuals of each step."""

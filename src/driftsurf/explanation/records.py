@@ -181,7 +181,9 @@ def _newest_texts(folder: Path, step: int | None) -> Sequence[str | None]:
         decisions = sum(int(parse_json(line).get("decisions", 1)) for line in scores)
         journal = _steps_of(lines_before(folder, JOURNAL), decisions)
     else:
-        journal = _steps_of(dropwhile(lambda line: _later(line, step + AROUND), lines_before(folder, JOURNAL)), AROUND)
+        journal = _steps_of(
+            dropwhile(lambda line: _later(line, step + AROUND), lines_before(folder, JOURNAL)), 2 * AROUND
+        )
     heads = _head(folder, TRACE, TRACE_HEAD), "", _head(folder, COLUMNS, COLUMNS_HEAD)
     texts = (head + "".join(reversed(lines)) for head, lines in zip(heads, (trace, scores, columns), strict=True))
     return "".join(reversed(journal)), *texts
