@@ -16,6 +16,7 @@ from driftsurf.runs.orders import OrderRecord
 from driftsurf.service.admission import Admitted
 from driftsurf.service.contract import Phase
 from driftsurf.service.following import UNKNOWN, Follower
+from driftsurf.service.storage import storage_problem
 
 __all__ = ["Learner"]
 
@@ -60,6 +61,8 @@ class Learner:
         self.follower = follower
         self.phase: Phase = "recovering"
         self.failure: str = ""
+        self.error: BaseException | None = None
+        """What made learning fail."""
         self.needed_from: dict[int, int] = {}
         """For each order that is not carried out yet and needs records: the first of them."""
         self._known = known
@@ -113,13 +116,20 @@ class Learner:
 
             yield logged
 
+    @property
+    def remedy(self) -> str:
+        """What to do after learning has failed."""
+        if self.error is not None and (problem := storage_problem(self.error, self.follower.log.folder.parent)):
+            return f" ({problem}; a service then opens the model again)"
+        return ". See its log, then restart the service"
+
     def refuse(self) -> None:
         """Raise UnavailableError unless records are taken."""
         if self.phase == "ready":
             return
         why = {
             "recovering": "is being recovered from its log; try again soon",
-            "failed": f"is read-only, because learning failed: {self.failure}. See its log, then restart the service",
+            "failed": f"is read-only, because learning failed: {self.failure}{self.remedy}",
         }
         raise UnavailableError(f"the model {why.get(self.phase, 'is closed')}")
 
@@ -191,6 +201,7 @@ class Learner:
             self._end("closed", "")
         except BaseException as error:
             log.exception("learning of %s failed", self.follower.blueprint.name)
+            self.error = error
             self._end("failed", f"{type(error).__name__}: {error}")
         finally:
             self._changed.set()

@@ -59,6 +59,7 @@ from driftsurf.service.outcomes import when_carried_out
 from driftsurf.service.recovering import open_log
 from driftsurf.service.request_keys import check_request
 from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
+from driftsurf.service.storage import storage_problem
 from driftsurf.service.versions import Version
 from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
@@ -114,6 +115,12 @@ class ServedModel:
     def wait_ready(self, seconds: float | None = None) -> bool:
         """Wait until everything in the log has been applied; return whether the model is ready."""
         return self._learner.wait_ready(seconds)
+
+    @property
+    def storage_problem(self) -> str:
+        """What is the matter with the disk, if that is why learning failed; else ""."""
+        error = self._learner.error
+        return "" if error is None else storage_problem(error, self.folder)
 
     @property
     def begun(self) -> bool:
