@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import Any, Self
 from driftsurf.core import files
 from driftsurf.core.contracts import IncrementalState
 from driftsurf.core.fields import Converted, Fields, Json, Text, Truth, Whole, misfit
+from driftsurf.core.forks import ChangeLock
 from driftsurf.core.journal import json_lines
 from driftsurf.core.state import nest, pick
 from driftsurf.data.source import Position
@@ -119,7 +119,7 @@ class LiveRun:
         self.pinned: bool = False
         """Whether the leading model learns nothing; everything else continues."""
         self.seconds: dict[str, float] = dict.fromkeys(self.models, 0.0)
-        self._lock = threading.RLock()
+        self._lock = ChangeLock()
         leading = self.models[plan.model]
         self._late = LateSteps(plan.model, leading) if isinstance(leading, LateSession) else None
         self._orders_done = 0

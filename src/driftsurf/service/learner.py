@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -72,6 +73,7 @@ class Learner:
         self._waiting: dict[int, list[Future[tuple[OrderRecord, int]]]] = {}
         """For each order that is not carried out yet: who waits for its outcome."""
         self._outcomes: dict[int, tuple[OrderRecord, int]] = {}
+        self._process: int = os.getpid()
         self._carried_until: int = follower.position
         """Orders below this position were carried out, by this process or before it."""
         self._logged_before: int = follower.log.next
@@ -125,6 +127,11 @@ class Learner:
 
     def refuse(self) -> None:
         """Raise UnavailableError unless records are taken."""
+        if os.getpid() != self._process:  # without the threads that learn and flush, nothing would ever be answered
+            raise UnavailableError(
+                f"the model was opened by process {self._process}, from which this one, {os.getpid()}, was forked; "
+                "send requests to the service, or open the model in one process only"
+            )
         if self.phase == "ready":
             return
         why = {
