@@ -136,9 +136,7 @@ def test_a_new_model_is_made_once_its_disk_can_be_written(tmp_path: Path, monkey
         assert client.post("/v1/models/sales/learn", json={"rows": ROWS}).status_code == 200
 
 
-def test_a_model_whose_checkpoint_did_not_fit_is_opened_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_whose_checkpoint_did_not_fit_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "RETRY_SECONDS", 0.01)
     disk, ready = BrokenDisk(), threading.Event()
     with using(disk), running(tmp_path, ready) as client:

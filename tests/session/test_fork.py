@@ -1,4 +1,4 @@
-"""A process that is forked while another thread learns: a clear error or a right answer, and never a wait without end."""
+"""A process that is forked while another thread learns gets a clear error or a right answer, and never hangs."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ from driftsurf.service.journal import JournalFeed
 from driftsurf.service.judgement import Judgement
 from driftsurf.service.judging import Judge
 from driftsurf.service.learner import Learner
-from driftsurf.service.model_folder import LOG, folder_blueprint, written
+from driftsurf.service.model_folder import LOG, began_with, folder_blueprint, written
 from driftsurf.service.outcomes import when_carried_out
 from driftsurf.service.recovering import open_log
 from driftsurf.service.request_keys import check_request
@@ -93,6 +93,7 @@ class ServedModel:
         self._room = 0.0, 2**62
         self._connections = connections
         self._judge = Judge()
+        self._began = began_with(folder)
         self.feed: JournalFeed = JournalFeed()
         with contextlib.ExitStack() as undo:
             checkpoints = undo.enter_context(CheckpointFolder(folder / CHECKPOINTS))
@@ -319,6 +320,8 @@ class ServedModel:
             regression = fold.task == "regression"
             leading, pinned = run.leading, run.pinned
             errors, rare = fold.errors.figures(regression=regression), run.rare()
+            if not errors.rows:  # no row was scored here: what is known of the model is what the run has found
+                errors = self._began.errors
             counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, follower.time
             points = [RestorePoint(one.position, one.version, one.time) for one in list(fold.points)]
             rows, steps = fold.errors.rows, run.step
@@ -372,6 +375,8 @@ class ServedModel:
         """Return a decision in words: that of a step, the last change, or all of the newest time steps."""
         self._check_begun()
         record = read_run(self.folder / CHECKPOINTS, step=step)
+        if not record.decisions and self._began.text and step is None:
+            return f"{self._nothing_yet()}. It began with a run:\n\n{self._began.text}"
         if not record.decisions:
             raise UnavailableError(self._nothing_yet())
         return explain_last_change(record) if step is None and not everything else explain(record, step=step)
