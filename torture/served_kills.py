@@ -159,7 +159,8 @@ def _wrong_after_kills(folder: Path, told: Sequence[dict[str, Any]]) -> str:
         keys = [record.key for record in records if record.key]
         if len(keys) != len(set(keys)):
             return "a request is in the log twice"
-        after, lines = digest(model._follower), model._follower.run.text(JOURNAL).splitlines()
+        run = model._follower.run
+        after, lines = digest(model._follower), [] if run is None else run.text(JOURNAL).splitlines()
     finally:
         model.close()
     journal: list[str] = []

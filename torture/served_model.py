@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,12 @@ class Teller:
         return [(order, first) for order, first in self.needed.items() if order >= model.follower.saved]
 
 
+def _save_sometimes(follower: Follower, chance: random.Random) -> None:
+    """Save a checkpoint half of the times."""
+    if chance.random() < 0.5:
+        follower.checkpoint()
+
+
 def tell(
     told: Told,
     chance: random.Random,
@@ -312,8 +319,7 @@ def tell(
     for _ in range(2):
         with opened(teller.clock) as model:
             if pauses is not None:
-                follower = model.follower
-                follower.on_pause = lambda follower=follower: pauses.random() < 0.5 and follower.checkpoint()
+                model.follower.on_pause = partial(_save_sometimes, model.follower, pauses)
             told.watch(model.log)
             model.catch_up()
             for _ in range(actions):

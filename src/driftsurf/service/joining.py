@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise, repeat
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +23,11 @@ from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.records import Kinds, Record
+from driftsurf.service.packed import packed_texts, unpacked_texts
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late import as_input
 
-__all__ = ["Joiner", "StepRows", "most_usual", "packed_texts", "unpacked_texts"]
+__all__ = ["Joiner", "StepRows", "most_usual"]
 
 LEARNED, LOST = 1, 2
 """What became of a row whose id is remembered."""
@@ -439,22 +440,3 @@ FIELDS = Fields(
     ],
 )
 """Saved entries of what waits."""
-
-
-def packed_texts(texts: Mapping[str, Any] | Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return texts as one array of bytes, and their lengths in characters.
-
-    >>> unpacked_texts(*packed_texts(["a", "", "Köln"]))
-    ['a', '', 'Köln']
-    """
-    blob = "".join(texts).encode("utf-8", "surrogatepass")
-    return np.frombuffer(blob, np.uint8), np.fromiter(map(len, texts), np.int64, len(texts))
-
-
-def unpacked_texts(blob: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> list[str]:
-    """Return the texts that ``packed_texts`` packed; ValueError if they are damaged."""
-    text = blob.tobytes().decode("utf-8", "surrogatepass")
-    ends = list(accumulate(lengths.tolist(), initial=0))
-    if ends[-1] != len(text):
-        raise ValueError(f"there are {len(text)} characters for texts of {ends[-1]}")
-    return [text[start:stop] for start, stop in pairwise(ends)]

@@ -127,8 +127,9 @@ class JournalFile(RolledFile):
 
     def _parts(self) -> Parts:
         """Return the files, the newest first, and of the one that grows how many bytes it has."""
-        older = [number for number in reversed(self._numbers()) if number < self.number]
-        return [(self.part.path, self.part.size), *((self._place(self._name(number)), None) for number in older)]
+        with self._turning:
+            older = [number for number in reversed(self._numbers()) if number < self.number]
+            return [(self.part.path, self.part.size), *((self._place(self._name(number)), None) for number in older)]
 
     def write(self, text: str) -> None:
         """Append text."""

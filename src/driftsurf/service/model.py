@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -13,7 +12,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from driftsurf.core.sizes import shown_bytes
 from driftsurf.data.log.log import Log
 from driftsurf.data.log.records import Kinds, block_of
 from driftsurf.data.tables import Table
@@ -21,8 +19,6 @@ from driftsurf.errors import (
     CapabilityError,
     NameTakenError,
     OptionError,
-    OverloadedError,
-    StorageFullError,
     UnavailableError,
 )
 from driftsurf.estimators.saved import session_bytes
@@ -58,6 +54,7 @@ from driftsurf.service.model_folder import LOG, began_with, folder_blueprint, wr
 from driftsurf.service.outcomes import when_carried_out
 from driftsurf.service.recovering import open_log
 from driftsurf.service.request_keys import check_request
+from driftsurf.service.room import Room
 from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
 from driftsurf.service.storage import storage_problem
 from driftsurf.service.versions import Version
@@ -65,9 +62,6 @@ from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
 __all__ = ["ServedModel", "add_challengers", "open_model"]
-
-ROOM_SECONDS = 5.0
-"""How long a measurement of the free room of the disk is used."""
 
 
 class ServedModel:
@@ -90,7 +84,6 @@ class ServedModel:
         self.keeping = keeping
         self.blueprint = blueprint
         self._clock = clock
-        self._room = 0.0, 2**62
         self._connections = connections
         self._judge = Judge()
         self._began = began_with(folder)
@@ -104,6 +97,7 @@ class ServedModel:
             undo.callback(self._follower.close)
             self.log: Log = log
             self._admission = Admission(blueprint, log, committer, clock)
+            self._room = Room(folder, keeping, self._admission, self._follower)
             self.snapshot: Version = Version(
                 task=blueprint.task, categorical=blueprint.settings.categorical, guess=self._follower.guess
             )
@@ -177,7 +171,7 @@ class ServedModel:
             return self.snapshot.predict(table)
         asked = check_request(request)
         check_ids(ids, len(table))
-        self._check_room()
+        self._check()
         admission = self._admission
         table = admission.checked(table)
         known = admission.keys.find(asked, Kinds.ROWS) if asked.key else None
@@ -195,13 +189,13 @@ class ServedModel:
     ) -> Future[Receipt]:
         """Learn rows with their labels, all or none; the future ends when the record is on the storage device."""
         asked = check_request(request)
-        self._check_room()
+        self._check()
         return self._admission.when_durable(self._admission.learn(rows, labels, asked))
 
     def label(self, labels: Mapping[str, Any], request: Request | None = None) -> Future[Receipt]:
         """Give labels of rows by their ids."""
         asked = check_request(request)
-        self._check_room()
+        self._check()
         return self._admission.when_durable(self._admission.label(labels, asked))
 
     def order(self, order: Order, request: Request | None = None) -> Future[OrderReceipt]:
@@ -250,41 +244,10 @@ class ServedModel:
         else:
             yield lambda admitted: None
 
-    def _check_room(self) -> None:
-        """Raise an error unless there is room for more records: in the queue of the learner, and on the disk."""
+    def _check(self) -> None:
+        """Raise an error unless records are taken, and there is room for more of them."""
         self._learner.refuse()
-        admission, follower, keeping = self._admission, self._follower, self.keeping
-        if follower.run is not None:  # before, labels have to come, whatever waits
-            for lag, most, shown, what in (
-                (self.lag_rows, keeping.max_lag_rows, "{:,}".format, "rows and labels"),
-                (admission.bytes - follower.applied_bytes, keeping.max_lag_bytes, shown_bytes, "of records"),
-            ):
-                if lag > most:
-                    raise OverloadedError(
-                        f"{shown(lag)} {what} wait to be learned, more than {shown(most)}; try again later",
-                        retry_after=1.0,
-                    )
-        if self.free_bytes < self.keeping.least_free_bytes:
-            raise StorageFullError(
-                f"the disk of {str(self.folder)!r} has {shown_bytes(self.free_bytes)} free, less than "
-                f"{shown_bytes(self.keeping.least_free_bytes)} (least-free-bytes in [keeping]); free some of it"
-            )
-
-    @property
-    def lag_rows(self) -> int:
-        """Rows and labels that are logged and not applied; one that waits for a label or a row does not count."""
-        applied = self._follower.applied_rows  # before the rows that are logged, which only grow
-        return max(0, self._admission.rows - applied)
-
-    @property
-    def free_bytes(self) -> int:
-        """Free bytes of the disk, measured every few seconds."""
-        at, free = self._room
-        now = time.monotonic()
-        if now - at > ROOM_SECONDS or not at:
-            free = shutil.disk_usage(self.folder).free
-            self._room = now, free
-        return free
+        self._room.check()
 
     def flush(self) -> None:
         """Return when everything that was logged before is on the storage device."""
@@ -292,7 +255,7 @@ class ServedModel:
 
     def _needed(self) -> int:
         """Return the first record that has to be kept for sinks, unless the disk is nearly full."""
-        if self._connections is None or self.free_bytes < 2 * self.keeping.least_free_bytes:
+        if self._connections is None or self._room.free_bytes < 2 * self.keeping.least_free_bytes:
             return self.log.next
         return self._connections.needed()
 
@@ -334,9 +297,9 @@ class ServedModel:
         return ModelStatus(
             name=self.name, phase=learner.phase, failure=learner.failure, model=leading, task=version.task,
             label=settings.label, version=version.version, steps=steps, pinned=pinned,
-            applied=follower.applied, logged=log.next, durable=log.durable, lag_rows=self.lag_rows,
+            applied=follower.applied, logged=log.next, durable=log.durable, lag_rows=self._room.lag_rows,
             lag_seconds=max(0.0, admission.time - at) if follower.applied < log.next else 0.0,
-            log_bytes=sum(size for _, size in log.sizes()), free_bytes=self.free_bytes, checkpoint=follower.saved,
+            log_bytes=sum(size for _, size in log.sizes()), free_bytes=self._room.free_bytes, checkpoint=follower.saved,
             rows=rows, labels=counts, early=early, last_label=last_label or None,
             error=errors.error, error_rows=errors.rows, usual_error=errors.usual, trivial_error=errors.trivial,
             rare=rare, restore_points=tuple(points), oldest_waiting=None if run is None else run.fold.joiner.oldest,
