@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,8 +42,7 @@ from driftsurf.runs.table_rows import orphan_labels, unlabelled_rows
 __all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "looks_for_drift", "newest_head", "pinned", "read_run"]
 
 FILES = JOURNAL, TRACE, SCORES, COLUMNS
-TRACE_HEAD, COLUMNS_HEAD = 2, 1
-"""Lines with which each part of these files begins."""
+MOVE_LINE = re.compile(r"\d+,\d+,\d+,")
 AROUND = 1_000
 """Decisions that are read before and after one that is asked for."""
 STEP_LINE = re.compile(r'\{"type":"step","step":(\d+),')
@@ -175,8 +175,11 @@ def _newest_texts(folder: Path, step: int | None) -> Sequence[str | None]:
     if not part_names(folder, JOURNAL):
         return None, None, None, None
     scores = list(islice(lines_before(folder, SCORES), NEWEST))
-    trace = list(islice(lines_before(folder, TRACE, head=TRACE_HEAD), len(scores)))
-    columns = list(islice(lines_before(folder, COLUMNS, head=COLUMNS_HEAD), NEWEST))
+    heads = _head(folder, TRACE, 1), "", _head(folder, COLUMNS, 0)
+    trace = list(islice(lines_before(folder, TRACE, head=heads[0].count("\n")), len(scores)))
+    columns = list(islice(lines_before(folder, COLUMNS, head=heads[2].count("\n")), NEWEST))
+    while columns and not MOVE_LINE.match(columns[-1]):  # the rest of a line whose name has an end of line
+        del columns[-1]
     if step is None:
         decisions = sum(int(parse_json(line).get("decisions", 1)) for line in scores)
         journal = _steps_of(lines_before(folder, JOURNAL), decisions)
@@ -184,7 +187,6 @@ def _newest_texts(folder: Path, step: int | None) -> Sequence[str | None]:
         journal = _steps_of(
             dropwhile(lambda line: _later(line, step + AROUND), lines_before(folder, JOURNAL)), 2 * AROUND
         )
-    heads = _head(folder, TRACE, TRACE_HEAD), "", _head(folder, COLUMNS, COLUMNS_HEAD)
     texts = (head + "".join(reversed(lines)) for head, lines in zip(heads, (trace, scores, columns), strict=True))
     return "".join(reversed(journal)), *texts
 
@@ -209,10 +211,15 @@ def _steps_of(lines: Iterator[str], most: int) -> list[str]:
     return kept[:begun] if begun else kept
 
 
-def _head(folder: Path, name: str, lines: int) -> str:
-    """Return the lines with which each part of a file begins."""
+def _head(folder: Path, name: str, comments: int) -> str:
+    """Return what each part of a file begins with: comments, and names of columns, which may hold ends of lines."""
     names = part_names(folder, name)
-    return "".join(files.read_bytes(folder / names[0]).decode().splitlines(keepends=True)[:lines]) if names else ""
+    if not names:
+        return ""
+    lines = files.read_bytes(folder / names[0]).decode(errors="replace").split("\n")[:-1]
+    reader = csv.reader(f"{line}\n" for line in lines[comments:])
+    next(reader, None)
+    return "".join(f"{line}\n" for line in lines[: comments + reader.line_num])
 
 
 def _text(path: Path) -> str | None:

@@ -33,8 +33,8 @@ def lines_before(folder: Path, name: str, *, head: int = 0) -> Iterator[str]:
             text = files.read_bytes(folder / one).decode(errors="replace")
         except FileNotFoundError:  # removed since: it was the oldest one
             return
-        lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
-        yield from reversed(lines[head:])
+        lines = text.split("\n")[head:-1]  # names may hold other ends of lines
+        yield from (f"{line}\n" for line in reversed(lines))
 
 
 @dataclass(frozen=True, slots=True)
