@@ -140,7 +140,8 @@ class Joiner:
 
     def guess(self) -> npt.NDArray[Any] | None:
         """Return what :func:`most_usual` does for the labels of the step that is not full. Any thread may call it."""
-        return most_usual(self.targets, Counter([code for _, code, _ in list(self._step)]))
+        codes = [code for _, code, _ in list(self._step)]
+        return most_usual(self.targets, Counter(codes[len(codes) - len(codes) % self.batch_size :]))
 
     @property
     def stored(self) -> Any:

@@ -138,7 +138,7 @@ class EventStreams:
         self._loop = asyncio.get_running_loop()
         self.readers += 1
         try:
-            stream = self._opened(entry)
+            stream = await self._opened(entry)
             stream.readers += 1
             try:
                 await self._send(entry, request, stream, since)
@@ -211,13 +211,14 @@ class EventStreams:
                 known = stream.history = (now(), line, await entry.in_thread(_history_frame, entry, line))
         return known[1:]
 
-    def _opened(self, entry: Entry) -> _Stream:
+    async def _opened(self, entry: Entry) -> _Stream:
         """Return the stream of a model; the first reader starts it."""
         name = entry.served.name
         if name not in self._streams:
-            line = entry.served.journal_lines
-            self._streams[name] = stream = _Stream(line, line)
-            stream.task = asyncio.create_task(self._tick(entry, stream))
+            line = await entry.in_thread(lambda: entry.served.journal_lines)
+            if name not in self._streams:  # another reader may have been faster
+                self._streams[name] = stream = _Stream(line, line)
+                stream.task = asyncio.create_task(self._tick(entry, stream))
         return self._streams[name]
 
     async def _tick(self, entry: Entry, stream: _Stream) -> None:
