@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -87,8 +88,9 @@ class Instance:
                 run.held.clear()
             at = 0.0 if run is None else run.fold.joiner.time
             self.admission.begin(
-                self.follower.columns, self.follower.task, self.follower.targets, self.follower.keys, at
-            )
+                self.follower.columns, self.follower.task, self.follower.targets, self.follower.keys, at,
+                position=self.follower.position, rows=0,
+            )  # fmt: skip
             self.recovered = True
 
     def version(self) -> Version:
@@ -121,7 +123,7 @@ def digest(follower: Follower) -> str:
         "waiting": list(joiner._waiting),
         "early": list(joiner._early.items()),
         "done": list(joiner._done.items()),
-        "in step": [code for _, code in joiner._step],
+        "in step": [code for _, code, _ in joiner._step],
         "counts": joiner._counts,
         "time": joiner.time,
         "labels": list(joiner.targets.labels),
@@ -296,11 +298,28 @@ class Teller:
         return [(order, first) for order, first in self.needed.items() if order >= model.follower.saved]
 
 
-def tell(told: Told, chance: random.Random, actions: int, disk: WatchedDisk | None = None) -> None:
-    """Open a model, use it and close it, twice; note in ``told`` what was promised."""
+def _save_sometimes(follower: Follower, chance: random.Random) -> None:
+    """Save a checkpoint half of the times."""
+    if chance.random() < 0.5:
+        follower.checkpoint()
+
+
+def tell(
+    told: Told,
+    chance: random.Random,
+    actions: int,
+    disk: WatchedDisk | None = None,
+    pauses: random.Random | None = None,
+) -> None:
+    """Open a model, use it and close it, twice; note in ``told`` what was promised.
+
+    With ``pauses``, checkpoints are also saved between the time steps of records.
+    """
     teller = Teller(chance)
     for _ in range(2):
         with opened(teller.clock) as model:
+            if pauses is not None:
+                model.follower.on_pause = partial(_save_sometimes, model.follower, pauses)
             told.watch(model.log)
             model.catch_up()
             for _ in range(actions):
@@ -356,7 +375,7 @@ def states(scale: float, seed: int, count: int | None = None, whole: int = 20, a
     while outcome.tried < wanted:
         disk, told, own = WatchedDisk(), Told(), chance.randrange(2**32)
         with using(disk):
-            tell(told, random.Random(own), actions, disk)
+            tell(told, random.Random(own), actions, disk, random.Random(own))
         digests, _ = undisturbed(told.tried)
         outcome.count("stories")
         outcome.count("records", len(told.tried))
@@ -378,7 +397,7 @@ def file_calls(scale: float, seed: int, stride: int = 1, actions: int = 12) -> O
     outcome = Outcome("a fault at every file call of a served model", seed)
     counting, whole = FaultyMemory(), Told()
     with using(counting):
-        tell(whole, random.Random(seed), actions)
+        tell(whole, random.Random(seed), actions, pauses=random.Random(seed))
     outcome.figures = {"file calls": counting.calls}
     chance = random.Random(seed)
     for kind, lasting in product(KINDS, (False, True)):
@@ -386,7 +405,7 @@ def file_calls(scale: float, seed: int, stride: int = 1, actions: int = 12) -> O
             told, disk, ended = Told(), FaultyMemory(at, kind, lasting=lasting), "whole"
             with using(disk):
                 try:
-                    tell(told, random.Random(seed), actions)
+                    tell(told, random.Random(seed), actions, pauses=random.Random(seed))
                 except (OSError, DriftsurfError, Killed) as error:
                     ended = type(error).__name__
             outcome.count(f"ended {ended}")

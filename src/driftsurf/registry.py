@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import pkgutil
 import sys
 import threading
@@ -191,6 +192,8 @@ class Entry:
 _entries: dict[tuple[Kind, str], Entry] = {}
 _imported: set[str] = set()
 _lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # the thread that held it may not be in the forked process
+    os.register_at_fork(after_in_child=lambda: _lock._is_owned() or _lock._at_fork_reinit())  # type: ignore[attr-defined]
 
 
 def register(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from driftsurf.errors import BadRowError, InputError, OptionError
+from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.api import run
 
 pytest.importorskip("msgspec")
@@ -22,6 +24,7 @@ from driftsurf.service.row_formats import formats_of
 from driftsurf.service.serve import Service
 from driftsurf.service.settings import Keeping, ModelSettings
 
+LEARNED = b"day,price,late\n" + b'03.02.2025,"4,5",yes\n04.02.2025,"1,5",no\n' * 20
 KEEPING = Keeping(least_free_bytes=0, checkpoint_seconds=1000.0)
 
 
@@ -148,3 +151,44 @@ def test_a_start_that_fails_makes_no_model(finished: Path, tmp_path: Path) -> No
 
 
 SALES = ServedOptions(label="sold")
+
+
+def test_the_error_and_the_last_change_of_the_run_are_known_until_the_model_learns(
+    finished: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("uvicorn")
+    httpx = pytest.importorskip("httpx")
+    trace = Trace.load(finished / "trace.csv")
+    own = trace.counted(trace.models[0])
+    mean = own["errors"].sum() / own["rows"].sum()
+    options = ServedOptions(start_from=str(finished))
+    config = ServiceConfig(ServiceOptions(folder=tmp_path, port=0), {"m": ModelConfig(options)}, keeping=KEEPING)
+    for _ in range(2):  # also when the folder is opened again
+        ready = threading.Event()
+        with Service(config) as service:
+            thread = threading.Thread(target=service.run, args=(ready.set,))
+            thread.start()
+            try:
+                assert ready.wait(60)
+                with httpx.Client(base_url=f"{service.address}/v1/models/m", timeout=60) as client:
+                    state = client.get("").json()
+                    assert state["usual_error"] == pytest.approx(mean)
+                    assert state["error"] is not None
+                    assert state["trivial_error"] is not None
+                    assert state["error_rows"] > 0
+                    for query in ("", "?all=1"):
+                        answer = client.get(f"/explain{query}")
+                        assert answer.status_code == 200
+                        assert "began with a run" in answer.json()["text"]
+                        assert "after step 5" in answer.json()["text"]
+                    assert client.get("/explain?step=3").status_code == 409
+            finally:
+                service.stop()
+                thread.join()
+    with closing(opened(tmp_path / "m", None)) as model:
+        reader = rows_of(model, "csv", LEARNED, "learn")
+        model.learn(reader.table, reader.labels).result(60)
+        while not model.status().steps:
+            threading.Event().wait(0.01)
+        assert model.status().error_rows == 40
+        assert "began with a run" not in model.explain()

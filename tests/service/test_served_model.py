@@ -334,7 +334,6 @@ def test_lines_of_the_journal_keep_their_numbers_while_others_are_written(tmp_pa
     feed = JournalFeed()
     file = JournalFile(tmp_path.joinpath, "journal", Rotation(200, 10**6), feed)
     file.begin()
-    feed.older = file.text
     wrong = list[Any]()
 
     def write() -> None:

@@ -101,6 +101,10 @@ class MemoryModel:
         self.keys: dict[str, tuple[bytes, Any]] = {}
 
     @property
+    def journal_lines(self) -> int:
+        return self.events[-1].line if self.events else 0
+
+    @property
     def columns(self) -> tuple[ServedColumn, ...]:
         return self.snapshot.columns
 

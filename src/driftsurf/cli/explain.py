@@ -51,7 +51,7 @@ def explain(
         raise click.UsageError("--stable-threshold needs --threshold")
     if is_keyed_run(run):
         raise InputError(f"{str(run)!r} has a learner for each key; run: driftsurf keys {run}")
-    record = read_run(run)
+    record = read_run(run, step=step)
     if html is not None:
         from driftsurf.report.run_page import render_record
         from driftsurf.runs.folder import REPORT

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from driftsurf.cli.options import GroupedCommand, collect, option_group
 from driftsurf.cli.wording import say
@@ -74,7 +75,8 @@ def serve(config: Path | None, **options: Any) -> None:
         _make_key(asked.make_key, asked.scopes)
         return
     require_service()
-    with _folder(demo=asked.demo) as demo_folder:
+    source = click.get_current_context().get_parameter_source("folder")
+    with _folder(demo=asked.demo and source is not ParameterSource.COMMANDLINE) as demo_folder:
         _serve(config, asked, options, demo_folder)
 
 
@@ -110,7 +112,7 @@ def _note(text: str) -> None:
 
 @contextlib.contextmanager
 def _folder(*, demo: bool) -> Iterator[str | None]:
-    """Context with a folder that is removed afterwards, for the model of the demo."""
+    """Context with a folder that is removed afterwards, for the model of a demo without a folder."""
     if not demo:
         yield None
         return
@@ -126,6 +128,13 @@ def _config(path: Path | None, asked: ServeOptions, options: dict[str, Any], dem
     model = ServedOptions(**collect(ServedOptions, options))
     if [path is not None, asked.name is not None, asked.demo].count(True) != 1:
         raise OptionError("name a TOML file, a model with ", Option("name"), ", or ", Option("demo"), "; one of them")
+    if asked.demo and options_given(model):
+        raise OptionError(
+            Option(next(iter(options_given(model)))),
+            " does not go with ",
+            Option("demo"),
+            ", whose model has its own options",
+        )
     if path is not None:
         if options_given(model):
             raise OptionError(f"{Option(next(iter(options_given(model))))} belongs to [models.NAME] of {path}")

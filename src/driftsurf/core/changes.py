@@ -13,11 +13,11 @@ import contextlib
 import copy
 import functools
 import sys
-import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self, TypeVar, cast
 
+from driftsurf.core.forks import ChangeLock
 from driftsurf.errors import StepInProgressError
 
 __all__ = ["Changeable", "UndoStack", "locked"]
@@ -57,7 +57,7 @@ class Changeable:
     ``_now`` holds the values that other threads may read at any time without the lock; they are replaced as a whole.
     """
 
-    lock: threading.RLock
+    lock: ChangeLock
     """Held by every call that changes or saves the object; a thread that holds it may call them again."""
     _now: Any
     _before: tuple[Any, FrameType] | None = None
@@ -66,7 +66,7 @@ class Changeable:
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Make the object with a lock of its own."""
         made = super().__new__(cls)
-        made.lock = threading.RLock()
+        made.lock = ChangeLock()
         return made
 
     # -------------------------------------------------------------------- defined by a subclass

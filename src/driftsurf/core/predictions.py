@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.forks import RenewedLock
 
 __all__ = ["RecentPredictions", "log_losses"]
 
@@ -77,7 +77,7 @@ class RecentPredictions:
         self._calls: deque[_Call] = deque()
         self._waiting = 0
         """Number of rows in the calls."""
-        self._lock = threading.RLock()
+        self._lock = RenewedLock()
 
     def add(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import Detection, FloatArray, State
 from driftsurf.core.fields import Array, Choice, Fields, Real, Rule
+from driftsurf.core.forks import ChangeLock
 from driftsurf.core.options import number, whole
 from driftsurf.core.parameters import Parameterised
 from driftsurf.errors import OptionError, ShapeError, ValueTypeError
@@ -54,13 +54,13 @@ class BaseDetector(Parameterised):
     """Empty until the parameters have been checked."""
 
     __slots__ = ("lock",)  # not among the attributes, which are the parameters and the state
-    lock: threading.RLock
+    lock: ChangeLock
     """Held by every call that changes, saves or copies the detector."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Make the detector with a lock of its own."""
         made = super().__new__(cls)
-        made.lock = threading.RLock()
+        made.lock = ChangeLock()
         return made
 
     def fresh(self) -> Self:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from driftsurf import registry
 from driftsurf.core.contracts import Learner, Strategy
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
+from driftsurf.core.forks import ChangeLock
 from driftsurf.core.typing import LearnerLike, RandomState, TableLike
 from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.frames import is_table
@@ -215,7 +215,7 @@ class FittedEstimator(BaseEstimator):
 
         It is kept even if a later time step of the same call fails.
         """
-        with vars(self).setdefault(_NOT_PICKLED, threading.RLock()):
+        with vars(self).setdefault(_NOT_PICKLED, ChangeLock()):
             if self._fitted is not None:
                 yield self._fitted
                 return

@@ -32,6 +32,8 @@ LARGEST_LOGIT, LOGIT_BINS = 10.0, 160
 """Scores are counted in bins of log-odds of this range for the ROC AUC; larger ones are in the outermost bins."""
 ProbabilityOf: TypeAlias = Literal["second", "predicted"]
 """The class whose probability is compared with its share of rows: the second of two classes, or the predicted one."""
+LABELS_AGAIN = 100
+"""Steps after which a line names the classes again."""
 QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 """Quantiles of the residuals of each step."""
 
@@ -85,7 +87,8 @@ class ScoreRecorder:
     def _classes(self, one: Observation) -> dict[str, Any]:
         found: dict[str, Any] = {}
         labels = list(self.labels())[:MOST_CLASSES]
-        if len(labels) > self._labels_written:
+        # Said again sometimes, because the first lines of a long file may be removed.
+        if len(labels) > self._labels_written or self._step % LABELS_AGAIN == 0:
             found["labels"], self._labels_written = labels, len(labels)
         if self._step == self.warmup_steps:
             self._scores = self._scores[:0]

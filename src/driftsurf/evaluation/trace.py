@@ -214,8 +214,10 @@ class Trace:
         columns = self.of(model)
         ends = columns["first_row"] + columns["rows"]
         places = [min(int(np.searchsorted(ends, one.row, side="right")), len(ends) - 1) for one in events]
-        begun = [one.row >= 0 for one in events]  # a model may have seen a drift in a run before
-        return events.with_times(texts[place] if known else None for place, known in zip(places, begun, strict=True))
+        first = max(0, int(columns["first_row"][0]))  # the first steps may have been removed, or be of an earlier run
+        return events.with_times(
+            texts[place] if one.row >= first else one.time for one, place in zip(events, places, strict=True)
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return the columns as a pandas DataFrame; needs the extra ``pandas``."""
@@ -246,7 +248,8 @@ class Trace:
                 later = [parse_json(cell) if cell else [] for cell in columns.pop(LATER).tolist()]
                 labels, columns = _with_later_classes(labels, columns, later)
             drifts = tuple(Drift(**drift) for drift in head["drifts"])
-            warmup_steps = int(head.get("warmup_steps", 0))
+            begun = int(columns["step"][0]) if lines else 0  # of a trace whose first steps were removed
+            warmup_steps = max(0, int(head.get("warmup_steps", 0)) - begun)
             trace = cls(head["stream"], head["batch_size"], drifts, labels, columns, warmup_steps=warmup_steps)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise InputError(f"the text is not a trace that Trace.save wrote: {error}") from error

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,17 +27,25 @@ from driftsurf.runs.folder import (
     ABOUT,
     COLUMNS,
     JOURNAL,
+    NEWEST,
     SCORES,
     SERVED_CHECKPOINTS,
     TIMINGS,
     TRACE,
     is_served,
 )
+from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import OrderRecord, read_records, waiting
+from driftsurf.runs.rolled import lines_before, part_names
 from driftsurf.runs.table_rows import orphan_labels, unlabelled_rows
 
 __all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "looks_for_drift", "newest_head", "pinned", "read_run"]
 
+FILES = JOURNAL, TRACE, SCORES, COLUMNS
+MOVE_LINE = re.compile(r"\d+,\d+,\d+,")
+AROUND = 1_000
+"""Decisions that are read before and after one that is asked for."""
+STEP_LINE = re.compile(r'\{"type":"step","step":(\d+),')
 BEGAN_REACTIVE = "The run began while a new model was tested: its model had seen a sign of drift in the run before."
 
 
@@ -91,11 +101,13 @@ class RunRecord:
     """Number of rows without a label, which were predicted and not learned."""
     orphans: int = 0
     """Number of labels without a row, if labels came late."""
+    known_drifts: Drifts = field(default_factory=Drifts)
+    """The newest drifts of a served model, also those before the steps that were read."""
 
     @property
     def drifts(self) -> Drifts:
         """Drifts of the leading model, oldest first; empty if there was none."""
-        found, trace = drifts_of(self.decisions), self.trace
+        found, trace = Drifts.merged([*self.known_drifts, *drifts_of(self.decisions)]), self.trace
         return found if trace is None else trace.timed(found, trace.models[0])
 
     @property
@@ -118,10 +130,17 @@ class RunRecord:
         return StepMap.of(columns) if self.scores is None else self.scores.step_map(columns)
 
 
-def read_run(path: str | Path) -> RunRecord:
-    """Read a run folder or a folder of checkpoints, also while the run is writing it (incomplete lines are ignored)."""
+def read_run(path: str | Path, *, step: int | None = None) -> RunRecord:
+    """Read a run folder or a folder of checkpoints, also while the run is writing it (incomplete lines are ignored).
+
+    Of a served model, whose history has no end, only the newest time steps are read; with ``step``, those up to a
+    little after this decision.
+    """
     folder = files.usable(path)
-    journal, trace = _text(folder / JOURNAL), _text(folder / TRACE)
+    served = folder.name == SERVED_CHECKPOINTS and is_served(folder.parent)
+    journal, trace, scores, columns = (
+        _newest_texts(folder, step) if served else tuple(_text(folder / name) for name in FILES)
+    )
     if journal is None and is_served(folder):
         raise InputError(f"{str(folder)!r} is the folder of a served model; pass {folder / SERVED_CHECKPOINTS}")
     if journal is None:
@@ -131,14 +150,16 @@ def read_run(path: str | Path) -> RunRecord:
         decisions = read_lines(journal)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
         raise InputError(f"{folder / JOURNAL} is not the journal of a run: {error}") from error
-    moves, timings = _text(folder / COLUMNS), _json(_text(folder / TIMINGS))
-    known, scores = Trace.from_csv(trace) if trace else None, _text(folder / SCORES)
+    timings = _json(_text(folder / TIMINGS))
+    known = Trace.from_csv(trace) if trace else None
+    about = _text(folder / ABOUT)
+    head = {} if about else newest_head(folder)
     return RunRecord(
         decisions,
         orders,
         None if known is None or known.is_empty else known,
-        [] if moves is None else read_moves(moves),
-        _json(_text(folder / ABOUT) or str(newest_head(folder).get("about", ""))),
+        [] if columns is None else read_moves(columns),
+        _json(about or str(head.get("about", ""))),
         {name: float(entry["seconds"]) for name, entry in timings.get("models", {}).items()},
         int(timings.get("first_step", 0)),
         folder.name,
@@ -146,7 +167,65 @@ def read_run(path: str | Path) -> RunRecord:
         None if scores is None or known is None else Scores.from_text(scores, known.warmup_steps),
         unlabelled_rows(journal),
         orphan_labels(journal),
+        Drifts(Numbering.from_json(str(head["numbering"])).drifts.known)
+        if served and "numbering" in head
+        else Drifts(),
     )
+
+
+def _newest_texts(folder: Path, step: int | None) -> Sequence[str | None]:
+    """Return the last lines of the journal, the trace, the scores and the columns that moved of a served model.
+
+    Those of the journal are about the same time steps as the others, unless a ``step`` is asked for.
+    """
+    if not part_names(folder, JOURNAL):
+        return None, None, None, None
+    scores = list(islice(lines_before(folder, SCORES), NEWEST))
+    heads = _head(folder, TRACE, 1), "", _head(folder, COLUMNS, 0)
+    trace = list(islice(lines_before(folder, TRACE, head=heads[0].count("\n")), len(scores)))
+    columns = list(islice(lines_before(folder, COLUMNS, head=heads[2].count("\n")), NEWEST))
+    while columns and not MOVE_LINE.match(columns[-1]):  # the rest of a line whose name has an end of line
+        del columns[-1]
+    if step is None:
+        decisions = sum(int(parse_json(line).get("decisions", 1)) for line in scores)
+        journal = _steps_of(lines_before(folder, JOURNAL), decisions)
+    else:
+        journal = _steps_of(
+            dropwhile(lambda line: _later(line, step + AROUND), lines_before(folder, JOURNAL)), 2 * AROUND
+        )
+    texts = (head + "".join(reversed(lines)) for head, lines in zip(heads, (trace, scores, columns), strict=True))
+    return "".join(reversed(journal)), *texts
+
+
+def _later(line: str, step: int) -> bool:
+    """Return whether a line of the journal is that of a decision after a step, or of no decision."""
+    found = STEP_LINE.match(line)
+    return found is None or int(found[1]) > step
+
+
+def _steps_of(lines: Iterator[str], most: int) -> list[str]:
+    """Return lines of the journal, the newest first, back to that of a decision: as many decisions at most."""
+    kept: list[str] = []
+    begun = count = 0
+    if most:
+        for line in lines:
+            kept.append(line)
+            if STEP_LINE.match(line):
+                begun, count = len(kept), count + 1
+                if count == most:
+                    break
+    return kept[:begun] if begun else kept
+
+
+def _head(folder: Path, name: str, comments: int) -> str:
+    """Return what each part of a file begins with: comments, and names of columns, which may hold ends of lines."""
+    names = part_names(folder, name)
+    if not names:
+        return ""
+    lines = files.read_bytes(folder / names[0]).decode(errors="replace").split("\n")[:-1]
+    reader = csv.reader(f"{line}\n" for line in lines[comments:])
+    next(reader, None)
+    return "".join(f"{line}\n" for line in lines[: comments + reader.line_num])
 
 
 def _text(path: Path) -> str | None:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numba
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 
 try:
     import fcntl
@@ -38,6 +39,10 @@ _compiling = threading.RLock()
 """Held while a kernel is compiled: one thread compiles at a time, and may compile another kernel meanwhile."""
 _locked: set[str | None] = set()
 """Cache folders that this process has locked; changed by the thread that holds ``_compiling``."""
+_compiler: Any = global_compiler_lock._lock
+if hasattr(os, "register_at_fork"):  # a thread that held one of them may not be in the forked process
+    for _lock in (_compiling, _compiler):
+        os.register_at_fork(after_in_child=lambda lock=_lock: lock._is_owned() or lock._at_fork_reinit())
 COMPILING = "driftsurf: compiling code for its first use; later it is loaded from a cache"
 
 

@@ -24,7 +24,7 @@ def events_of(run: RunView) -> list[Event]:
 
 def _drifts(run: RunView) -> Iterator[Event]:
     last = len(run.trace.of(run.model)["step"]) - 1
-    for one in run.drifts:
+    for one in run.drifts_in_view:
         at = min(run.place(one.row), last)
         rose = f"the {one.metric} rose from {one.rise_text}"
         yield Event(at, run.when(at), "drift", f"Drift {one.number} began: {rose}. {one.cause_sentence()}")

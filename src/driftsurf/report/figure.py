@@ -125,11 +125,13 @@ class Overlay:
     """The drifts that were found, from the change to the end, with the name of each."""
     events: Sequence[Event] = ()
     """What happened, oldest first."""
+    first: int = 0
+    """Number of the first step."""
 
     def tick(self, step: float) -> str:
         """Return the text beside a step on the axis: its date, or its number."""
         if not self.times:
-            return f"{step:g}"
+            return f"{self.first + step:g}" if self.first < 1e5 else f"{self.first + step:,.0f}"
         return _date(self.times[min(int(step), len(self.times) - 1)], self.times[-1] - self.times[0])
 
 
@@ -288,6 +290,7 @@ def data(overlay: Overlay, figures: Sequence[Figure | Bars], most: int | None = 
     stride = 1 if most is None else max(1, -(-overlay.steps // most))
     return {
         "steps": overlay.steps,
+        **({"first": overlay.first} if overlay.first else {}),
         "stride": stride,
         "firstRows": _knots(overlay.first_rows, stride),
         "times": _knots(overlay.times, stride),

@@ -44,7 +44,7 @@ def overlay_of(run: RunView) -> Overlay:
             one.describe(),
             f"drift {one.number}",
         )
-        for one in run.drifts
+        for one in run.drifts_in_view
     ]
     drifts = []
     for drift in trace.drifts:
@@ -68,6 +68,7 @@ def overlay_of(run: RunView) -> Overlay:
         [] if times is None else times.astype(np.int64).tolist(),
         found,
         events_of(run),
+        run.first_step,
     )
 
 

@@ -50,6 +50,8 @@
   };
   // Places are numbers of steps, with a fraction, in all data. Only here they become rows or times, and pixels.
   const knots = () => ({ row: run.firstRows, time: run.times })[axis];
+  // The number of a step: the first ones of a long run may be missing.
+  const numbered = (step) => step + (run.first || 0);
   // Rows and times are known for every step, or in a long run for one step in run.stride.
   const between = (known, step) => {
     const place = step / run.stride;
@@ -205,7 +207,7 @@
     for (const value of found) {
       const place = LEFT + ((WIDTH - LEFT - RIGHT) * (value - low)) / (high - low);
       svg("line", { class: "axis", x1: place, x2: place, y1: base, y2: base + 5 }, parent);
-      const words = axis === "time" ? date(value, wide) : grouped(value);
+      const words = axis === "time" ? date(value, wide) : grouped(axis === "step" ? numbered(value) : value);
       const inside = clamp(place, LEFT, WIDTH - 4 - 3.4 * words.length);
       svg("text", { class: "tick", x: inside, y: base + 18, "text-anchor": "middle" }, parent, words);
     }
@@ -312,7 +314,7 @@
     }
     const [first, stop] = [Math.ceil(view[0]), Math.min(Math.floor(view[1]), run.steps - 1)];
     const until = run.times.length ? ` · ${date(timeOf(first))} to ${date(timeOf(stop))}` : "";
-    const seen = `steps ${grouped(first)} to ${grouped(stop)} of ${grouped(run.steps)}${until}`;
+    const seen = `steps ${grouped(numbered(first))} to ${grouped(numbered(stop))} of ${grouped(numbered(run.steps))}${until}`;
     toolbar.querySelector(".view").textContent = seen;
     point();
   };
@@ -345,7 +347,7 @@
       }
     }
     const changes = jumps().filter((one) => Math.round(one.at) === step).map((one) => one.text);
-    return { head: `step ${grouped(step)}${rows}${time}`, state, lines, changes };
+    return { head: `step ${grouped(numbered(step))}${rows}${time}`, state, lines, changes };
   };
   const swatch = (css, parent) => {
     const box = svg("svg", { viewBox: "0 0 20 12", class: "swatch", "aria-hidden": "true" }, parent);

@@ -9,6 +9,7 @@ from typing import Any
 
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision
+from driftsurf.core.drifts import Drifts
 from driftsurf.core.wording import counted
 from driftsurf.errors import InputError
 from driftsurf.evaluation.columns import ColumnMove
@@ -75,6 +76,7 @@ def record_parts(record: RunRecord) -> PageParts | None:
         about=record.about,
         work=work_unit(record.about),
         unlabelled=record.unlabelled,
+        known_drifts=record.known_drifts,
     )
     return page_parts(view, orphans=record.orphans)
 
@@ -97,6 +99,7 @@ def render_record(record: RunRecord) -> str:
         unlabelled=record.unlabelled,
         orphans=record.orphans,
         about=record.about,
+        known_drifts=record.known_drifts,
     )
 
 
@@ -116,13 +119,14 @@ def render(
     unlabelled: int = 0,
     orphans: int = 0,
     work: str | None = None,
+    known_drifts: Drifts | None = None,
 ) -> str:
     """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
 
     The page is the same to the byte for every run of the same thing, unless ``seconds`` are given. They were measured
     from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title, and
     ``unlabelled`` the number of rows that were predicted and not learned, ``orphans`` that of labels without a row.
-    ``work`` says what learning is counted in, unless ``about`` does.
+    ``work`` says what learning is counted in, unless ``about`` does. ``known_drifts`` may be older than the decisions.
     """
     title = f"{model} on {trace.stream}"
     if trace.is_empty:
@@ -143,6 +147,7 @@ def render(
         known,
         work_unit(known) if work is None else work,
         unlabelled,
+        Drifts() if known_drifts is None else known_drifts,
     )
     parts = page_parts(run, orphans=orphans)
     return interactive.document(
@@ -167,6 +172,7 @@ def page_parts(run: RunView, *, orphans: int = 0) -> PageParts:
     what = _what(run)
     head = [
         *[html.note(what)] * bool(what),
+        *([html.note(_left_out(run))] if run.first_step else []),
         html.verdict(found.status, found.text),
         *([html.warning(orphan_warning(orphans))] if orphans else []),
     ]
@@ -180,6 +186,12 @@ def orphan_warning(labels: int) -> str:
         f"{counted(labels, 'label')} had no row and could not be learned: no row had the key, "
         "or its row came after more labels without a row than are held (max_pending)."
     )
+
+
+def _left_out(run: RunView) -> str:
+    """Return which steps of a long run are shown, in words."""
+    steps = len(run.trace.of(run.model)["step"])
+    return f"The newest {steps:,} time steps; {run.first_step:,} older ones are not shown."
 
 
 def _what(run: RunView) -> str:

@@ -193,8 +193,8 @@ class CheckpointFolder:
 
     @property
     def outputs(self) -> frozenset[str]:
-        """Names of the output files that the kept checkpoints need."""
-        return frozenset().union(*(needs.outputs for needs in self._needs.values()))
+        """Names of the output files that the newest checkpoints need; a rollback to an older one needs none."""
+        return frozenset().union(*(self._needs[number].outputs for number in sorted(self._needs)[-self.keep :]))
 
     def needed(self, number: int) -> dict[str, int | None]:
         """Return the files that a checkpoint needs, and of each how many bytes; None for the whole file.
@@ -228,8 +228,10 @@ class CheckpointFolder:
 
     # -------------------------------------------------------------------- reading
 
-    def load(self, number: int | None = None) -> Checkpoint | None:
+    def load(self, number: int | None = None, *, outputs: bool = True) -> Checkpoint | None:
         """Return the newest valid checkpoint, or the one with this number; None if the folder has no checkpoint.
+
+        Without ``outputs``, the output files need not be there: nothing can resume from it, but a model can return.
 
         Warns with StateWarning if newer checkpoints are damaged; raises StateError if all are.
         """
@@ -239,7 +241,7 @@ class CheckpointFolder:
         reasons: list[str] = []
         for candidate in reversed(heads) if number is None else [number]:
             try:
-                found = self._read(candidate)
+                found = self._read(candidate, outputs=outputs)
             except StateVersionError:
                 raise  # intact, but of another format: an older checkpoint would silently lose steps
             except (StateError, OSError) as error:
@@ -259,10 +261,10 @@ class CheckpointFolder:
             raise StateError(f"no checkpoint in {self.path} can be used: {'; '.join(reasons)}")
         return None
 
-    def _read(self, number: int) -> Checkpoint:
+    def _read(self, number: int, *, outputs: bool = True) -> Checkpoint:
         head = self._read_file(HEAD, number)[0]
         known = HEAD_FIELDS.read(head)
-        for name, (size, expected) in known["outputs"].items():
+        for name, (size, expected) in known["outputs"].items() if outputs else ():
             self._check_output(name, size, expected)
         segments = self._chain(known["segment"], known["segment_digest"], known["oldest"])
         state, pieces = pick("state", head), {}

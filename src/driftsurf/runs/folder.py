@@ -47,6 +47,8 @@ MODEL = "model.state"
 """The model as it is at the end, with the encoding of its columns."""
 SERVED_SETTINGS, SERVED_CHECKPOINTS = "model.json", "checkpoints"
 """File of settings and folder of checkpoints in the folder of a model of ``driftsurf serve``."""
+NEWEST = 5_000
+"""Time steps of a served model, and lines of its files, that are read and shown: the newest ones."""
 SAVED = ".state"
 """Usual ending of a saved model."""
 COLUMNS = "columns.csv"

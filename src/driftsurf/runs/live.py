@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import Any, Self
 from driftsurf.core import files
 from driftsurf.core.contracts import IncrementalState
 from driftsurf.core.fields import Converted, Fields, Json, Text, Truth, Whole, misfit
+from driftsurf.core.forks import ChangeLock
 from driftsurf.core.journal import json_lines
 from driftsurf.core.state import nest, pick
 from driftsurf.data.source import Position
@@ -119,7 +119,7 @@ class LiveRun:
         self.pinned: bool = False
         """Whether the leading model learns nothing; everything else continues."""
         self.seconds: dict[str, float] = dict.fromkeys(self.models, 0.0)
-        self._lock = threading.RLock()
+        self._lock = ChangeLock()
         leading = self.models[plan.model]
         self._late = LateSteps(plan.model, leading) if isinstance(leading, LateSession) else None
         self._orders_done = 0
@@ -127,7 +127,9 @@ class LiveRun:
         self._numbering = Numbering.following() if plan.continues else Numbering()
         shared = checkpoints is None  # files beside checkpoints are part of a state
         self._files = {JOURNAL: RolledFile(place, JOURNAL, plan.rotation, shared=shared)}
-        self._files |= {name: RolledFile(place, name, shared=shared) for name in (TRACE, *plan.sidecars)}
+        heads = {TRACE: plan.recorder.head()} | {name: sidecar.head() for name, sidecar in plan.sidecars.items()}
+        for name, head in heads.items():
+            self._files[name] = RolledFile(place, name, plan.history, shared=shared, head=head)
         if plan.keeps_bad_rows:
             self._files[BAD_ROWS] = RolledFile(place, BAD_ROWS, plan.rotation)
 
@@ -168,9 +170,6 @@ class LiveRun:
                 self.checkpoints.clear()
             for file in self._files.values():
                 file.begin()
-            self._files[TRACE].write(self.plan.recorder.head())
-            for name, sidecar in self.plan.sidecars.items():
-                self._files[name].write(sidecar.head())
             self._outlets.begin()
             if self.checkpoints is not None:
                 # A checkpoint must not survive a power loss that the names of its files do not survive.
@@ -414,7 +413,7 @@ class LiveRun:
             return record(replace(change, step=self.step).describe())
         if self.checkpoints is None:
             return record(f"{name} cannot be rolled back: the run has no checkpoints", "no-checkpoints")
-        earlier = self.checkpoints.load(order.to)
+        earlier = self.checkpoints.load(order.to, outputs=order.to is None)
         assert earlier is not None
         self.models[name].return_to(pick(f"models.{name}", earlier.state))
         then = Numbering.from_json(str(earlier.state["numbering"]))

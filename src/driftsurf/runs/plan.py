@@ -124,6 +124,8 @@ class RunPlan:
     """Number of steps from one checkpoint to the next."""
     rotation: Rotation = field(default_factory=Rotation)
     """When journal and bad rows begin a new file, under checkpoints."""
+    history: Rotation = field(default_factory=Rotation)
+    """When the trace and the files beside it begin a new file."""
     has_ids: bool = False
     """Whether rows have ids, which predictions show and by which late labels find their rows."""
     follows: bool = False

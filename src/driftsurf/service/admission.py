@@ -40,6 +40,8 @@ __all__ = ["Admission", "Admitted"]
 
 LONGEST_ID = 500
 LONGEST_NAME = 100
+READ_BYTES = 2**22
+"""Bytes of records that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,9 @@ class Admission:
         self.time: float = 0.0
         self.rows: int = 0
         self.bytes: int = 0
-        """Rows and labels that were logged, and the bytes of their records."""
+        """Rows and labels that were logged and that this process has to apply, and the bytes of their records."""
+        self.challenged: set[str] = set()
+        """Challengers that were ordered in these records, and may not be there yet."""
         self.lock: Any = threading.RLock()
 
     def begin(
@@ -94,10 +98,35 @@ class Admission:
         targets: ClassTargets | RegressionTargets | None,
         keys: RequestKeys,
         time: float,
+        *,
+        position: int,
+        rows: int,
     ) -> None:
-        """Go on from what the model knows once it has applied the whole log."""
+        """Go on from what the model knows at a position of the log, and from the records that follow there.
+
+        ``rows`` are rows and labels of earlier records that are not learned yet.
+        """
         with self.lock:
             self.columns, self.task, self.targets, self.keys, self.time = columns, task, targets, keys.copy(), time
+            self.rows, self.bytes = rows, 0
+            while numbered := self.log.read(position, READ_BYTES):
+                for number, payload in numbered:
+                    self._know(decode(payload, self.columns), number, len(payload))
+                    position = number + 1
+
+    def _know(self, record: Record, number: int, size: int) -> None:
+        """Take over what a record in the log says."""
+        self.time = max(self.time, record.time)
+        self.columns = record.columns or self.columns
+        self.rows += record.count
+        self.bytes += size
+        self.keys.add(record, number)
+        if record.kind == Kinds.ORDER and record.content["kind"] == "challenge":
+            self.challenged.add(str(record.content["model"]))
+        if record.kind in (Kinds.LEARN, Kinds.LABELS) and record.labels is not None:
+            self.task = self.task or self.blueprint.task_of(record.labels)
+            known = self.blueprint.targets(self.task) if self.targets is None else self.targets
+            self.targets = known.read(record.labels, record.count)[0]
 
     # ------------------------------------------------------------------------ records
 
@@ -200,6 +229,8 @@ class Admission:
                 return _repeated(known)
             check()
             admitted = self._append(self._record(Kinds.ORDER, 0, request, content=content))
+            if order.kind == "challenge":
+                self.challenged.add(order.model)
             logged(admitted)
             return admitted
 

@@ -184,8 +184,18 @@ class Blueprint:
         sparse = self.strategy(task).learner.capabilities.sparse
         return TableEncoder(categorical=self.settings.categorical, sparse="auto" if sparse else False)
 
-    def plan(self, fold: Fold, models: Mapping[str, Session], labels: Sequence[Any], rotation: Rotation) -> RunPlan:
-        """Return the plan of the run. ``labels`` are the classes known when the model began."""
+    def plan(
+        self,
+        fold: Fold,
+        models: Mapping[str, Session],
+        labels: Sequence[Any],
+        rotation: Rotation,
+        history: Rotation | None = None,
+    ) -> RunPlan:
+        """Return the plan of the run. ``labels`` are the classes known when the model began.
+
+        ``rotation`` is that of the journal, ``history`` that of the trace and the files beside it.
+        """
         leading: Any = _Leading(fold)
         regression = fold.task == "regression"
         classes = () if regression else open_labels(sorted(labels)[:MOST_CLASSES])
@@ -195,7 +205,7 @@ class Blueprint:
             name=self.name,
             source=fold,
             models=models,
-            recorder=TraceRecorder(described, self.batch_size, warmup, time=lambda: _iso(fold.joiner.time)),
+            recorder=TraceRecorder(described, self.batch_size, warmup, time=lambda: _iso(fold.step_time)),
             about=self._about(fold, labels),
             label_type=label_type(fold.task, labels),
             sidecars={
@@ -208,6 +218,7 @@ class Blueprint:
             },
             every=1,
             rotation=rotation,
+            history=Rotation() if history is None else history,
             has_ids=True,
             continues=self.start is not None,
             frames=lambda: FrameEncoder(fold.encoder, (self.settings.label,), ReadingOptions()),

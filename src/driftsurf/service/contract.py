@@ -294,13 +294,14 @@ class ModelStatus:
     """Number of time steps that were learned here."""
     pinned: bool
     applied: int
-    """Records below this number have been applied to the model."""
+    """Records below this number have been applied to the model, and the time steps that they complete are learned."""
     logged: int
     """Number of the next record."""
     durable: int
     """Records below this number survive a power loss."""
     lag_rows: int
-    """Rows and labels in records that have not been applied."""
+    """Rows and labels that are logged and not applied: those of other records, and of time steps that are full and not
+    learned. A row that waits for its label, or for other rows of its time step, does not count."""
     lag_seconds: float
     """Log time between the last record and the last one applied."""
     log_bytes: int
@@ -409,8 +410,13 @@ class Served(Protocol):
         """Return lines of the journal after line ``since``, as far as they are kept."""
         ...
 
+    @property
+    def journal_lines(self) -> int:
+        """Number of the last line of the journal."""
+        ...
+
     def trace(self) -> str:
-        """Return the trace as CSV: one line for each step and model."""
+        """Return the trace of the newest time steps as CSV: one line for each."""
         ...
 
     def moves(self) -> str:

@@ -22,7 +22,7 @@ from driftsurf.data.target import Task
 from driftsurf.evaluation.baselines import Baselines
 from driftsurf.evaluation.rare import RareClass
 from driftsurf.service.contest import Contest
-from driftsurf.service.joining import Joiner, StepRows
+from driftsurf.service.joining import Joiner
 from driftsurf.service.request_keys import RequestKeys
 from driftsurf.session.session import Session
 
@@ -184,16 +184,18 @@ class Fold:
     points: list[SavedPoint] = field(default_factory=list)
     lines: int = 0
     """Number of lines of the journal at the last checkpoint."""
+    step_time: float = 0.0
+    """Time of the record that completed the step that is learned."""
     leading: Callable[[], Session] = lambda: None  # type: ignore[return-value,assignment]
     """Returns the session of the leading model; set by its run."""
     labels: tuple[Any, ...] = ()
     skipped: int = 0
 
-    def take(self, records: Sequence[Record]) -> Iterator[StepRows]:
-        """Apply records of rows, labels and ticks, and yield the time steps that they complete."""
+    def join(self, records: Sequence[Record], joiner: Joiner | None = None) -> None:
+        """Apply records of rows, labels and ticks to the joiner, or to another one."""
         blocks = [record.rows for record in records if record.rows is not None]
         X = self.encoder.transform(read_rows(blocks, self.columns)) if blocks else None
-        return self.joiner.take(records, X)
+        (self.joiner if joiner is None else joiner).join(records, X)
 
     def batches(self, position: Position = None) -> Iterator[tuple[Any, Any, Position]]:
         """Yield nothing."""

@@ -31,8 +31,10 @@ __all__ = ["Follower"]
 
 GATHERED_BYTES = 2**20
 """Bytes of records that are applied at a time."""
-JOURNAL_PARTS = 64
-"""Full files of the journal that are kept."""
+UNKNOWN = 2**62
+"""Position of an order that may need a checkpoint, as long as the log is not applied."""
+JOURNAL_PARTS, HISTORY_PARTS = 64, 3
+"""Full files of the journal that are kept, and of each file beside it."""
 
 
 class Follower:
@@ -58,6 +60,11 @@ class Follower:
         Where lines of the journal go.
     on_step, on_order
         Called after each step, and with each order that was carried out and its position.
+
+    Attributes
+    ----------
+    on_pause
+        Called after each step, when a checkpoint may be saved.
     """
 
     def __init__(
@@ -78,20 +85,21 @@ class Follower:
         self.feed = feed
         self.on_step = on_step
         self.on_order = on_order
+        self.on_pause: Callable[[], object] = lambda: None
         self.run: ServedRun | None = None
         self.position: int = log.first
-        """Number of the next record to apply or, before the run begins, to read."""
+        """Number of the next record to join or, before the run begins, to read; time steps of earlier ones may not be
+        learned yet."""
+        self.applied: int = log.first
+        """All that records below this number complete has been learned."""
+        self.time: float = 0.0
+        """Log time of the last of these records."""
         self.saved: int = 0
         """Position of the last checkpoint."""
-        self.unsaved_rows: int = 0
-        """Rows and labels that were applied since."""
         self.applied_rows: int = 0
-        """Rows and labels that were applied by this process."""
-        self.ahead_rows: int = 0
-        """Rows and labels that were only read so far, because the run has not begun."""
+        """Rows and labels for which this process has done everything: what waits in a full time step is not counted."""
         self.applied_bytes: int = 0
-        self.ahead_bytes: int = 0
-        """Bytes of the records that were applied by this process, and of those that were only read so far."""
+        """Bytes of the records below ``applied`` that this process has applied."""
         self.columns: tuple[ColumnKind, ...] = blueprint.columns
         self.task: Task | None = blueprint.task
         self.targets: ClassTargets | RegressionTargets | None = (
@@ -99,8 +107,10 @@ class Follower:
         )
         """Classes that labels in the log had until here; those of the run once it has begun."""
         self.keys: RequestKeys = RequestKeys(keeping.idempotency_keys)
-        self.awaited: set[str] = set()
-        """Challengers that were ordered before the run began."""
+        self._joined_rows = 0
+        """Rows and labels of the records that were joined, and of the time steps that a checkpoint had not learned."""
+        self._saved_steps = 0
+        """Time steps that the last checkpoint has."""
         self._ahead_labels: Counter[float] = Counter()
         """How often each label, given by its code, was only read so far."""
         self._first_rows: list[RowBlock] = []
@@ -141,9 +151,13 @@ class Follower:
             task, columns = self._decided(about)
             run = self._make(task, columns, about["decided"]["classes"], names, challengers)
             run.resume(saved)
-            run.held = dict.fromkeys(self.checkpoints.generations(), 2**62)  # orders in the log may need any of them
+            run.held = dict.fromkeys(self.checkpoints.generations(), UNKNOWN)
             self._follow(run)
             self.position = self.saved = run.applied
+            self._joined_rows, self._saved_steps = run.fold.joiner.backlog, run.batches
+            for point in run.fold.points[-1:]:
+                self.applied, self.time = point.position, point.time
+            self._note_applied(run)
         elif self.blueprint.start is not None:
             self._begin()
         self._returned_to = rollback_positions(self.log, self.position)
@@ -170,8 +184,8 @@ class Follower:
         self.log.sync()
         run.begin()
         self._follow(run)
-        self._first_rows, self.ahead_rows, self.ahead_bytes = [], 0, 0
-        self.position = self.saved = self.log.first
+        self._first_rows = []
+        self.position = self.saved = self.applied = self.log.first
 
     def _make(
         self,
@@ -197,7 +211,7 @@ class Follower:
             return blueprint.session(name, task, fold, options or None)
 
         models = {name: make(name, challengers[name].options if name in challengers else {}) for name in names}
-        plan = blueprint.plan(fold, models, labels, self.rotation)
+        plan = blueprint.plan(fold, models, labels, self.rotation, Rotation(self.keeping.history_bytes, HISTORY_PARTS))
         return ServedRun(
             plan,
             self.checkpoints.path.joinpath,
@@ -217,7 +231,13 @@ class Follower:
     # ------------------------------------------------------------------------ applying
 
     def apply(self, most_bytes: int = GATHERED_BYTES) -> int:
-        """Apply the next records of the log, if there are any; return their number."""
+        """Apply the next records of the log, if there are any; return their number.
+
+        Time steps that the checkpoint had not learned, from which the run has continued, come first; they count as one.
+        """
+        if self.run is not None and self.run.fold.joiner.backlog:
+            self._learn(self.run)
+            return 1
         numbered = self.log.read(self.position, most_bytes)
         if not numbered:
             return 0
@@ -226,7 +246,7 @@ class Follower:
             return len(numbered)
         if self._returned_to and self.position == self._returned_to[0]:
             self.checkpoint()
-            self.run.held[self.run.fold.points[-1].number] = self.log.next
+            self.run.held[self.run.fold.points[-1].number] = self.log.next - 1
             del self._returned_to[0]
         if self._returned_to:
             numbered = [one for one in numbered if one[0] < self._returned_to[0]]
@@ -239,13 +259,9 @@ class Follower:
         for number, payload in numbered:
             record = decode(payload, self.columns)
             self.position = number + 1
-            self.ahead_rows += record.count
-            self.ahead_bytes += len(payload)
             self.keys.add(record, number)
             if record.kind == Kinds.COLUMNS:
                 self.columns = record.columns
-            if record.kind == Kinds.ORDER and record.content["kind"] == "challenge":
-                self.awaited.add(str(record.content["model"]))
             if record.rows is not None and sum(block.count for block in self._first_rows) < size:
                 self._first_rows.append(record.rows)
             if record.kind in (Kinds.LEARN, Kinds.LABELS) and record.labels is not None:
@@ -258,35 +274,60 @@ class Follower:
             if self.task is not None and sum(block.count for block in self._first_rows) >= size:
                 self._begin()
                 return
+        self.applied = self.position
 
     def _apply(self, run: ServedRun, numbered: Sequence[tuple[int, bytes]]) -> None:
         gathered: list[Record] = []
+        size = 0
         for number, payload in numbered:
             record = decode(payload, self.columns)
-            run.fold.keys.add(record, number)
-            self.unsaved_rows += record.count
-            self.applied_rows += record.count
-            self.applied_bytes += len(payload)
             if record.kind == Kinds.ORDER:
-                self._learn(run, gathered)
-                gathered = []
+                self._join(run, gathered, number, size)
+                gathered, size = [], 0
+                run.fold.keys.add(record, number)
                 self.position = number + 1
                 run.move_to(self.position)
                 outcome = run.carry_out(record.content, number)
+                self._note_applied(run, len(payload))
                 self.on_step()
                 self.on_order(number, outcome)
-            elif record.kind != Kinds.COLUMNS:
+                continue
+            size += len(payload)
+            run.fold.keys.add(record, number)
+            if record.kind != Kinds.COLUMNS:
                 gathered.append(record)
-        self._learn(run, gathered)
-        self.position = numbered[-1][0] + 1
-        run.move_to(self.position)
-        self.targets = run.fold.joiner.targets
+        self._join(run, gathered, numbered[-1][0] + 1, size)
 
-    def _learn(self, run: ServedRun, records: Sequence[Record]) -> None:
+    def _join(self, run: ServedRun, records: Sequence[Record], position: int, size: int) -> None:
+        """Join the records below a position, and learn the time steps that they complete.
+
+        What is joined is part of the next checkpoint, so that one can be saved after any of the steps.
+        """
         if records:
-            for step in run.fold.take(records):
-                run.take_step(step)
-                self.on_step()
+            run.fold.join(records)
+        self.position = position
+        run.move_to(position)
+        self.targets = run.fold.joiner.targets
+        self._joined_rows += sum(record.count for record in records)
+        self._learn(run, size)
+
+    def _learn(self, run: ServedRun, size: int = 0) -> None:
+        """Learn the time steps that are full; ``size`` are the bytes of the records that completed them."""
+        joiner = run.fold.joiner
+        self.applied_rows = self._joined_rows - joiner.backlog
+        for step in joiner.steps():
+            run.take_step(step)
+            self.applied_rows = self._joined_rows - joiner.backlog
+            self.on_step()
+            if joiner.backlog:
+                self.on_pause()
+        self._note_applied(run, size)
+
+    def _note_applied(self, run: ServedRun, size: int = 0) -> None:
+        """Note that everything below the position is learned, unless time steps are left."""
+        if not run.fold.joiner.backlog:
+            self.applied, self.time = self.position, run.fold.joiner.time
+            self.applied_bytes += size
 
     def _replayed(self, fold: Fold, start: int, stop: int) -> Iterator[StepRows]:
         """Yield the labelled rows of the log between two positions as time steps, joined as they would be live."""
@@ -301,10 +342,8 @@ class Follower:
         while position < stop:
             numbered = self.log.read(position, GATHERED_BYTES)
             known = [decode(payload, fold.columns) for number, payload in numbered if number < stop]
-            records = [one for one in known if one.kind not in (Kinds.ORDER, Kinds.COLUMNS)]
-            blocks = [record.rows for record in records if record.rows is not None]
-            X = fold.encoder.transform(read_rows(blocks, fold.columns)) if blocks else None
-            yield from joiner.take(records, X)
+            fold.join([one for one in known if one.kind not in (Kinds.ORDER, Kinds.COLUMNS)], joiner)
+            yield from joiner.steps()
             position = numbered[-1][0] + 1
 
     # ------------------------------------------------------------------------ checkpoints
@@ -312,12 +351,12 @@ class Follower:
     def checkpoint(self) -> bool:
         """Save what has been applied; return False if there is nothing to save."""
         run = self.run
-        if run is None or self.position == self.saved:
+        if run is None or (self.position, run.batches) == (self.saved, self._saved_steps):
             return False
         # A checkpoint must not survive a power loss that its records do not survive.
         self.log.sync()
         run.save(self.position)
-        self.saved, self.unsaved_rows = self.position, 0
+        self.saved, self._saved_steps = self.position, run.batches
         return True
 
     def drop_old_records(self, needed: int) -> None:

@@ -7,9 +7,9 @@ at a time. Time is that of the records.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +23,11 @@ from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.records import Kinds, Record
+from driftsurf.service.packed import packed_texts, unpacked_texts
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late import as_input
 
-__all__ = ["Joiner", "StepRows", "most_usual", "packed_texts", "unpacked_texts"]
+__all__ = ["Joiner", "StepRows", "most_usual"]
 
 LEARNED, LOST = 1, 2
 """What became of a row whose id is remembered."""
@@ -57,6 +58,8 @@ class StepRows(NamedTuple):
     """What was answered when the row came: a label or a number; any value where ``versions`` is 0."""
     versions: npt.NDArray[np.int64]
     """Version of the model that answered; 0 for rows that came with their label, or before there was a model."""
+    time: float
+    """Time of the record that completed the step."""
 
 
 class Joiner:
@@ -106,8 +109,8 @@ class Joiner:
         """Codes of labels whose row has not come."""
         self._done: dict[str, int] = {}
         """What became of the last rows, by id."""
-        self._step: list[tuple[int, float]] = []
-        """Rows of the next step and the codes of their labels."""
+        self._step: deque[tuple[int, float, float]] = deque()
+        """Labelled rows that are in no step yet, the codes of their labels, and when the later of both came."""
 
     @property
     def counts(self) -> LabelCounts:
@@ -128,11 +131,17 @@ class Joiner:
     @property
     def in_step(self) -> int:
         """Number of labelled rows that wait for their time step to become full."""
-        return len(self._step)
+        return len(self._step) % self.batch_size
+
+    @property
+    def backlog(self) -> int:
+        """Number of labelled rows of full time steps, which :meth:`steps` has not yielded yet."""
+        return len(self._step) - self.in_step
 
     def guess(self) -> npt.NDArray[Any] | None:
         """Return what :func:`most_usual` does for the labels of the step that is not full. Any thread may call it."""
-        return most_usual(self.targets, Counter([code for _, code in list(self._step)]))
+        codes = [code for _, code, _ in list(self._step)]
+        return most_usual(self.targets, Counter(codes[len(codes) - len(codes) % self.batch_size :]))
 
     @property
     def stored(self) -> Any:
@@ -143,10 +152,14 @@ class Joiner:
     # ------------------------------------------------------------------------ records
 
     def take(self, records: Sequence[Record], X: Any) -> Iterator[StepRows]:
-        """Apply records of rows, labels and ticks, and yield the time steps that they complete.
+        """Join records, and yield the time steps that they complete; see :meth:`join` and :meth:`steps`."""
+        self.join(records, X)
+        return self.steps()
 
-        ``X`` are the encoded rows of all these records, in their order; None if they have none. The iterator has to be
-        exhausted: what it yields is valid until it continues, and nothing may be saved before it ends.
+    def join(self, records: Sequence[Record], X: Any) -> None:
+        """Apply records of rows, labels and ticks; :meth:`steps` then yields the time steps that they complete.
+
+        ``X`` are the encoded rows of all these records, in their order; None if they have none.
         """
         # All labels in the order of the log first, those of answers, too: it decides the codes of new classes.
         read = [[] if record.labels is None else self._read(record.labels) for record in records]
@@ -160,25 +173,24 @@ class Joiner:
                     for id in record.ids:
                         self._come(id, row)
                         row += 1
-                        if len(self._step) >= self.batch_size:
-                            yield self._cut()
                 case Kinds.LABELS:
                     self.last_label = self.time
                     for id, code in zip(record.ids, codes, strict=True):
                         self._label(id, code)
-                        if len(self._step) >= self.batch_size:
-                            yield self._cut()
                 case Kinds.LEARN:
                     self.last_label = self.time
                     self.rows_learned += record.count
-                    begin = 0
-                    while begin < record.count:  # no more than a step at a time: the rest of the list is moved by a cut
-                        stop = min(record.count, begin + self.batch_size - len(self._step))
-                        self._step += zip(range(row + begin, row + stop), codes[begin:stop], strict=True)
-                        begin = stop
-                        if len(self._step) >= self.batch_size:
-                            yield self._cut()
+                    self._step.extend(zip(range(row, row + record.count), codes, repeat(self.time)))
                     row += record.count
+        self._note_oldest()
+
+    def steps(self) -> Iterator[StepRows]:
+        """Yield the time steps that are full. What is yielded is valid until the iterator continues.
+
+        The state may be saved between two steps: those that follow are then yielded after it is restored.
+        """
+        while self.backlog:
+            yield self._cut()
         self._release()
 
     def cut_rest(self) -> StepRows | None:
@@ -230,7 +242,7 @@ class Joiner:
             counts["orphan"] -= 1
             counts["labelled"] += 1
             self._finish(id, LEARNED)
-            self._step.append((row, code))
+            self._step.append((row, code, self.time))
             return
         self._waiting[id] = row
         if len(self._waiting) > self.max_pending:
@@ -242,7 +254,7 @@ class Joiner:
         if row is not None:
             counts["labelled"] += 1
             self._finish(id, LEARNED)
-            self._step.append((row, code))
+            self._step.append((row, code, self.time))
             return
         became = self._done.get(id)
         if became == LEARNED or id in self._early:
@@ -280,23 +292,23 @@ class Joiner:
     def _cut(self) -> StepRows:
         """Return the rows of the next step, and remove them from it."""
         assert self._rows is not None
-        taken, self._step = self._step[: self.batch_size], self._step[self.batch_size :]
-        places = np.array([row for row, _ in taken], np.int64) - self._rows.first_row
-        codes = np.array([code for _, code in taken])
+        taken = [self._step.popleft() for _ in range(min(self.batch_size, len(self._step)))]
+        places = np.array([row for row, _, _ in taken], np.int64) - self._rows.first_row
+        codes = np.array([code for _, code, _ in taken])
         stored = self._rows.view(Segment(self._rows.first_row, self._rows.next_row))
         versions, answers = self._versions.live[places], stored.y[places]
         answered = versions > 0
         self._counts["scored"] += int(answered.sum())
         self._counts["errors"] += int(np.count_nonzero((answers != codes)[answered]))
         decode = self.targets.decode
-        return StepRows(as_input(stored.X, places), decode(codes), decode(answers), versions)
+        return StepRows(as_input(stored.X, places), decode(codes), decode(answers), versions, taken[-1][2])
 
     def _release(self) -> None:
         """Drop stored rows that nothing waits for; those in the middle once they are most of all rows."""
         rows = self._rows
         if rows is None:
             return
-        oldest = min([rows.next_row, *[row for row, _ in self._step], *[next(iter(self._waiting.values()), 2**62)]])
+        oldest = min([rows.next_row, *[row for row, _, _ in self._step], *[next(iter(self._waiting.values()), 2**62)]])
         rows.release(oldest)
         self._versions.trim(len(self._versions) - len(rows))
         needed = len(self._waiting) + len(self._step)
@@ -315,7 +327,7 @@ class Joiner:
 
     def _compact(self, rows: Samples) -> None:
         """Store only the rows that something waits for, under new numbers."""
-        needed = sorted([*self._waiting.values(), *[row for row, _ in self._step]])
+        needed = sorted([*self._waiting.values(), *[row for row, _, _ in self._step]])
         places = np.array(needed, np.int64) - rows.first_row
         stored = rows.view(Segment(rows.first_row, rows.next_row))
         kept = as_input(stored.X, places)
@@ -325,7 +337,7 @@ class Joiner:
         self._versions.append(versions.live[places])
         number = {row: place for place, row in enumerate(needed)}
         self._waiting = {id: number[row] for id, row in self._waiting.items()}
-        self._step = [(number[row], code) for row, code in self._step]
+        self._step = deque((number[row], code, time) for row, code, time in self._step)
 
     # ------------------------------------------------------------------------ state
 
@@ -336,9 +348,11 @@ class Joiner:
             "last_label": self.last_label,
             "rows_learned": self.rows_learned,
             "counts": json.dumps(self._counts),
-            "step_rows": np.array([row for row, _ in self._step], np.int64),
-            "step_codes": np.array([code for _, code in self._step], np.float64),
+            "step_rows": np.array([row for row, _, _ in self._step], np.int64),
+            "step_codes": np.array([code for _, code, _ in self._step], np.float64),
         }
+        if self.backlog:  # the time of a step is that of its last row, not that of the last record
+            state["step_times"] = np.array([time for _, _, time in self._step], np.float64)
         for name, table in (("waiting", self._waiting), ("early", self._early), ("done", self._done)):
             dtype = np.float64 if name == "early" else np.int64
             blob, lengths = packed_texts(table)
@@ -376,7 +390,9 @@ class Joiner:
         self.time, self.last_label, self.rows_learned = (known[name] for name in ("time", "last_label", "rows_learned"))
         self._counts, self.targets, self._rows, self._codes = known["counts"], targets, rows, {}
         self._versions = Buffer.of(known["versions"]) if "versions" in known else Buffer(np.int64)
-        self._step = list(zip(known["step_rows"].tolist(), known["step_codes"].tolist(), strict=True))
+        rows_in_step = known["step_rows"].tolist()
+        times = known["step_times"].tolist() if "step_times" in known else [self.time] * len(rows_in_step)
+        self._step = deque(zip(rows_in_step, known["step_codes"].tolist(), times, strict=True))
         self._note_oldest()
 
 
@@ -404,6 +420,7 @@ FIELDS = Fields(
         "versions": Array(np.int64, ("stored",), least=0),
         "step_rows": Array(np.int64, ("in_step",), most="last"),
         "step_codes": Array(np.float64, ("in_step",)),
+        "step_times": Array(np.float64, ("in_step",)),
         "waiting_ids": Array(np.uint8, ("*",)),
         "waiting_lengths": Array(np.int64, ("waiting",), least=0),
         "waiting_values": Array(np.int64, ("waiting",), most="last"),
@@ -414,7 +431,7 @@ FIELDS = Fields(
         "done_lengths": Array(np.int64, ("done",), least=0),
         "done_values": Array(np.int64, ("done",), least=LEARNED, most=LOST),
     },
-    optional=["versions"],
+    optional=["versions", "step_times"],
     parts=["rows", "targets"],
     rules=[
         Rule("waiting_values", "must be rows in the order in which they came", _rise),
@@ -424,22 +441,3 @@ FIELDS = Fields(
     ],
 )
 """Saved entries of what waits."""
-
-
-def packed_texts(texts: Mapping[str, Any] | Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return texts as one array of bytes, and their lengths in characters.
-
-    >>> unpacked_texts(*packed_texts(["a", "", "Köln"]))
-    ['a', '', 'Köln']
-    """
-    blob = "".join(texts).encode("utf-8", "surrogatepass")
-    return np.frombuffer(blob, np.uint8), np.fromiter(map(len, texts), np.int64, len(texts))
-
-
-def unpacked_texts(blob: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> list[str]:
-    """Return the texts that ``packed_texts`` packed; ValueError if they are damaged."""
-    text = blob.tobytes().decode("utf-8", "surrogatepass")
-    ends = list(accumulate(lengths.tolist(), initial=0))
-    if ends[-1] != len(text):
-        raise ValueError(f"there are {len(text)} characters for texts of {ends[-1]}")
-    return [text[start:stop] for start, stop in pairwise(ends)]

@@ -31,7 +31,7 @@ class Judge:
         with self._lock:
             known = Drifts(run.drifts.known), InputChanges(run.drifts.changes)
             if known != self._known:
-                trace, name = Trace.from_csv(run.text(TRACE)), run.plan.name
+                trace, name = Trace.from_csv(run.newest(TRACE)), run.plan.name
                 self._known, self._timed = known, (trace.timed(known[0], name), trace.timed(known[1], name))
             drifts, changes = self._timed
         return Judgement(verdict(drifts, run.fold.errors.rows, run.baselines()), tuple(drifts), tuple(changes))

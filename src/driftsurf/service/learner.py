@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
+from driftsurf.core.json_text import parse_json
 from driftsurf.core.platforms import give_way
 from driftsurf.errors import AnswerGoneError, UnavailableError
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.service.admission import Admitted
 from driftsurf.service.contract import Phase
-from driftsurf.service.following import Follower
+from driftsurf.service.following import UNKNOWN, Follower
+from driftsurf.service.storage import storage_problem
 
 __all__ = ["Learner"]
 
@@ -24,6 +27,8 @@ IDLE_SECONDS = 0.5
 GATHERED = 64
 """Records from which on a learner applies them at once; fewer wait for others, which are then applied together."""
 GATHER_SECONDS = 0.002
+ORDER_LINE = '"type":"order"'
+"""What each line of an order in the journal has."""
 OUTCOMES = 1000
 """Outcomes of orders that are remembered, for requests that are repeated."""
 
@@ -35,8 +40,8 @@ class Learner:
     ----------
     follower
         What applies records.
-    ready
-        Called in this thread when all records that were there at the beginning have been applied.
+    known
+        Called in this thread before it applies anything.
     idle
         Called in this thread when there has been nothing to do for a while.
     needed
@@ -49,7 +54,7 @@ class Learner:
         self,
         follower: Follower,
         *,
-        ready: Callable[[], object],
+        known: Callable[[], object],
         idle: Callable[[], object] = lambda: None,
         needed: Callable[[], int] = lambda: 2**62,
         clock: Callable[[], float] = time.monotonic,
@@ -57,25 +62,33 @@ class Learner:
         self.follower = follower
         self.phase: Phase = "recovering"
         self.failure: str = ""
+        self.error: BaseException | None = None
+        """What made learning fail."""
         self.needed_from: dict[int, int] = {}
         """For each order that is not carried out yet and needs records: the first of them."""
-        self._ready = ready
+        self._known = known
         self._idle = idle
         self._needed = needed
         self._clock = clock
         self._waiting: dict[int, list[Future[tuple[OrderRecord, int]]]] = {}
         """For each order that is not carried out yet: who waits for its outcome."""
         self._outcomes: dict[int, tuple[OrderRecord, int]] = {}
+        self._process: int = os.getpid()
         self._carried_until: int = follower.position
         """Orders below this position were carried out, by this process or before it."""
+        self._logged_before: int = follower.log.next
+        """Records below this number were logged by an earlier process."""
         self._recovered = False
-        """Whether all orders that were logged before have been carried out again."""
+        """Whether these records have been applied."""
         self._lock = threading.Lock()
         self._dropping = threading.Lock()
         """Held while records of the log are dropped."""
-        self._saved_at = clock()
+        self._began: float = clock()
+        self._saved = self._whole = self._began, 0
+        """When the last checkpoint was saved, and the last one at the end of a record, with the rows applied then."""
         self._changed = threading.Event()
         self.follower.on_order = self._carried_out
+        self.follower.on_pause = self._between_steps
         self._thread = threading.Thread(target=self._work, name=f"learner of {follower.log.folder}", daemon=True)
 
     def start(self) -> None:
@@ -83,7 +96,7 @@ class Learner:
         self._thread.start()
 
     def wait_ready(self, seconds: float | None = None) -> bool:
-        """Wait until everything logged before has been applied, or the learner has failed; return whether it is."""
+        """Wait until the model takes records, or the learner has failed; return whether it does."""
         self._changed.wait(seconds)
         return self.phase == "ready"
 
@@ -105,13 +118,25 @@ class Learner:
 
             yield logged
 
+    @property
+    def remedy(self) -> str:
+        """What to do after learning has failed."""
+        if self.error is not None and (problem := storage_problem(self.error, self.follower.log.folder.parent)):
+            return f" ({problem}; a service then opens the model again)"
+        return ". See its log, then restart the service"
+
     def refuse(self) -> None:
         """Raise UnavailableError unless records are taken."""
+        if os.getpid() != self._process:  # without the threads that learn and flush, nothing would ever be answered
+            raise UnavailableError(
+                f"the model was opened by process {self._process}, from which this one, {os.getpid()}, was forked; "
+                "send requests to the service, or open the model in one process only"
+            )
         if self.phase == "ready":
             return
         why = {
             "recovering": "is being recovered from its log; try again soon",
-            "failed": f"is read-only, because learning failed: {self.failure}. See its log, then restart the service",
+            "failed": f"is read-only, because learning failed: {self.failure}{self.remedy}",
         }
         raise UnavailableError(f"the model {why.get(self.phase, 'is closed')}")
 
@@ -137,9 +162,10 @@ class Learner:
 
     def _in_journal(self, position: int) -> tuple[OrderRecord, int]:
         """Return the outcome of an order from the journal, with its line; AnswerGoneError if it is not kept."""
-        for event in reversed(self.follower.feed.since(0, 2**62)):
-            if event.record["type"] == "order" and event.record["number"] == position:
-                return OrderRecord.from_dict(event.record), event.line
+        for line, text in self.follower.feed.backwards():
+            record = parse_json(text) if ORDER_LINE in text else {}
+            if record.get("type") == "order" and record["number"] == position:
+                return OrderRecord.from_dict(record), line
         raise AnswerGoneError(
             "the order was carried out under this idempotency key before, and the journal no longer has its outcome; "
             "use a new key for a new order"
@@ -162,10 +188,15 @@ class Learner:
     def _work(self) -> None:
         give_way()  # to the thread that answers requests
         try:
-            self._recover()
+            self._began = self._clock()
+            self._known()
             while True:
                 closing = self.phase == "closing"  # read before the log: nothing is admitted after it
-                applied = self._apply()
+                applied = self.follower.apply()
+                self._save_if_due(self._whole)
+                self._be_ready_if_due()
+                if not self._recovered and (not applied or self.follower.applied >= self._logged_before):
+                    self._end_recovery()
                 if closing and not applied:
                     break
                 if not applied and not self.follower.log.wait(self.follower.position, IDLE_SECONDS):
@@ -177,41 +208,53 @@ class Learner:
             self._end("closed", "")
         except BaseException as error:
             log.exception("learning of %s failed", self.follower.blueprint.name)
+            self.error = error
             self._end("failed", f"{type(error).__name__}: {error}")
         finally:
             self._changed.set()
 
-    def _recover(self) -> None:
-        end = self.follower.log.next
-        while self.phase == "recovering" and (self.follower.position < end or self.follower.run is None):
-            if not self._apply():
-                break
-            self._save_if_due()
+    def _between_steps(self) -> None:
+        self._save_if_due(self._saved)
+        self._be_ready_if_due()
+
+    def _be_ready_if_due(self) -> None:
+        """Take records once as much has been learned as an earlier process can have learned since its last checkpoint.
+
+        What it had not learned waits then, as it did before.
+        """
+        if self.phase == "recovering" and self._clock() - self._began >= self.follower.keeping.checkpoint_seconds:
+            self._be_ready()
+
+    def _end_recovery(self) -> None:
         run = self.follower.run
-        self._recovered = self.follower.position >= end
-        if run is not None and self._recovered:
+        self._recovered = True
+        if run is not None:
             # Until two checkpoints have these orders behind them, they may have to be carried out once more.
-            run.held = dict.fromkeys(run.held, end - 1)
-        self._ready()
+            last = self._logged_before - 1
+            run.held = {number: last if order == UNKNOWN else order for number, order in run.held.items()}
+        self._be_ready()
+
+    def _be_ready(self) -> None:
         with self._lock:
             if self.phase == "recovering":
                 self.phase = "ready"
         self._changed.set()
 
-    def _apply(self) -> int:
-        count = self.follower.apply()
-        self._save_if_due()
-        return count
-
-    def _save_if_due(self) -> None:
+    def _save_if_due(self, last: tuple[float, int]) -> None:
+        """Save a checkpoint if it has been long since the last one, or if many rows were applied since."""
         follower, keeping = self.follower, self.follower.keeping
-        due = self._clock() - self._saved_at >= keeping.checkpoint_seconds
-        if due or follower.unsaved_rows >= keeping.checkpoint_rows:
+        time, rows = last
+        if (
+            self._clock() - time >= keeping.checkpoint_seconds
+            or follower.applied_rows - rows >= keeping.checkpoint_rows
+        ):
             self._save()
 
     def _save(self) -> None:
         follower = self.follower
-        self._saved_at = self._clock()
+        self._saved = self._clock(), follower.applied_rows
+        if follower.applied == follower.position:
+            self._whole = self._saved
         if follower.checkpoint() and self._recovered:
             with self._dropping:
                 self.needed_from = {at: first for at, first in self.needed_from.items() if at >= follower.saved}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -13,7 +12,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from driftsurf.core.sizes import shown_bytes
 from driftsurf.data.log.log import Log
 from driftsurf.data.log.records import Kinds, block_of
 from driftsurf.data.tables import Table
@@ -21,8 +19,6 @@ from driftsurf.errors import (
     CapabilityError,
     NameTakenError,
     OptionError,
-    OverloadedError,
-    StorageFullError,
     UnavailableError,
 )
 from driftsurf.estimators.saved import session_bytes
@@ -31,7 +27,7 @@ from driftsurf.explanation.last_change import explain_last_change
 from driftsurf.explanation.records import read_run
 from driftsurf.report.run_page import PageParts, record_parts, render_record
 from driftsurf.runs.checkpoint import CheckpointFolder
-from driftsurf.runs.folder import COLUMNS, JOURNAL, TRACE
+from driftsurf.runs.folder import COLUMNS, TRACE
 from driftsurf.runs.predictions import LabelType
 from driftsurf.service.admission import Admission, Admitted, check_ids
 from driftsurf.service.blueprint import Blueprint, label_type
@@ -54,19 +50,18 @@ from driftsurf.service.journal import JournalFeed
 from driftsurf.service.judgement import Judgement
 from driftsurf.service.judging import Judge
 from driftsurf.service.learner import Learner
-from driftsurf.service.model_folder import LOG, folder_blueprint, written
+from driftsurf.service.model_folder import LOG, began_with, folder_blueprint, written
 from driftsurf.service.outcomes import when_carried_out
 from driftsurf.service.recovering import open_log
 from driftsurf.service.request_keys import check_request
+from driftsurf.service.room import Room
 from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
+from driftsurf.service.storage import storage_problem
 from driftsurf.service.versions import Version
 from driftsurf.service.wire.format import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
 __all__ = ["ServedModel", "add_challengers", "open_model"]
-
-ROOM_SECONDS = 5.0
-"""How long a measurement of the free room of the disk is used."""
 
 
 class ServedModel:
@@ -89,9 +84,9 @@ class ServedModel:
         self.keeping = keeping
         self.blueprint = blueprint
         self._clock = clock
-        self._room = 0.0, 2**62
         self._connections = connections
         self._judge = Judge()
+        self._began = began_with(folder)
         self.feed: JournalFeed = JournalFeed()
         with contextlib.ExitStack() as undo:
             checkpoints = undo.enter_context(CheckpointFolder(folder / CHECKPOINTS))
@@ -102,13 +97,13 @@ class ServedModel:
             undo.callback(self._follower.close)
             self.log: Log = log
             self._admission = Admission(blueprint, log, committer, clock)
+            self._room = Room(folder, keeping, self._admission, self._follower)
             self.snapshot: Version = Version(
                 task=blueprint.task, categorical=blueprint.settings.categorical, guess=self._follower.guess
             )
             self._follower.recover(saved)
-            self.feed.older = lambda: self._text(JOURNAL)
             self._publish()
-            self._learner = Learner(self._follower, ready=self._begin, idle=self._tick, needed=self._needed)
+            self._learner = Learner(self._follower, known=self._begin, idle=self._tick, needed=self._needed)
             self._open = undo.pop_all()
         self._learner.start()
 
@@ -117,15 +112,21 @@ class ServedModel:
         return self._learner.wait_ready(seconds)
 
     @property
+    def storage_problem(self) -> str:
+        """What is the matter with the disk, if that is why learning failed; else ""."""
+        error = self._learner.error
+        return "" if error is None else storage_problem(error, self.folder)
+
+    @property
     def begun(self) -> bool:
         """Whether the first rows and labels have come, which decide how the model learns."""
         return self._follower.run is not None
 
     @property
     def settled_names(self) -> frozenset[str]:
-        """Challengers that the configuration does not add: they were dismissed, or ordered before the first step."""
+        """Challengers that the configuration does not add: they were dismissed, or were ordered and may come yet."""
         run = self._follower.run
-        return frozenset(self._follower.awaited if run is None else run.fold.dismissed)
+        return frozenset(self._admission.challenged | (set() if run is None else run.fold.dismissed))
 
     @property
     def columns(self) -> tuple[ServedColumn, ...]:
@@ -149,11 +150,10 @@ class ServedModel:
     def _begin(self) -> None:
         follower = self._follower
         run = follower.run
-        at = 0.0 if run is None else run.fold.joiner.time
-        self._admission.rows = follower.applied_rows + follower.ahead_rows
-        self._admission.bytes = follower.applied_bytes + follower.ahead_bytes
-        self._admission.begin(follower.columns, follower.task, follower.targets, follower.keys, at)
-        self._publish()
+        at, rows = (0.0, 0) if run is None else (run.fold.joiner.time, run.fold.joiner.backlog)
+        self._admission.begin(
+            follower.columns, follower.task, follower.targets, follower.keys, at, position=follower.position, rows=rows
+        )
 
     def _tick(self) -> None:
         """Let rows expire also where nothing else is logged."""
@@ -171,7 +171,7 @@ class ServedModel:
             return self.snapshot.predict(table)
         asked = check_request(request)
         check_ids(ids, len(table))
-        self._check_room()
+        self._check()
         admission = self._admission
         table = admission.checked(table)
         known = admission.keys.find(asked, Kinds.ROWS) if asked.key else None
@@ -189,13 +189,13 @@ class ServedModel:
     ) -> Future[Receipt]:
         """Learn rows with their labels, all or none; the future ends when the record is on the storage device."""
         asked = check_request(request)
-        self._check_room()
+        self._check()
         return self._admission.when_durable(self._admission.learn(rows, labels, asked))
 
     def label(self, labels: Mapping[str, Any], request: Request | None = None) -> Future[Receipt]:
         """Give labels of rows by their ids."""
         asked = check_request(request)
-        self._check_room()
+        self._check()
         return self._admission.when_durable(self._admission.label(labels, asked))
 
     def order(self, order: Order, request: Request | None = None) -> Future[OrderReceipt]:
@@ -244,35 +244,10 @@ class ServedModel:
         else:
             yield lambda admitted: None
 
-    def _check_room(self) -> None:
-        """Raise an error unless there is room for more records: in the queue of the learner, and on the disk."""
+    def _check(self) -> None:
+        """Raise an error unless records are taken, and there is room for more of them."""
         self._learner.refuse()
-        admission, follower, keeping = self._admission, self._follower, self.keeping
-        if follower.run is not None:  # before, labels have to come, whatever waits
-            for lag, most, shown, what in (
-                (admission.rows - follower.applied_rows, keeping.max_lag_rows, "{:,}".format, "rows and labels"),
-                (admission.bytes - follower.applied_bytes, keeping.max_lag_bytes, shown_bytes, "of records"),
-            ):
-                if lag > most:
-                    raise OverloadedError(
-                        f"{shown(lag)} {what} wait to be learned, more than {shown(most)}; try again later",
-                        retry_after=1.0,
-                    )
-        if self.free_bytes < self.keeping.least_free_bytes:
-            raise StorageFullError(
-                f"the disk of {str(self.folder)!r} has {shown_bytes(self.free_bytes)} free, less than "
-                f"{shown_bytes(self.keeping.least_free_bytes)} (least-free-bytes in [keeping]); free some of it"
-            )
-
-    @property
-    def free_bytes(self) -> int:
-        """Free bytes of the disk, measured every few seconds."""
-        at, free = self._room
-        now = time.monotonic()
-        if now - at > ROOM_SECONDS or not at:
-            free = shutil.disk_usage(self.folder).free
-            self._room = now, free
-        return free
+        self._room.check()
 
     def flush(self) -> None:
         """Return when everything that was logged before is on the storage device."""
@@ -280,7 +255,7 @@ class ServedModel:
 
     def _needed(self) -> int:
         """Return the first record that has to be kept for sinks, unless the disk is nearly full."""
-        if self._connections is None or self.free_bytes < 2 * self.keeping.least_free_bytes:
+        if self._connections is None or self._room.free_bytes < 2 * self.keeping.least_free_bytes:
             return self.log.next
         return self._connections.needed()
 
@@ -308,7 +283,9 @@ class ServedModel:
             regression = fold.task == "regression"
             leading, pinned = run.leading, run.pinned
             errors, rare = fold.errors.figures(regression=regression), run.rare()
-            counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, joiner.time
+            if not errors.rows:  # no row was scored here: what is known of the model is what the run has found
+                errors = self._began.errors
+            counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, follower.time
             points = [RestorePoint(one.position, one.version, one.time) for one in list(fold.points)]
             rows, steps = fold.errors.rows, run.step
             for name, one in list(fold.challengers.items()):
@@ -320,10 +297,9 @@ class ServedModel:
         return ModelStatus(
             name=self.name, phase=learner.phase, failure=learner.failure, model=leading, task=version.task,
             label=settings.label, version=version.version, steps=steps, pinned=pinned,
-            applied=follower.position, logged=log.next, durable=log.durable,
-            lag_rows=max(0, admission.rows - follower.applied_rows),
-            lag_seconds=max(0.0, admission.time - at) if follower.position < log.next else 0.0,
-            log_bytes=sum(size for _, size in log.sizes()), free_bytes=self.free_bytes, checkpoint=follower.saved,
+            applied=follower.applied, logged=log.next, durable=log.durable, lag_rows=self._room.lag_rows,
+            lag_seconds=max(0.0, admission.time - at) if follower.applied < log.next else 0.0,
+            log_bytes=sum(size for _, size in log.sizes()), free_bytes=self._room.free_bytes, checkpoint=follower.saved,
             rows=rows, labels=counts, early=early, last_label=last_label or None,
             error=errors.error, error_rows=errors.rows, usual_error=errors.usual, trivial_error=errors.trivial,
             rare=rare, restore_points=tuple(points), oldest_waiting=None if run is None else run.fold.joiner.oldest,
@@ -341,22 +317,29 @@ class ServedModel:
         """Return lines of the journal after line ``since``, as far as they are kept."""
         return self.feed.since(since, most)
 
-    def _text(self, name: str) -> str:
+    @property
+    def journal_lines(self) -> int:
+        """Number of the last line of the journal."""
+        return self.feed.lines
+
+    def _newest(self, name: str) -> str:
         run = self._follower.run
-        return "" if run is None else run.text(name)
+        return "" if run is None else run.newest(name)
 
     def trace(self) -> str:
-        """Return the trace as CSV: one line for each step and model."""
-        return self._text(TRACE)
+        """Return the trace of the newest time steps as CSV: one line for each."""
+        return self._newest(TRACE)
 
     def moves(self) -> str:
-        """Return the columns that moved around each reaction as CSV."""
-        return self._text(COLUMNS)
+        """Return the columns that moved around the newest reactions as CSV."""
+        return self._newest(COLUMNS)
 
     def explain(self, step: int | None = None, *, everything: bool = False) -> str:
-        """Return a decision in words: that of a step, the last change, or everything since the model began."""
+        """Return a decision in words: that of a step, the last change, or all of the newest time steps."""
         self._check_begun()
-        record = read_run(self.folder / CHECKPOINTS)
+        record = read_run(self.folder / CHECKPOINTS, step=step)
+        if not record.decisions and self._began.text and step is None:
+            return f"{self._nothing_yet()}. It began with a run:\n\n{self._began.text}"
         if not record.decisions:
             raise UnavailableError(self._nothing_yet())
         return explain_last_change(record) if step is None and not everything else explain(record, step=step)

@@ -11,10 +11,11 @@ from driftsurf.errors import Option, OptionError
 from driftsurf.explanation.records import RunRecord, read_run
 from driftsurf.runs.folder import ABOUT, MODEL, model_path
 from driftsurf.runs.start import FinishedRun
+from driftsurf.service.began import Began
 from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.settings import CHECKPOINTS, SETTINGS_FILE, ModelSettings
 
-__all__ = ["LOG", "folder_blueprint", "written"]
+__all__ = ["LOG", "began_with", "folder_blueprint", "written"]
 
 START, LOG = "start", "log"
 """Folders of the model with which a served model began, and of its log."""
@@ -48,11 +49,17 @@ def folder_blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
         origin = model_path(Path(str(settings.start_from)))
         files.write_bytes(folder / START / ABOUT, files.read_bytes(origin.parent / ABOUT))
         files.write_bytes(folder / START / MODEL, files.read_bytes(origin))
+        Began.of_run(origin.parent).write(folder / START)
         files.sync_folder(folder / START)
     files.write_text(file, blueprint.settings.to_json())
     files.sync_folder(folder)
     files.sync_folder(folder.parent)
     return blueprint
+
+
+def began_with(folder: Path) -> Began:
+    """Return what is known of the run with which a served model began; nothing of one that began without a run."""
+    return Began.read(folder / START)
 
 
 def written(folder: Path, blueprint: Blueprint) -> RunRecord:

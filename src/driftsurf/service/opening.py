@@ -19,6 +19,7 @@ from driftsurf.service.judgement import UNJUDGED, Judgement
 from driftsurf.service.model import ServedModel, add_challengers, open_model
 from driftsurf.service.progress import Progress
 from driftsurf.service.settings import SETTINGS_FILE, Keeping, ModelSettings
+from driftsurf.service.storage import can_write, storage_problem
 from driftsurf.service.versions import Version
 from driftsurf.session.label_counts import LabelCounts
 
@@ -27,6 +28,12 @@ __all__ = ["Opener", "OpeningModel"]
 log: logging.Logger = logging.getLogger("driftsurf.service")
 POLL_SECONDS = 0.1
 """How often the thread looks whether a model has applied its log."""
+RETRY_SECONDS = 2.0
+"""How often the thread looks whether a model can be opened whose disk was full or could not be written."""
+WAITS = (
+    "Nothing is lost: the model is opened as soon as its folder can be written, and needs neither a restart nor a "
+    "backup. Other models are served"
+)
 REMEDY = (
     "Other models are served. Restore the folder from a backup, or move it away to begin a new model, and restart the "
     "service; docs/serve.md says more under 'When a model does not open'"
@@ -48,9 +55,12 @@ class OpeningModel:
         self.folder: Path = folder
         self.name: str = folder.name
         self.columns: tuple[ServedColumn, ...] = ()
+        self.journal_lines: int = 0
         self.snapshot: Version = Version()
         self.failure: str = ""
         """Why the model cannot be opened; empty as long as it is being opened."""
+        self.waits: bool = False
+        """Whether it is opened as soon as its disk can be written."""
         self._label = model.options.label or ""
         self._model = model.options.model or ""
 
@@ -115,6 +125,8 @@ class Opener(Background):
         Called with each model and its connections.
     done
         Called when every model has applied its log or has failed, or with an ``error``.
+    closed
+        Called with a model that could not write to its disk, and its connections, before it is opened again.
     note
         Called with what is being done.
     """
@@ -126,6 +138,7 @@ class Opener(Background):
         opened: Callable[[ServedModel, Connections], object],
         done: Callable[[], object],
         note: Callable[[str], None],
+        closed: Callable[[ServedModel, OpeningModel], object] = lambda model, place: None,
     ) -> None:
         super().__init__("opener")
         self.config = config
@@ -134,6 +147,9 @@ class Opener(Background):
         self._opened = opened
         self._done = done
         self._note = note
+        self._closed = closed
+        self._open: dict[str, ServedModel] = {}
+        """Models that were given away, by name."""
         self._unopened: list[tuple[ServedModel, Connections]] = []
         """Models that are open, and were not given away yet."""
 
@@ -144,18 +160,49 @@ class Opener(Background):
     def _work(self) -> None:
         try:
             with Progress(self._note) as progress:
-                self._open_all(progress)
+                self._open_all(self.places, progress)
         except _StoppedError:
             return
         except Exception as error:
             self.error = error
         finally:
-            for served, _ in self._unopened:
-                served.close()
+            self._close_unopened()
         self._done()
+        while self.error is None and not self._ended.wait(RETRY_SECONDS):
+            try:
+                self._open_again()
+            except _StoppedError:
+                return
+            except Exception:  # one of the configuration, which was right before
+                log.exception("a model cannot be opened again")
+            finally:
+                self._close_unopened()
 
-    def _open_all(self, progress: Progress) -> None:
+    def _close_unopened(self) -> None:
+        for served, _ in self._unopened:
+            served.close()
+        self._unopened.clear()
+
+    def _open_again(self) -> None:
+        """Open models again whose disk was full or could not be written, if it can be now."""
+        again: list[OpeningModel] = []
         for place in self.places:
+            served = self._open.get(place.name)
+            if not (place.waits if served is None else served.storage_problem) or not can_write(place.folder):
+                continue
+            if served is not None:
+                place.failure = ""
+                self._closed(self._open.pop(place.name), place)
+            again.append(place)
+        if again:
+            with Progress(self._note) as progress:
+                self._open_all(again, progress)
+            for place in again:
+                if not place.failure:
+                    log.warning("%s is open again", place.name)
+
+    def _open_all(self, places: Sequence[OpeningModel], progress: Progress) -> None:
+        for place in places:
             self._check_going()
             progress.begin(f"opening {place.name}")
             try:
@@ -164,9 +211,14 @@ class Opener(Background):
                 raise
             except Exception as error:
                 known = isinstance(error, (DriftsurfError, OSError))
-                place.failure = f"{error if known else repr(error)}. {REMEDY}"
-                log.error("%s cannot be opened: %s", place.name, place.failure, exc_info=not known)
+                problem = storage_problem(error, place.folder)
+                place.waits = bool(problem)
+                failure = f"{problem}. {WAITS}" if problem else f"{error if known else repr(error)}. {REMEDY}"
+                if failure != place.failure:
+                    log.error("%s cannot be opened: %s", place.name, failure, exc_info=not known)
+                place.failure = failure
                 continue
+            place.failure, place.waits = "", False
             self._unopened.append(found)
         # A model whose run has begun loads what it needs itself, with the first records that it applies again.
         waiting = [served for served, _ in self._unopened]
@@ -188,6 +240,7 @@ class Opener(Background):
             self._check_going()
             warm_up(served)
             self._unopened.remove((served, connections))
+            self._open[served.name] = served
             self._opened(served, connections)
 
     def _wait_ready(self, waiting: Sequence[ServedModel], progress: Progress) -> None:

@@ -12,7 +12,7 @@ from driftsurf.core.fields import Array, Fields, misfit
 from driftsurf.data.log.records import DIGEST, Kinds, Record
 from driftsurf.errors import IdempotencyError, InputError
 from driftsurf.service.contract import Request
-from driftsurf.service.joining import packed_texts, unpacked_texts
+from driftsurf.service.packed import packed_texts, unpacked_texts
 
 __all__ = ["KnownRequest", "RequestKeys", "check_request"]
 

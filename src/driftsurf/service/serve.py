@@ -112,7 +112,7 @@ class Service:
             else:
                 self.stop()
 
-        opener = Opener(self.config, self.places, self._opened, done, self.note)
+        opener = Opener(self.config, self.places, self._opened, done, self.note, self._closed)
 
         def closing() -> None:
             opener.stop()
@@ -162,6 +162,17 @@ class Service:
         self.app.entries[served.name].serve(served, formats)
         self._connections.append((served, connections))
         connections.start(served, formats)
+
+    def _closed(self, served: ServedModel, place: OpeningModel) -> None:
+        """Close a model that could not write to its disk; ``place`` stands for it until it is open again."""
+        entry = self.app.entries[served.name]
+        self.models[served.name] = place
+        entry.serve(place, ModelFormats())
+        entry.refuse = place.refuse
+        for one in [one for one in self._connections if one[0] is served]:
+            one[1].close()
+            self._connections.remove(one)
+        served.close()
 
     def _close_connections(self) -> None:
         with contextlib.ExitStack() as closing:

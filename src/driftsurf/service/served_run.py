@@ -19,7 +19,7 @@ from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
-from driftsurf.runs.folder import JOURNAL, SCORES, TRACE
+from driftsurf.runs.folder import JOURNAL, NEWEST, SCORES, TRACE
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import Order as RunOrder
@@ -104,7 +104,7 @@ class ServedRun(LiveRun):
         super().resume(saved)
         errors = self.fold.errors
         if errors.scored and not errors.rules:  # a state of version 0.2, which has those of the last steps alone
-            found = baselines(Trace.from_csv(self.text(TRACE)), self.plan.name).others
+            found = baselines(Trace.from_csv(self.newest(TRACE)), self.plan.name).others
             power = 2 if self.plan.regression else 1
             self.fold.errors = replace(errors, rules={name: errors.scored * one**power for name, one in found.items()})
         self.feed.begin(self.fold.lines)
@@ -112,18 +112,18 @@ class ServedRun(LiveRun):
 
     @property
     def applied(self) -> int:
-        """Records of the log below this number have been applied."""
+        """Records of the log below this number have been joined."""
         return self.position if isinstance(self.position, int) else 0
 
     def move_to(self, position: int) -> None:
-        """Note that the records of the log below this number have been applied."""
+        """Note that the records of the log below this number have been joined."""
         self.position = position
 
     # ------------------------------------------------------------------------ steps
 
     def take_step(self, step: StepRows) -> None:
         """Learn a step, and score what was answered to its rows."""
-        self._answers = step
+        self._answers, self.fold.step_time = step, step.time
         own = self.take(step.X, step.y, self.position)
         recorder, count = self.plan.recorder, len(step.y)
         assert isinstance(recorder, TraceRecorder)
@@ -189,7 +189,8 @@ class ServedRun(LiveRun):
         self.fold.challengers[name].failed = reason
         self.fold.order = list(self.models)
         text = f"{name} no longer learns: {reason}"
-        record = OrderRecord(self.applied, "dismiss", self.step, "refused", "cannot-learn", self.pinned, text=text)
+        # Nobody ordered this. A position would depend on how many records are joined at a time.
+        record = OrderRecord(-1, "dismiss", self.step, "refused", "cannot-learn", self.pinned, text=text)
         self._files[JOURNAL].write(replace(record, model=name).line())
 
     # ------------------------------------------------------------------------ orders
@@ -269,7 +270,7 @@ class ServedRun(LiveRun):
         point = next((one for one in reversed(self.fold.points) if one.position == to), None)
         if point is None:
             return record(f"there is no restore point {to}", "no-checkpoints")
-        earlier = self.checkpoints.load(point.number)
+        earlier = self.checkpoints.load(point.number, outputs=False)
         assert earlier is not None
         state = pick(f"models.{name}", earlier.state)
         if not state:
@@ -340,7 +341,7 @@ class ServedRun(LiveRun):
         """
         assert self.checkpoints is not None
         try:
-            self.checkpoints.load(point.number)
+            self.checkpoints.load(point.number, outputs=False)
         except StateError as error:
             raise OptionError(f"the restore point {point.position} cannot be used: {error}") from error
 
@@ -354,16 +355,22 @@ class ServedRun(LiveRun):
             if order is not None:
                 self.held[point.number] = max(order, self.held.get(point.number, order))
 
-    def text(self, name: str) -> str:
-        """Return what a file of the run holds so far, as far as it is kept, also while a step is under way."""
-        return self._files[name].text()
+    def newest(self, name: str, most: int = NEWEST) -> str:
+        """Return the newest lines of a file of the run, also while a step is under way."""
+        return self._files[name].newest(most)
 
     def _note(self, number: int) -> None:
-        """Note the checkpoint with this number as a restore point, and forget those that are gone."""
+        """Note the checkpoint with this number as a restore point, and forget those that are gone.
+
+        One that was saved between the time steps of a record is none: orders name a restore point by its record, and
+        once it is damaged or missing, it is made again when everything before that record is learned.
+        """
         assert self.checkpoints is not None
-        point = SavedPoint(number, self.applied, self.session.steps, self.fold.joiner.time)
         known = set(self.checkpoints.generations()) - {number}
-        self.fold.points = [*(one for one in self.fold.points if one.number in known), point]
+        points = [one for one in self.fold.points if one.number in known]
+        if not self.fold.joiner.backlog:
+            points.append(SavedPoint(number, self.applied, self.session.steps, self.fold.joiner.time))
+        self.fold.points = points
 
     def checkpoint(self) -> None:
         """Save a checkpoint of everything so far."""

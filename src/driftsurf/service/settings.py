@@ -138,6 +138,11 @@ class Keeping:
         at_least=0,
     )
     journal_bytes: int = option(16 * 2**20, "Size of a file of the journal; the last 65 are kept.", at_least=1)
+    history_bytes: int = option(
+        4 * 2**20,
+        "Size of a file of the trace, the scores and the columns that moved; the last 4 are kept.",
+        at_least=2**20,
+    )
     max_lag_rows: int = option(
         1_000_000, "Rows and labels that may wait to be learned; beyond that, 429 is answered.", at_least=1
     )

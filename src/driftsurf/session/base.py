@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -22,6 +21,7 @@ from driftsurf.core.changes import Changeable
 from driftsurf.core.contracts import Categories, FloatArray, IncrementalState, Rows, State, Strategy
 from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.fields import misfit
+from driftsurf.core.forks import ChangeLock
 from driftsurf.core.input import Schema
 from driftsurf.core.journal import Journal
 from driftsurf.core.options import whole
@@ -84,7 +84,7 @@ class BaseSession(Changeable):
         if self.schema is not None or self.steps:
             raise StateError("this session has seen rows; call fresh() on one that has not")
         # Targets and guard are values that are replaced and never changed, so they may be shared.
-        return replace(self, strategy=self.strategy.fresh(seed), journal=Journal(), lock=threading.RLock())
+        return replace(self, strategy=self.strategy.fresh(seed), journal=Journal(), lock=ChangeLock())
 
     def watch(self, monitor: DriftMonitor | None) -> None:
         """Detect drifts of the whole model with a monitor from the first row on; None: do not."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.decisions import Transition
+from driftsurf.core.forks import ChangeLock
 from driftsurf.core.state import nest, resolved
 from driftsurf.keyed.backend import REASONS, Codes
 from driftsurf.keyed.compiled.addresses import FleetKernels, kernel_addresses
@@ -179,7 +179,7 @@ class CompiledBackend:
                 Groups(touched[part], starts[part.start : part.stop + 1], order, diverged[part]),
                 self._scratch if alone else make_scratch(self._shape, self._steps),
                 self._empty_log(starts, part),
-                threading.RLock(),
+                ChangeLock(),
             )
             for part in parts
         ]

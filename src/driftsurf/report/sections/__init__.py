@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from driftsurf.core.decisions import Decision
-from driftsurf.core.drifts import Drifts, InputChanges
+from driftsurf.core.drifts import Drift, Drifts, InputChanges
 from driftsurf.core.journal import changes_of, drifts_of
 from driftsurf.evaluation.baselines import Baselines, baselines
 from driftsurf.evaluation.columns import ColumnMove
@@ -54,6 +54,8 @@ class RunView:
     """Unit in which the work of learning is counted: "gradients", or "visits" of rows."""
     unlabelled: int = 0
     """Number of rows without a label, which were predicted and not learned."""
+    known_drifts: Drifts = field(default_factory=Drifts)
+    """Drifts that may be older than the decisions."""
 
     @functools.cached_property
     def summary(self) -> ClassificationSummary | RegressionSummary:
@@ -68,7 +70,18 @@ class RunView:
     @functools.cached_property
     def drifts(self) -> Drifts:
         """The drifts of the model, with times where they are known."""
-        return self.trace.timed(drifts_of(self.decisions), self.model)
+        return self.trace.timed(Drifts.merged([*self.known_drifts, *drifts_of(self.decisions)]), self.model)
+
+    @functools.cached_property
+    def drifts_in_view(self) -> Sequence[Drift]:
+        """The drifts that were not over before the first step of the trace."""
+        first = int(self.trace.of(self.model)["first_row"][0])
+        return [one for one in self.drifts if one.ended_at_row is None or one.ended_at_row >= first]
+
+    @property
+    def first_step(self) -> int:
+        """Number of the first step of the trace: 0, unless steps before it were removed."""
+        return int(self.trace.of(self.model)["step"][0])
 
     @functools.cached_property
     def changes(self) -> InputChanges:

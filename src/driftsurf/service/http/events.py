@@ -215,7 +215,7 @@ class EventStreams:
         """Return the stream of a model; the first reader starts it."""
         name = entry.served.name
         if name not in self._streams:
-            line = await entry.in_thread(_last_line, entry)
+            line = await entry.in_thread(lambda: entry.served.journal_lines)
             if name not in self._streams:  # another reader may have been faster
                 self._streams[name] = stream = _Stream(line, line)
                 stream.task = asyncio.create_task(self._tick(entry, stream))
@@ -282,14 +282,6 @@ def _written(request: HttpRequest, message: AsgiMessage) -> bool:
         return False
     cast("Coroutine[Any, Any, None]", sending).close()
     return False
-
-
-def _last_line(entry: Entry) -> int:
-    """Return the number of the last line of the journal."""
-    line = 0
-    while events := entry.served.journal(line, 10_000):
-        line = events[-1].line
-    return line
 
 
 def _lines(events: Sequence[Event]) -> list[dict[str, Any]]:
