@@ -61,8 +61,8 @@ class GroupedCommand(click.Command):
 
     def __init__(self, *arguments: Any, common: Iterable[str] = (), rare: Iterable[str] = (), **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.common = tuple(common)
-        self.rare = frozenset(rare)
+        self.common: tuple[str, ...] = tuple(common)
+        self.rare: frozenset[str] = frozenset(rare)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line; ``--help=all`` asks for the help of all options."""

@@ -5,16 +5,27 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from driftsurf.errors import StepInProgressError
 
 __all__ = ["ChangeLock", "RenewedLock"]
 
-_RLock: Any = type(threading.RLock())
+if TYPE_CHECKING:
+
+    class _RLock:
+        """The type of ``threading.RLock()``, which typeshed has as a function."""
+
+        def acquire(self, blocking: bool = True, timeout: float = -1.0) -> bool: ...
+        def release(self) -> None: ...
+        def __enter__(self) -> bool: ...
+        def __exit__(self, *_: object) -> None: ...
+        def _at_fork_reinit(self) -> None: ...
+else:
+    _RLock = type(threading.RLock())
 
 
-class RenewedLock(_RLock):  # type: ignore[misc]  # typeshed has a function
+class RenewedLock(_RLock):
     """Reentrant lock that is free in a forked process, for what is complete whenever another thread reads it.
 
     >>> with RenewedLock():

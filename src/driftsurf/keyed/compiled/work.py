@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import IntArray
+from driftsurf.core.forks import ChangeLock
 from driftsurf.keyed.compiled.layout import Groups, Scratch, TransitionLog
 from driftsurf.keyed.compiled.threads import Threads
 
@@ -25,7 +25,7 @@ class Share(NamedTuple):
     groups: Groups
     scratch: Scratch
     log: TransitionLog
-    lock: threading.RLock
+    lock: ChangeLock
     """Held while the loop runs, since a thread may still run when nobody waits for it any more."""
 
 
