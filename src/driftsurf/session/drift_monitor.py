@@ -362,8 +362,12 @@ class DriftMonitor:
         return math.sqrt(self._variance(mean) / max(rows, 1.0))
 
     def _reference(self, usual: float, weight: float) -> float:
-        """Return the mean loss of the null hypothesis: the usual one and its standard error, more after few rows."""
-        return usual + (1.0 + 2.0 * min(1.0, 400.0 / weight)) * self._error(max(usual, 1.0 / weight), weight)
+        """Return the mean loss of the null hypothesis: the usual one and its standard error, more after few rows.
+
+        Of a rare class, only its rows count.
+        """
+        few = min(1.0, 400.0 / (weight * min(1.0, float(self._scan[scan.RANGE]))))
+        return usual + (1.0 + 2.0 * few) * self._error(max(usual, 1.0 / weight), weight)
 
     def _bet(self, mean: float, place: int) -> tuple[float, float, float]:
         """Return a usual mean loss, the stake on an alternative to it, and the growth of the capital in a row."""
