@@ -158,7 +158,7 @@ class Nested(LogisticRegression):
         (Wide(), "losses_are_per_row", "(120, 1)"),
         (Forgetful(), "state_is_exact", ""),
         (Idle(), "it_learns", "0.6931"),
-        (Generous(), "template_is_not_changed", "CapabilityError: Generous"),
+        (Generous(), "template_is_not_changed", "CapabilityError: the learner Generous"),
         (Lying(), "other_tasks_are_refused", "fresh(n_classes=3)"),
         (Vague(), "capabilities_are_known", "'everything'"),
         (Nested(), "state_is_exact", "'more'"),

@@ -206,7 +206,8 @@ def test_a_regression_is_explained_by_its_root_mean_squared_error() -> None:
     text = explain(record)
     summary = summarise_regression(trace, trace.models[0])
     [drift] = record.drifts
-    assert (drift.row, drift.metric) == (1_500, "root mean squared error")
+    assert abs(drift.row - 1_500) < 50
+    assert drift.metric == "root mean squared error"
     assert drift.error_before == pytest.approx(0.1, rel=0.1)
     verdict, _, overview, *_ = text.split("\n\n")
     assert drift.error_text(drift.error_peak) in verdict

@@ -217,7 +217,7 @@ def test_a_drift_that_goes_on_after_a_rollback_keeps_the_step_at_which_it_began(
     numbering.of([decision(step) for step in range(8, 30)])
     numbering.roll_back(then)
     (over,) = numbering.of([decision(8, OVER)])[0].drifts
-    assert (over.number, over.row, over.step, over.ended_at_row) == (0, 600, 6, 3600)
+    assert (over.number, over.row, over.step, over.ended_at_row) == (1, 600, 6, 3600)
 
 
 # ---------------------------------------------------------------------------- moves of the inputs alone
@@ -296,7 +296,7 @@ def test_a_model_drifts_everywhere_or_nowhere() -> None:
 def test_a_promoted_model_goes_on_with_the_drift_that_it_has_seen_too() -> None:
     numbering = Numbering()
     numbering.of([decision(step, *((BEGAN,) if step == 7 else ())) for step in range(9)])
-    numbering.drifts.mark(0, "expected")
+    numbering.drifts.mark(1, "expected")
     numbering.drifts.told(9)
     own = replace(BEGAN, number=3, row=110, step=1, detected_at_row=300)  # of a model that began 500 rows later
     shared = numbering.drifts.shared_by(Drifts([replace(OVER, number=2), own]))
@@ -304,7 +304,7 @@ def test_a_promoted_model_goes_on_with_the_drift_that_it_has_seen_too() -> None:
     assert numbering.drifts.changed == []
     ended = replace(own, error_after=0.1, recovered_after_rows=290, ended_at_row=520)
     (over,) = numbering.of([decision(4), decision(5, ended)])[1].drifts
-    assert (over.number, over.row, over.step, over.detected_at_row) == (0, 600, 6, 790)
+    assert (over.number, over.row, over.step, over.detected_at_row) == (1, 600, 6, 790)
     assert (over.mark, over.error_after, over.ended_at_row) == ("expected", 0.1, 1020)
 
 
@@ -314,7 +314,7 @@ def test_a_drift_that_a_promoted_model_alone_has_seen_has_the_row_of_the_run() -
     assert numbering.drifts.shared_by(Drifts([BEGAN])) == RunDrifts()
     numbering.roll_back(Numbering.following())
     (told,) = numbering.of([decision(4), decision(5, replace(BEGAN, row=110, detected_at_row=520))])[1].drifts
-    assert (told.number, told.row, told.detected_at_row) == (0, 610, 1020)
+    assert (told.number, told.row, told.detected_at_row) == (1, 610, 1020)
 
 
 def test_a_drift_from_before_the_run_is_told_as_such_and_has_no_time() -> None:

@@ -66,7 +66,7 @@ def test_command_gets_the_transition_as_input_and_in_its_environment(tmp_path: P
     tell(7, "mine", 0.5, (DECISION,))
     received = json.loads((tmp_path / "in").read_text())
     assert (received["model"], received["kind"], received["step"], received["left"]) == ("mine", "entered", 7, 0.6)
-    assert received["text"] == CHANGE.describe()
+    assert received["text"] == CHANGE.describe_in_journal()
     environment = [line for line in (tmp_path / "env").read_text().splitlines() if "_DATA=" not in line]
     assert environment == [
         "DRIFTSURF_KIND=entered",

@@ -155,13 +155,13 @@ def test_the_verdict_is_that_of_the_page_and_has_the_numbers_of_the_state(model:
 
 def test_the_trace_is_read_only_when_a_drift_has_changed(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    text = ServedRun.text
+    newest = ServedRun.newest
 
-    def counted(self: ServedRun, name: str) -> str:
+    def counted(self: ServedRun, name: str, *most: int) -> str:
         read.append(name)
-        return text(self, name)
+        return newest(self, name, *most)
 
-    monkeypatch.setattr(ServedRun, "text", counted)
+    monkeypatch.setattr(ServedRun, "newest", counted)
     for steps, times in ((2, 0), (3, 0), (3, 1), (1, 1), (1, 2), (5, 3), (5, 3)):
         learn(model, steps)
         judged = model.judge()

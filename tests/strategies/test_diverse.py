@@ -330,7 +330,7 @@ def test_a_learner_that_cannot_be_copied_is_refused_by_name() -> None:
     class Inexact(LogisticRegression):
         capabilities = Capabilities(exact_state=False)
 
-    with pytest.raises(CapabilityError, match=r"DTEL.*'exact_state'.*Inexact"):
+    with pytest.raises(CapabilityError, match=r"dtel needs.*'exact_state'.*Inexact"):
         DTEL(Inexact()).check()
 
 
