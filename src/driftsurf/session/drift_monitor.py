@@ -940,8 +940,12 @@ class DriftMonitor:
         new._old, new._rise = (_anchor_from(old, strategy) if old else None), Rise(**RISE.read(pick("rise", state)))
         contest = pick("contest", state)
         new._contest = _contest_from(contest, strategy, self.regression) if contest else None
-        if new._contest is not None and (not new._blocks or (new._contest.drift >= 0 and not len(new.drifts))):
-            raise misfit(state, "contest", "has no rows or no drift that it is about")
+        if new._contest is not None:
+            known_drifts = {-1, *(one.number for one in new.drifts)}
+            if not new._blocks or new._contest.drift not in known_drifts:
+                raise misfit(state, "contest", "has no rows or no drift that it is about")
+            if new._contest.columns is not None and (new._contest.columns >= n_features).any():
+                raise misfit(state, "contest", f"is about columns beyond the {n_features} of the rows")
         return new
 
 
