@@ -62,7 +62,8 @@ def variance_of(mean: Any, mode: Any, v: Any) -> Any:
     ratio = mean / v[MEAN]
     if mode == NUMBERS:
         return max(v[SQUARES] - v[MEAN] * v[MEAN], 0.01 * v[MEAN] * v[MEAN]) * ratio * ratio
-    return max(v[SQUARES] * ratio - mean * mean, 1e-6)
+    # Half of the mean is that of two classes with the same error, of which the rare one may have had no wrong row yet.
+    return max(max(v[SQUARES] * ratio, 0.5 * mean) - mean * mean, 1e-6)
 
 
 @inline
