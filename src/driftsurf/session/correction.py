@@ -226,7 +226,7 @@ def changed_columns(
 
     A score test compares the mean residuals of a frozen model in the bins of each column. The column with the largest
     difference is named, the scores of the new rows are corrected for it, and the test is repeated, so that a column
-    which only goes along with another one is not named beside it. ``width`` is the number of all columns, of which one
+    which only goes along with another one is not named beside it. ``width`` is the number of all groups, of which one
     is named by chance with a probability of 1 %. With ``strict``, a column must also explain what the score cannot:
     noise changes what all rows with the same score have in common.
     """

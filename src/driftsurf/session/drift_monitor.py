@@ -764,12 +764,13 @@ class DriftMonitor:
         sources = list(dict.fromkeys(source_column(label[k]) for k in columns))
         groups = [sources.index(source_column(label[k])) for k in columns]
         n_classes, unit = self._scale(new_scores)
+        tested = len(set(map(source_column, label)))
         sides = (
             Evidence(narrowed(old.X, columns), old.y, _wide(old_scores, new_scores)),
             Evidence(narrowed(new.X, columns), new.y, _wide(new_scores, old_scores)),
         )
         found = [
-            sources[k] for k in changed_columns(n_classes, unit, *sides, groups, width, strict=not contest.resolved)
+            sources[k] for k in changed_columns(n_classes, unit, *sides, groups, tested, strict=not contest.resolved)
         ]
         moved = any(not label[columns[k]].endswith(CALENDAR) for k in _moved(sides[0].X, sides[1].X))
         cause: DriftCause = "classes" if classes else "columns" if found else "unknown"
