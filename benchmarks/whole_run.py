@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -42,7 +43,11 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
         batches = list(stream.batches(BATCH_ROWS))
         where = f"{name}, {n_rows:,} rows in batches of {BATCH_ROWS:,}"
         truth = np.concatenate([y for _, y in batches])
-        learn = [_driftsurf_learns(batches), _sklearn_learns(batches)]
+        learn = [
+            _driftsurf_learns(batches),
+            _driftsurf_learns(batches, monitored=False),
+            _sklearn_learns(batches),
+        ]
         test = [_driftsurf_tests(batches, truth), _sklearn_tests(batches, truth)]
         if river is not None:
             frames = [(pandas.DataFrame(X), pandas.Series(y == 1)) for X, y in batches]
@@ -75,17 +80,18 @@ def _gradients(model: DriftSurfClassifier) -> str:
     return f"{gradients / rows:.1f} gradients a row, {len(model.journal_.transitions)} transitions"
 
 
-def _driftsurf() -> DriftSurfClassifier:
-    return DriftSurfClassifier(classes=(-1, 1), random_state=0)
+def _driftsurf(monitored: bool = True) -> DriftSurfClassifier:
+    return DriftSurfClassifier(classes=(-1, 1), random_state=0).set_drift_monitor(enabled=monitored)
 
 
-def _driftsurf_learns(batches: Batches) -> Contender:
+def _driftsurf_learns(batches: Batches, *, monitored: bool = True) -> Contender:
     def run(model: DriftSurfClassifier) -> DriftSurfClassifier:
         for X, y in batches:
             model.partial_fit(X, y)
         return model
 
-    return Contender("driftsurf partial_fit", _rows(batches), _driftsurf, run, _gradients)
+    name = "driftsurf partial_fit" if monitored else "driftsurf partial_fit, drifts not detected"
+    return Contender(name, _rows(batches), functools.partial(_driftsurf, monitored), run, _gradients)
 
 
 def _driftsurf_tests(batches: Batches, truth: Labels) -> Contender:

@@ -36,10 +36,10 @@ SIGNIFICANCE = 0.01
 Integers = npt.NDArray[np.int64]
 
 
-def telling_columns(X: Rows, residuals: FloatArray) -> Integers:
+def telling_columns(X: Rows, residuals: FloatArray, most: int = MOST_COLUMNS) -> Integers:
     """Return the columns to examine: all, or of many those whose values go along most with the residuals."""
     width = X.n_features if isinstance(X, CSR) else X.shape[1]
-    if width <= MOST_COLUMNS:
+    if width <= most:
         return np.arange(width)
     centred = residuals - residuals.mean()
     if isinstance(X, CSR):
@@ -51,7 +51,7 @@ def telling_columns(X: Rows, residuals: FloatArray) -> Integers:
         spread = X.std(axis=0) * math.sqrt(len(centred))
         along = np.abs(centred @ (X - X.mean(axis=0)))
     ranks = np.divide(along, spread, out=np.zeros(width), where=spread > 0.0)
-    return np.sort(np.argsort(-ranks, kind="stable")[:MOST_COLUMNS])
+    return np.sort(np.argsort(-ranks, kind="stable")[:most])
 
 
 def narrowed(X: Rows, columns: Integers) -> FloatArray:

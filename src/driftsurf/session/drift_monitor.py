@@ -84,7 +84,7 @@ LONGEST = 10.0
 LITTLE = 32
 """Rows of small steps that are collected before they are scanned."""
 PART = 50
-"""Rows after which a drift is looked at again."""
+"""Rows after which a drift is looked at again; ``BET_ROWS`` in long steps, between which the model does not change."""
 MOST_ROWS, MOST_BYTES = 2_000, 4_000_000
 """Limits of the rows that are held for contests."""
 ANCHOR_ROWS, ANCHORS = 500, 3
@@ -114,6 +114,8 @@ LED_ROWS = 3_000
 """Rows of a drift in which the lead of the learning model counts; later it may have learned more of the same rule."""
 RESOLVED_ROWS = 5_000
 """Rows after harm was proven within which the kind of a drift is decided."""
+CORRECTED_COLUMNS = 16
+"""Columns of a correction; a cause is looked for among more."""
 CAUSE_ROWS = 500
 """Rows after a change on which its cause is determined."""
 RECOVERY_ROWS = 300
@@ -399,7 +401,7 @@ class DriftMonitor:
             if contest is not None and contest.drift < 0:
                 at += self._bet_on_harm(contest, take_block(block, at, count), around)
                 continue
-            part = take_block(block, at, min(count, at + PART))
+            part = take_block(block, at, min(count, at + (PART if count < 2 * BET_ROWS else BET_ROWS)))
             at += len(part.y)
             if contest is not None:
                 self._bet_on_lead(contest, part, around)
@@ -615,7 +617,7 @@ class DriftMonitor:
             return
         if grown - len(losses) < CAUSE_ROWS <= grown:
             self._record(dataclasses.replace(drift, **self._cause(contest, row, around)))
-        if not contest.resolved and (contest.new is None or MOST_ROWS > grown >= 1.3 * contest.corrected_rows):
+        if not contest.resolved and (contest.new is None or MOST_ROWS > grown >= 1.6 * contest.corrected_rows):
             self._correct(contest, row, around)
 
     def _declare(self, contest: Contest, row: int, around: Surroundings) -> None:
@@ -701,7 +703,7 @@ class DriftMonitor:
         old_scores, new_scores = self._scored(contest, old), self._scored(contest, new)
         columns = contest.columns
         if columns is None:
-            columns = telling_columns(new.X, self._residuals(new.y, new_scores))
+            columns = telling_columns(new.X, self._residuals(new.y, new_scores), CORRECTED_COLUMNS)
         n_classes, unit = self._scale(new_scores)
         done = contest.old
         if done is None:
