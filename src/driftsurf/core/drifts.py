@@ -67,9 +67,9 @@ class Drift:
     """"new rule": a model that knows only the new rows predicts better than one that knows only the old ones. "harm":
     the error rose, but newer rows predict no better."""
     metric: str
-    """What the errors are: "error", "balanced error" (of two imbalanced classes, where the rare one counts as predicted
-    from its share of the rows on, and not from one half), or "root mean squared error"; for a key of a keyed run "mean
-    absolute error"."""
+    """Name of the error measure: "error", "balanced error" (of two imbalanced classes, where the rare one counts as
+    predicted from its share of the rows on, and not from one half), or "root mean squared error"; for a key of a keyed
+    run "mean absolute error"."""
     error_before: float
     """The usual error before the drift."""
     error_peak: float

@@ -302,7 +302,7 @@ def _end(
     back = usual + max(least, 0.15 * (peak - usual))
     sums = np.append(0.0, np.cumsum(losses))
     least_rows = monitor.RECOVERY_ROWS - monitor.PART
-    first = max(proven + 1 + monitor.PATIENCE_ROWS, begin + least_rows)
+    first = max(proven + 1 + monitor.LEAST_OPEN_ROWS, begin + least_rows)
     for row in range(first, len(losses) + 1, monitor.PART):
         start = max(begin, row - monitor.RECOVERY_ROWS)
         if (sums[row] - sums[start]) / (row - start) <= back:

@@ -60,7 +60,7 @@ KINDS = {
     "mean": "predicts the mean of all values so far",
     "persistence": "repeats the last label",
 }
-"""What models of each kind do, by the first word of their names."""
+"""Descriptions of the kinds of models of a comparison, by the first word of their names."""
 
 
 class Cell(NamedTuple):

@@ -262,9 +262,9 @@ def _remove_run(folder: Path) -> None:
 
 
 WORK: Final[Mapping[str, str]] = {"gradients": "gradient steps", "visits": "rows read in training"}
-"""What the work of learning is called in tables and pages, by its unit."""
+"""Names of the units of training work in tables and pages, by the unit in ``run.json``."""
 WORK_PER_ROW: Final[Mapping[str, str]] = {unit: f"{words} per row" for unit, words in WORK.items()}
-"""What the work of learning a row is called."""
+"""Names of the training work per row, by the unit in ``run.json``."""
 
 
 def work_unit(about: Mapping[str, Any]) -> str:

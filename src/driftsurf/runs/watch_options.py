@@ -67,7 +67,7 @@ class WatchOptions:
 
     @property
     def of_drifts(self) -> dict[str, float]:
-        """What is a drift. It is part of what is run, since the saved state of a model holds to it."""
+        """Options that define a drift. They are fixed for a run, because saved states of models depend on them."""
         return {"smallest_rise": self.smallest_rise, "drift_risk": self.drift_risk}
 
     def monitor(self, *, regression: bool) -> DriftMonitor:

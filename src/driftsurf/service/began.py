@@ -1,4 +1,4 @@
-"""What a served model knows of the run with which it began: its errors and its last change, until it learns itself."""
+"""Errors and last change of the run that a served model started from, shown until the served model has learned."""
 
 from __future__ import annotations
 

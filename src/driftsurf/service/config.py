@@ -35,7 +35,7 @@ SERVE_TABLES: Final[tuple[OptionGroup, ...]] = (
 )
 """Tables of ``serve.toml`` whose options the command line does not have."""
 OLD_MODEL = "strategy"
-"""What the option model of a served model was called until version 0.2."""
+"""Name of the option ``model`` of a served model until version 0.2."""
 PARTS = "challengers", "sources", "sinks"
 """Tables in the table of a model."""
 KEY_OPTIONS = "name", "sha256", "key", "scopes", "models", "rate", "burst", "expires"

@@ -28,7 +28,7 @@ GATHERED = 64
 """Records from which on a learner applies them at once; fewer wait for others, which are then applied together."""
 GATHER_SECONDS = 0.002
 ORDER_LINE = '"type":"order"'
-"""What each line of an order in the journal has."""
+"""Text that every line of an order in the journal contains, and no other line."""
 OUTCOMES = 1000
 """Outcomes of orders that are remembered, for requests that are repeated."""
 

@@ -104,7 +104,7 @@ UNPROVEN = 2.0
 """Factor by which the smallest rise is larger without a frozen model: the model may have become worse by itself."""
 FELT_ROWS = 300
 """The learning model must have become worse, too, in so many rows."""
-PATIENCE_ROWS = 100
+LEAST_OPEN_ROWS = 100
 """Rows after its detection before which a drift is not over."""
 BET_ROWS = 200
 """Rows that a frozen model predicts at once in a contest."""
@@ -825,7 +825,7 @@ class DriftMonitor:
         least = self.smallest_rise * span
         back = usual + max(least, 0.1 * (self._peak - usual))
         mean = float(losses.mean())
-        long_enough = row - drift.detected_at_row >= PATIENCE_ROWS and len(losses) >= RECOVERY_ROWS - PART
+        long_enough = row - drift.detected_at_row >= LEAST_OPEN_ROWS and len(losses) >= RECOVERY_ROWS - PART
         if self._back is None and long_enough and mean <= back:
             took = max(row - len(losses), drift.detected_at_row + 1) - drift.row
             self._back = row - 1, took
