@@ -1,8 +1,12 @@
-"""Small time steps: what a call of ``partial_fit`` costs, whatever it learns, compared with scikit-learn and river."""
+"""Small time steps: what a call of ``partial_fit`` costs, whatever it learns, compared with scikit-learn and river.
+
+Nothing is warmed up beyond the first half of each stream, and models have their default options.
+"""
 
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,11 +15,12 @@ import numpy.typing as npt
 from sklearn.linear_model import SGDClassifier
 
 from benchmarks.harness import Contender, Contest
-from driftsurf import DriftSurfClassifier
-from driftsurf.strategies.compiled.suitable import compile_at_first_use
+from driftsurf import DriftSurfClassifier, DriftSurfRegressor, recommended
 
 SHAPES = (32, 3), (32, 10), (100, 3), (100, 10), (100, 54), (1_000, 3), (1_000, 54)
 """Rows of a step, and columns."""
+KINDS_SHAPES = (100, 3), (32, 10)
+"""Shapes of the steps for which kinds of labels and of rows are compared."""
 BUFFERED = 100
 """Rows of a time step when they come one by one."""
 ANCHOR = "scikit-learn SGDClassifier.partial_fit"
@@ -25,7 +30,6 @@ Steps = Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
 def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
     """Yield a contest for each shape of a step, and one for single rows that are buffered."""
-    compile_at_first_use()
     try:
         river: Any = importlib.import_module("river.linear_model")
     except ImportError as error:
@@ -42,7 +46,10 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
         if river is not None:
             contenders.append(_river(river.LogisticRegression, steps, columns))
         yield Contest(f"steps of {rows:,} rows, {columns} columns", "step", ANCHOR, contenders)
+    for rows, columns in KINDS_SHAPES:
+        yield _kinds_of_data(rows, columns, 20 if quick else 300)
     yield _single_rows(500 if quick else 5_000)
+    yield _single_steps(300 if quick else 3_000)
 
 
 def _steps(rows: int, columns: int, count: int) -> Steps:
@@ -54,9 +61,9 @@ def _steps(rows: int, columns: int, count: int) -> Steps:
     return list(zip(X, y, strict=True))
 
 
-def _model(steps: Steps, **options: Any) -> DriftSurfClassifier:
+def _model(steps: Steps, make: Callable[..., Any] = DriftSurfClassifier, **options: Any) -> Any:
     """Return a model that has learned the first half of the steps, which are not timed."""
-    model = DriftSurfClassifier(random_state=0, **options)
+    model = make(random_state=0, **options)
     for X, y in steps[: len(steps) // 2]:
         model.partial_fit(X, y)
     return model
@@ -129,3 +136,66 @@ def _single_rows(count: int) -> Contest:
     names = {BUFFERED: f"buffered, and every {BUFFERED} rows a step", 10 * count: "buffered only"}
     contenders = [Contender(name, count, prepare(size), run) for size, name in names.items()]
     return Contest("single rows of 10 columns through partial_fit([x], [y])", "row", "buffered only", contenders)
+
+
+def _kinds_of_data(rows: int, columns: int, count: int) -> Contest:
+    """Return the contest of the same steps with labels and rows of several kinds."""
+    steps = _steps(rows, columns, count)
+    words, names = np.array(["no", "yes"]), [f"x{number}" for number in range(columns)]
+
+    def with_labels(change: Callable[[npt.NDArray[Any], npt.NDArray[Any]], Any]) -> Steps:
+        return [(X, change(X, y)) for X, y in steps]
+
+    kinds: dict[str, Steps] = {
+        "integer labels": steps,
+        "text labels": with_labels(lambda X, y: words[y]),
+        "boolean labels": with_labels(lambda X, y: y == 1),
+        "labels in a list": with_labels(lambda X, y: y.tolist()),
+        "three classes": with_labels(lambda X, y: y + (X[:, 0] > 1.0)),
+    }
+    contenders = [_ours(name, kind, _partial_fit) for name, kind in kinds.items()]
+    contenders.append(_ours("classes= on every call", steps, _partial_fit_with_classes))
+    numbers = with_labels(lambda X, y: 2.0 * X[:, 0] + y)
+    contenders.append(_ours("regression", numbers, _partial_fit, make=DriftSurfRegressor))
+    try:
+        pandas: Any = importlib.import_module("pandas")
+        frames = [(pandas.DataFrame(X, columns=names), y) for X, y in steps]
+        contenders.append(_ours("a pandas frame", frames, _partial_fit))
+    except ImportError:
+        pass
+    return Contest(f"kinds of data, {rows:,} rows, {columns} columns", "step", "integer labels", contenders)
+
+
+def _partial_fit_with_classes(model: Any, steps: Steps) -> None:
+    classes = [0, 1]
+    for X, y in steps:
+        model.partial_fit(X, y, classes=classes)
+
+
+def _single_steps(count: int) -> Contest:
+    """Return the contest for rows one at a time, each of which is predicted and then learned as a step of its own."""
+    (X, y), *_ = _steps(2 * count, 10, 1)
+    singles = [(X[k : k + 1], y[k : k + 1]) for k in range(2 * count)]
+
+    def contender(name: str, make: Callable[[], Any], share: int) -> Contender:
+        few = count // share
+
+        def prepare() -> Any:
+            model = make()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                _test_then_train(model, singles[:few])
+            return model
+
+        return Contender(name, few, prepare, lambda model: _test_then_train(model, singles[count : count + few]))
+
+    kinds: dict[str, tuple[Callable[[], Any], int]] = {
+        "DriftSurfClassifier()": (lambda: DriftSurfClassifier(random_state=0), 1),
+        'recommended("linear")': (lambda: recommended("linear", random_state=0), 1),
+        'recommended("light")': (lambda: recommended("light", random_state=0), 4),
+        "recommended()": (lambda: recommended(random_state=0), 8),
+    }
+    contenders = [contender(name, make, share) for name, (make, share) in kinds.items()]
+    return Contest(
+        "rows one at a time, 10 columns, through test_then_train", "row", "DriftSurfClassifier()", contenders
+    )
