@@ -14,9 +14,9 @@ from driftsurf import DriftSurfClassifier, PortfolioClassifier, explain, prequen
 from driftsurf.core.contracts import Batch
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.core.journal import json_lines, read_lines
+from driftsurf.core.random import derive
 from driftsurf.explanation.belief import beliefs, experts_of
 from driftsurf.explanation.lineage import Lineage, lineages
-from driftsurf.kernels.random import derive
 from driftsurf.keyed.summary import next_state
 from driftsurf.learners import LogisticRegression, NaiveBayes, SoftmaxRegression
 from driftsurf.report.overlay import _of_trusted_experts

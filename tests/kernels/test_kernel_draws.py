@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from driftsurf.core.random import MASK, word
 from driftsurf.kernels.draws import alternate, draw_uniformly, fill_uniform, schedule
-from driftsurf.kernels.random import MASK, word
 
 # Uncompiled, products of uint64 wrap with a warning of numpy, and so do floats that overflow on purpose.
 pytestmark = [

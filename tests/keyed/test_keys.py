@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftsurf.core.random import derive
 from driftsurf.errors import InputError
-from driftsurf.kernels.random import derive
 from driftsurf.keyed import key_seed
 from driftsurf.keyed.compiled.layout import TRANSITION
 from driftsurf.keyed.compiled.record import TransitionRecord

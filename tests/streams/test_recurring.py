@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from stream_rows import equal
 
+from driftsurf.core.random import word
 from driftsurf.errors import OptionError
-from driftsurf.kernels.random import word
 from driftsurf.streams import Recurring, base
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.random import GAMMA, mixed
 from driftsurf.data.kinds import Kind
 from driftsurf.data.tables import Column
-from driftsurf.kernels.random import GAMMA, mixed
 
 __all__ = ["ColumnSlots", "Layout", "SlotValues", "hash_slots"]
 

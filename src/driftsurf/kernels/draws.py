@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from driftsurf.core.random import GAMMA, MIX_1, MIX_2
 from driftsurf.kernels.compile import F8, I8, _out, inline, kernel
-from driftsurf.kernels.random import GAMMA, MIX_1, MIX_2
 
 
 @inline
 def _word(seed: Any, k: Any) -> Any:
-    """Return word k of the generator ``seed``; ``driftsurf.kernels.random.word`` for compiled code."""
+    """Return word k of the generator ``seed``; ``driftsurf.core.random.word`` for compiled code."""
     z = np.uint64(seed) + (np.uint64(k) + np.uint64(1)) * np.uint64(GAMMA)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX_1)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX_2)

@@ -14,12 +14,12 @@ from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, misfit
 from driftsurf.core.frames import unmasked
 from driftsurf.core.options import shown
+from driftsurf.core.random import derive
 from driftsurf.core.typing import Series
 from driftsurf.errors import InputError, ShapeError, ValueTypeError
 from driftsurf.kernels.compile import I8, _in, _out, inline, kernel
 from driftsurf.kernels.draws import _word
 from driftsurf.kernels.prefetch import prefetch
-from driftsurf.kernels.random import derive
 from driftsurf.keyed.compiled.threads import ONE_THREAD, Threads
 
 __all__ = ["Key", "Keys", "KeysLike", "Slots", "by_slot", "key_seed"]

@@ -9,8 +9,8 @@ from driftsurf import registry
 from driftsurf.core.abilities import Reversible, StrategyMaker, abilities_of, missing_members
 from driftsurf.core.contracts import Categories, Learner, Strategy
 from driftsurf.core.options import shown
+from driftsurf.core.random import derive
 from driftsurf.errors import CapabilityError, OptionError
-from driftsurf.kernels.random import derive
 from driftsurf.learners.naive_bayes import NaiveBayes
 from driftsurf.learners.perceptron import Perceptron
 from driftsurf.strategies.driftsurf import DriftSurf

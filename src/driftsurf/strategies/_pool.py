@@ -32,12 +32,12 @@ from driftsurf.core.contracts import (
 from driftsurf.core.decisions import ModelRecord, Role
 from driftsurf.core.fields import Fields, Real, Whole, misfit
 from driftsurf.core.options import choice, whole
+from driftsurf.core.random import derive
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import name_in, nest, pick
 from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.kernels.losses import largest, weighted_sum
-from driftsurf.kernels.random import derive
 from driftsurf.strategies._joint import JointScorer, joint_scorer
 from driftsurf.strategies._rule import reference_risk
 from driftsurf.strategies._votes import row_errors

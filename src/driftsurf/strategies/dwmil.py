@@ -12,8 +12,8 @@ from driftsurf.core.contracts import Batch, FloatArray, IntArray, Learner, Segme
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import Fields, Rule
 from driftsurf.core.options import number, whole
+from driftsurf.core.random import derive
 from driftsurf.kernels.draws import fill_uniform
-from driftsurf.kernels.random import derive
 from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._ensemble import Combine, Ensemble, VotingStrategy, voting_fields
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member

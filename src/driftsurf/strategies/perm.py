@@ -10,10 +10,10 @@ import numpy as np
 from driftsurf.core.contracts import Batch, IntArray, Learner, Segment, State, gathered
 from driftsurf.core.fields import Fields, Whole
 from driftsurf.core.options import number, whole
+from driftsurf.core.random import derive
 from driftsurf.core.samples import Samples
 from driftsurf.errors import OptionError
 from driftsurf.kernels.draws import fill_uniform
-from driftsurf.kernels.random import derive
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, risk
 from driftsurf.strategies._single import Single, SingleModel

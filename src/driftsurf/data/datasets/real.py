@@ -12,10 +12,10 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.options import truth, whole
+from driftsurf.core.random import GAMMA, MASK, mixed
 from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.known import DATASETS, Dataset
 from driftsurf.errors import DriftsurfError, InputError, OptionError
-from driftsurf.kernels.random import GAMMA, MASK, mixed
 from driftsurf.registry import register
 from driftsurf.streams.arrays import ArrayStream
 from driftsurf.streams.base import Block, Drift, Stream

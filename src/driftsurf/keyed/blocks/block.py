@@ -10,7 +10,7 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray, IntArray, Segment, State
 from driftsurf.core.journal import json_lines
-from driftsurf.kernels.random import MASK
+from driftsurf.core.random import MASK
 from driftsurf.keyed.blocks.labels import Labels
 from driftsurf.keyed.blocks.records import RecordWriter
 from driftsurf.keyed.blocks.saving import StateWriter, StrategyWriter

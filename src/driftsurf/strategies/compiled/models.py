@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from driftsurf.core.buffer import Buffer, Touched
 from driftsurf.core.contracts import CSR, AppendOnlyArray, Batch, FloatArray, IncrementalState, Learner, Rows, Segment
+from driftsurf.core.random import MASK
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest
-from driftsurf.kernels.random import MASK
 from driftsurf.learners._linear import Linear, linear_from, margins
 from driftsurf.learners._multi import score_rows
 from driftsurf.strategies._pool import Member, Pool
