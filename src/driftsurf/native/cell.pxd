@@ -13,31 +13,7 @@ matrix (columns + 1, K) row by row, its gradient table has K numbers for each ro
 
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 
-
-cdef extern from "rows.h" nogil:
-    ctypedef struct Rows:
-        const void* values
-        const int32_t* indices
-        const int64_t* indptr
-        int64_t n
-        int64_t d
-        int64_t is_single
-
-    ctypedef struct Labelled:
-        Rows rows
-        const double* y
-        const double* weight
-
-    ctypedef struct Frame:
-        const double* gain
-        const double* centre
-        const int64_t* centred
-        int64_t n_centred
-
-    ctypedef struct Model:
-        double* w
-        double* G
-        double* table
+from driftsurf.native.rows cimport Frame, Labelled, Model, Rows
 
 
 cdef enum:
