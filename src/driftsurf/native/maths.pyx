@@ -11,12 +11,6 @@ cdef extern from "ds_math.h" nogil:
     double ds_cos(double x) noexcept
 
 
-cdef extern from *:
-    const char* DRIFTSURF_SOURCES
-
-SOURCES = DRIFTSURF_SOURCES.decode()
-
-
 def evaluate(str name, values, out):
     """Write the function of each value to ``out``; ``name`` is exp, log, log1p, sin or cos."""
     cdef double (*function)(double) noexcept nogil
