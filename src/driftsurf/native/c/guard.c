@@ -1,0 +1,227 @@
+#include "guard.h"
+
+#include "ds_math.h"
+#include "frames.h"
+#include "values.h"
+
+#define QUANTILE 0.9
+#define COLUMN_MEMORY 10000.0 /* number of rows over which the sizes of columns are averaged */
+/* A column has a new scale when the sizes of its values, in units of the usual size and each up to DS_CAP, exceed GROWN
+   by EVIDENCE in total. Their mean is 1 as long as nothing changes, and 5/3 when a third of the values are at the cap. */
+#define GROWN (5.0 / 3.0)
+#define EVIDENCE 100.0
+
+/* What one pass over rows finds: the largest norm, the number of norms that are 0, and of values beyond DS_LIMIT. */
+typedef struct {
+    double largest;
+    int64_t zeros, extremes;
+} Measured;
+
+/* Factor of a column of this size; finite, so that no norm is NaN. */
+static double factor_of(double size) { return size > 0.0 ? 1.0 / (size > 1e-300 ? size : 1e-300) : 1.0; }
+
+/* Write factor, cap, total and mass of each column. The size of a column is total / mass; both are halved once a column
+   has more mass than COLUMN_MEMORY, so that old rows fade. A column without mass has factor 1 and cap 0, any other has
+   factor 1 / size and a cap of DS_CAP sizes. Returns the factor by which total and mass have faded. */
+static double size_columns(const double *restrict before, int64_t d, double *restrict after) {
+    const double *total = before + DS_TOTAL * d, *mass = before + DS_MASS * d;
+    double fade = 1.0;
+    for (int64_t c = 0; c < d; c++) fade = mass[c] > COLUMN_MEMORY ? 0.5 : fade;
+    for (int64_t c = 0; c < d; c++) {
+        const double own = fade * total[c], weight = fade * mass[c];
+        const double size = weight == 0.0 ? 0.0 : own / weight;
+        after[DS_TOTAL * d + c] = own;
+        after[DS_MASS * d + c] = weight;
+        after[DS_FACTOR * d + c] = factor_of(size);
+        after[DS_COLUMN_CAP * d + c] = DS_CAP * size;
+    }
+    return fade;
+}
+
+DS_INLINE void note_norm(double scaled, Measured *found) {
+    found->largest = scaled > found->largest ? scaled : found->largest;
+    found->zeros += scaled == 0.0;
+}
+
+/* Measure dense rows: squared norms out[i] = sum of (factor * x_i)^2; the sum of min(|x|, cap) of each column is added
+   to its total, and the number of its non-zeros to its mass. Rows whose squares overflow do not count for the sizes. */
+DS_INLINE Measured measure_dense(Rows rows, int64_t d, double *columns, double *restrict out, int single) {
+    const double *restrict factor = columns + DS_FACTOR * d, *restrict cap = columns + DS_COLUMN_CAP * d;
+    double *restrict total = columns + DS_TOTAL * d, *restrict mass = columns + DS_MASS * d;
+    Measured found = {0.0, 0, 0};
+    for (int64_t i = 0; i < rows.n; i++) {
+        const void *restrict row = ds_from(rows.values, i * d, single);
+        double plain[8] = {0.0}, scaled[8] = {0.0};
+        int64_t c = 0, extremes = 0;
+        for (; c + 8 <= d; c += 8)
+            for (int64_t j = 0; j < 8; j++) {
+                const double value = ds_value(row, c + j, single), own = value * factor[c + j];
+                plain[j] += value * value;
+                scaled[j] += own * own;
+                extremes += fabs(own) > DS_LIMIT;
+            }
+        for (int64_t j = 0; c + j < d; j++) {
+            const double value = ds_value(row, c + j, single), own = value * factor[c + j];
+            plain[j] += value * value;
+            scaled[j] += own * own;
+            extremes += fabs(own) > DS_LIMIT;
+        }
+        out[i] = ds_sum8(scaled);
+        note_norm(out[i], &found);
+        found.extremes += extremes;
+        if (!(ds_sum8(plain) < INFINITY)) continue;
+        for (c = 0; c < d; c++) {
+            const double size = fabs(ds_value(row, c, single));
+            total[c] += size < cap[c] ? size : cap[c];
+            mass[c] += size != 0.0 ? 1.0 : 0.0;
+        }
+    }
+    return found;
+}
+
+/* Measure CSR rows as `measure_dense` does. */
+DS_INLINE Measured measure_csr(Rows rows, double *columns, double *restrict out, int single) {
+    const int64_t d = rows.d;
+    const double *restrict factor = columns + DS_FACTOR * d, *restrict cap = columns + DS_COLUMN_CAP * d;
+    double *restrict total = columns + DS_TOTAL * d, *restrict mass = columns + DS_MASS * d;
+    Measured found = {0.0, 0, 0};
+    for (int64_t i = 0; i < rows.n; i++) {
+        double plain = 0.0, scaled = 0.0;
+        for (int64_t p = rows.indptr[i]; p < rows.indptr[i + 1]; p++) {
+            const double value = ds_value(rows.values, p, single), own = value * factor[rows.indices[p]];
+            plain += value * value;
+            scaled += own * own;
+            found.extremes += fabs(own) > DS_LIMIT;
+        }
+        out[i] = scaled;
+        note_norm(scaled, &found);
+        if (!(plain < INFINITY)) continue;
+        for (int64_t p = rows.indptr[i]; p < rows.indptr[i + 1]; p++) {
+            const int64_t c = rows.indices[p];
+            const double size = fabs(ds_value(rows.values, p, single));
+            total[c] += size < cap[c] ? size : cap[c];
+            mass[c] += size != 0.0 ? 1.0 : 0.0;
+        }
+    }
+    return found;
+}
+
+static Measured measure(Rows rows, double *columns, double *out) {
+    if (rows.indptr) return rows.is_single ? measure_csr(rows, columns, out, 1) : measure_csr(rows, columns, out, 0);
+    if (rows.is_single) return measure_dense(rows, rows.d, columns, out, 1);
+    switch (rows.d) { /* a known number of columns takes a third of the time */
+    case 1: return measure_dense(rows, 1, columns, out, 0);
+    case 2: return measure_dense(rows, 2, columns, out, 0);
+    case 3: return measure_dense(rows, 3, columns, out, 0);
+    case 4: return measure_dense(rows, 4, columns, out, 0);
+    default: return measure_dense(rows, rows.d, columns, out, 0);
+    }
+}
+
+/* Write the excess of each column after rows that took total and mass of `before`, times `fade`, to those of `after`:
+   each value that is not 0 adds its size, in units of the size of its column before and up to the cap, minus GROWN. It
+   does not fall below 0, and is 0 for a column without mass before. */
+static void add_excess(const double *before, double fade, int64_t d, double *after) {
+    for (int64_t c = 0; c < d; c++) {
+        const double mass = fade * before[DS_MASS * d + c];
+        const double sizes = after[DS_FACTOR * d + c] * (after[DS_TOTAL * d + c] - fade * before[DS_TOTAL * d + c]);
+        const double excess = before[DS_EXCESS * d + c] + (sizes - GROWN * (after[DS_MASS * d + c] - mass));
+        after[DS_EXCESS * d + c] = mass > 0.0 && excess > 0.0 ? excess : 0.0;
+    }
+}
+
+/* Restart the sums of columns that had no mass before, or whose values have a new scale, and clear their excess; nothing
+   without `sizes`. Returns whether there are such columns with values in these rows. */
+static int resize(const double *before, double fade, const double *sizes, int64_t d, double *after) {
+    int found = 0;
+    for (int64_t c = 0; c < d; c++) {
+        const int unknown = fade * before[DS_MASS * d + c] == 0.0;
+        const int changed = after[DS_EXCESS * d + c] > EVIDENCE;
+        found |= changed | (unknown & (after[DS_MASS * d + c] != 0.0));
+        if (sizes && (unknown || changed)) {
+            after[DS_FACTOR * d + c] = factor_of(sizes[c]);
+            after[DS_COLUMN_CAP * d + c] = DS_CAP * sizes[c];
+            after[DS_TOTAL * d + c] = 0.0;
+            after[DS_MASS * d + c] = 0.0;
+            after[DS_EXCESS * d + c] = 0.0;
+        }
+    }
+    return found;
+}
+
+/* Number of values below a limit. */
+static int64_t count_below(const double *values, int64_t n, double limit) {
+    int64_t below = 0;
+    for (int64_t k = 0; k < n; k++) below += values[k] < limit;
+    return below;
+}
+
+/* Replace the norms of rows by their weights; return whether any of them is not 1, otherwise the norms remain. The limit
+   is a quantile of the recent norms and those of the new rows, times the squared factor of the guard. */
+static int weigh(const Admission *guard, double *norms, int64_t rows, Measured found) {
+    const int64_t n = guard->n_recent + rows - found.zeros;
+    if (n == 0) return 0;
+    const int64_t place = (int64_t)ds_floor(QUANTILE * (double)(n - 1));
+    /* Usually no row is beyond the limit: the quantile reaches this value if at most `place` values are below it. 1e-12
+       is more than rounding can change. */
+    const double enough = found.largest / guard->squared * (1.0 + 1e-12);
+    if (enough < INFINITY) {
+        int64_t below = enough > 0.0 ? count_below(norms, rows, enough) - found.zeros : 0;
+        if (below <= place) below += count_below(guard->recent, guard->n_recent, enough);
+        if (below <= place) return 0;
+    }
+    int64_t count = 0;
+    for (int64_t k = 0; k < guard->n_recent; k++) /* NaN, which a saved state may have, would be the largest values */
+        if (guard->recent[k] == guard->recent[k]) guard->work[count++] = guard->recent[k];
+    for (int64_t k = 0; k < rows; k++)
+        if (norms[k] > 0.0) guard->work[count++] = norms[k];
+    const double limit = place < count ? guard->squared * ds_select(guard->work, count, place) : NAN;
+    for (int64_t k = 0; k < rows; k++) {
+        if (limit < INFINITY)
+            norms[k] = norms[k] > limit ? limit / norms[k] : 1.0;
+        else
+            norms[k] = norms[k] < INFINITY ? 1.0 : 0.0;
+    }
+    return 1;
+}
+
+/* Write the last positive norms to `later`, oldest first; return their number. */
+static int64_t keep(const Admission *guard, const double *norms, int64_t rows, int64_t zeros) {
+    const int64_t n = guard->n_recent + rows - zeros;
+    const int64_t kept = n < DS_GUARD_MEMORY ? n : DS_GUARD_MEMORY;
+    int64_t skipped = n - kept, at = 0;
+    for (int64_t k = skipped; k < guard->n_recent; k++) guard->later[at++] = guard->recent[k];
+    skipped = skipped > guard->n_recent ? skipped - guard->n_recent : 0;
+    for (int64_t k = 0; k < rows; k++) {
+        if (norms[k] == 0.0) continue;
+        if (skipped > 0)
+            skipped--;
+        else
+            guard->later[at++] = norms[k];
+    }
+    return at;
+}
+
+int ds_admit(Rows rows, const Admission *guard, const double *sizes, double *norms, int64_t *extremes, int64_t *kept,
+             int *weighted) {
+    const int64_t d = rows.d;
+    const double *before = guard->before;
+    double *after = guard->after;
+    const double fade = size_columns(before, d, after);
+    Measured found = measure(rows, after, norms);
+    for (int64_t c = 0; c < d; c++) after[DS_EXCESS * d + c] = 0.0;
+    if (guard->clips) add_excess(before, fade, d, after);
+    if (resize(before, fade, sizes, d, after)) {
+        if (!sizes) return DS_UNSIZED;
+        for (int64_t c = 0; c < d; c++) { /* the first pass has added these rows to the others */
+            if (after[DS_MASS * d + c] == 0.0) continue;
+            after[DS_TOTAL * d + c] = fade * before[DS_TOTAL * d + c];
+            after[DS_MASS * d + c] = fade * before[DS_MASS * d + c];
+        }
+        found = measure(rows, after, norms);
+    }
+    *extremes = found.extremes;
+    *kept = keep(guard, norms, rows.n, found.zeros);
+    *weighted = weigh(guard, norms, rows.n, found);
+    return DS_ADMITTED;
+}
