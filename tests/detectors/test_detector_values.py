@@ -25,9 +25,6 @@ from reference_detectors import (
 from driftsurf.core.contracts import Detector, FloatArray
 from driftsurf.detectors import ADWIN, DDM, EDDM, FHDDM, MDDM, PageHinkley
 
-pytestmark = pytest.mark.python_kernels
-
-
 # ---------------------------------------------------------------------------- twins
 
 

@@ -20,8 +20,6 @@ from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.detectors import ADWIN, DDM, EDDM, FHDDM, MDDM, PageHinkley
 from driftsurf.errors import OptionError, ShapeError, StateError, ValueTypeError
 
-pytestmark = pytest.mark.python_kernels
-
 TEMPLATES: list[Any] = [
     MDDM(),
     MDDM(weighting="arithmetic"),

@@ -17,7 +17,7 @@ from driftsurf.core.forks import ChangeLock
 from driftsurf.core.options import number, whole
 from driftsurf.core.parameters import Parameterised
 from driftsurf.errors import OptionError, ShapeError, ValueTypeError
-from driftsurf.kernels.detectors import DRIFT, STEADY, WARNING, sliding_mean
+from driftsurf.native.detectors import DRIFT, STEADY, WARNING, sliding_mean
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Numbers = tuple[float, ...]

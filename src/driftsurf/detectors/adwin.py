@@ -13,7 +13,7 @@ from driftsurf.core.contracts import FloatArray, IntArray, State
 from driftsurf.core.fields import Array, Fields, Real, Rule
 from driftsurf.core.options import number, truth, whole
 from driftsurf.detectors._base import LEVEL, BaseDetector, in_turn
-from driftsurf.kernels import detectors as _loops
+from driftsurf.native import detectors as _loops
 from driftsurf.registry import register
 
 __all__ = ["ADWIN"]

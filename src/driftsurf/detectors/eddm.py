@@ -10,7 +10,7 @@ from driftsurf.core.fields import Rule
 from driftsurf.core.options import number, whole
 from driftsurf.detectors._base import BaseDetector
 from driftsurf.errors import OptionError
-from driftsurf.kernels import detectors as _loops
+from driftsurf.native import detectors as _loops
 from driftsurf.registry import register
 
 __all__ = ["EDDM"]

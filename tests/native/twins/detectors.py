@@ -1,20 +1,13 @@
-"""Compiled loops of the drift detectors: each consumes values row by row and stops at the first drift.
+"""The loops of the drift detectors in plain Python: each consumes values row by row and stops at the first drift.
 
 ``numbers`` is the memory of a detector, its level first; a window is a separate array, updated in place. A loop returns
 the number of values that it consumed, and the numbers after them. NaN is consumed and changes nothing.
-
-The loops are compiled with ``exact=True`` where sums may not be reordered, so that a signal comes at the same row as in
-the plain Python twins of the tests.
 """
 
 from __future__ import annotations
 
 import math
 from typing import Any
-
-from numba import types
-
-from driftsurf.kernels.compile import F8, I8, _in, _out, inline, kernel
 
 STEADY, WARNING, DRIFT = 0.0, 1.0, 2.0
 MOST_ROWS = 60
@@ -30,18 +23,12 @@ PROPORTION = 10.0
 """ADWIN clips a value to this multiple of the root mean square of its window, but never below 1."""
 
 
-def _numbers(count: int) -> Any:
-    return types.UniTuple(F8, count)
-
-
-@inline
 def _level(drift: Any, warning: Any) -> Any:
     if drift:
         return DRIFT
     return WARNING if warning else STEADY
 
 
-@inline
 def _share(x: Any) -> Any:
     return min(max(x, 0.0), 1.0)
 
@@ -49,7 +36,6 @@ def _share(x: Any) -> Any:
 # ---------------------------------------------------------------------------- error rates
 
 
-@kernel(lambda f: (_in(f), _numbers(5), I8, F8, F8), exact=True)
 def ddm(values: Any, numbers: Any, min_rows: Any, warning_level: Any, drift_level: Any) -> Any:
     """DDM: signal when the error rate p, plus its deviation s, rises well above its lowest value.
 
@@ -75,7 +61,6 @@ def ddm(values: Any, numbers: Any, min_rows: Any, warning_level: Any, drift_leve
     return consumed, (level, rows, errors, p_min, s_min)
 
 
-@kernel(lambda f: (_in(f), _numbers(6), I8, F8, F8), exact=True)
 def eddm(values: Any, numbers: Any, min_errors: Any, warning_level: Any, drift_level: Any) -> Any:
     """EDDM: signal when the distance between errors falls well below its largest value.
 
@@ -108,7 +93,6 @@ def eddm(values: Any, numbers: Any, min_errors: Any, warning_level: Any, drift_l
 # ---------------------------------------------------------------------------- sliding windows
 
 
-@kernel(lambda f: (_in(f), _numbers(3), _out(F8), _in(F8), F8))
 def sliding_mean(values: Any, numbers: Any, buffer: Any, weights: Any, threshold: Any) -> Any:
     """MDDM and FHDDM: signal when the weighted accuracy of the last n rows falls below its best by the threshold.
 
@@ -157,7 +141,6 @@ def sliding_mean(values: Any, numbers: Any, buffer: Any, weights: Any, threshold
 # ---------------------------------------------------------------------------- real values
 
 
-@kernel(lambda f: (_in(f), _numbers(5), I8, F8, F8, F8), exact=True)
 def page_hinkley(values: Any, numbers: Any, min_rows: Any, delta: Any, threshold: Any, alpha: Any) -> Any:
     """Page-Hinkley: signal when the cumulative deviation above the mean exceeds a threshold.
 
@@ -184,10 +167,6 @@ def page_hinkley(values: Any, numbers: Any, min_rows: Any, delta: Any, threshold
     return consumed, (level, rows, mean, total, size)
 
 
-BUCKETS: Any = types.Tuple((_out(F8, 2), _out(F8, 2), _out(I8)))
-
-
-@inline
 def _insert(buckets: Any, x: Any) -> None:
     """Add a bucket for x; in each row that has one bucket too many, merge the two oldest into one of the next row."""
     sums, squares, counts = buckets
@@ -214,7 +193,6 @@ def _insert(buckets: Any, x: Any) -> None:
         size *= 2.0
 
 
-@inline
 def _drop_oldest(buckets: Any, top: Any) -> Any:
     """Drop the oldest bucket, the first one of row ``top``; return the last row that is not empty."""
     sums, squares, counts = buckets
@@ -225,7 +203,6 @@ def _drop_oldest(buckets: Any, top: Any) -> Any:
     return top if counts[top] > 0 else top - 1
 
 
-@inline
 def _measure(buckets: Any, top: Any) -> Any:
     """Return count, sum and sum of squared deviations of the buckets in rows 0 to ``top``.
 
@@ -250,7 +227,6 @@ def _measure(buckets: Any, top: Any) -> Any:
     return n, total, spread
 
 
-@inline
 def _proportionate(buckets: Any, x: Any) -> Any:
     """Return x, clipped if it is out of proportion to a window of at least 32 values, where it would hide changes."""
     if abs(x) <= 1.0:
@@ -266,7 +242,6 @@ def _proportionate(buckets: Any, x: Any) -> Any:
     return min(max(x, -most), most)
 
 
-@inline
 def _differ(buckets: Any, top: Any, whole: Any, delta: Any, min_length: Any) -> Any:
     """Return whether the older and the newer values differ in their means at some boundary between buckets.
 
@@ -298,7 +273,6 @@ def _differ(buckets: Any, top: Any, whole: Any, delta: Any, min_length: Any) -> 
     return False
 
 
-@inline
 def _drop_absurd(buckets: Any, top: Any, whole: Any) -> None:
     """Drop all but the newest values of a window whose older values are out of proportion to them.
 
@@ -322,7 +296,6 @@ def _drop_absurd(buckets: Any, top: Any, whole: Any) -> None:
             top = _drop_oldest(buckets, top)
 
 
-@kernel(lambda f: (_in(f), _numbers(2), BUCKETS, F8, I8, I8, types.boolean), exact=True)
 def adwin(values: Any, numbers: Any, buckets: Any, delta: Any, clock: Any, min_length: Any, increase_only: Any) -> Any:
     """ADWIN: cut the window where its older and its newer part have different means; signal when it was cut.
 
