@@ -6,8 +6,8 @@ import numpy as np
 
 from driftsurf.core.contracts import Segment
 from driftsurf.core.samples import Samples
+from driftsurf.native.rule import is_missed, remembered_rows
 from driftsurf.strategies._pool import Member
-from driftsurf.strategies._rule import is_missed, remembered_rows
 
 
 def missed_class(

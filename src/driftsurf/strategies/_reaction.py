@@ -15,10 +15,13 @@ from driftsurf.core.decisions import ModelRecord, Role, Transition, TransitionKi
 from driftsurf.core.fields import Array, Entry, Fields, Rule, Truth, Values, Whole, misfit
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
+from driftsurf.native.rule import closed_credit, contest_after, contest_risks, lead_error
 from driftsurf.strategies._base import declared
 from driftsurf.strategies._pool import Member, Pool
-from driftsurf.strategies._rule import ContestNumbers, closed_credit, contest_after, contest_risks, lead_error
 from driftsurf.strategies._unit import RiskUnit
+
+ContestNumbers = tuple[float, float, float, float, float, float, float, float, float]
+"""Fields of ``Contest``."""
 
 
 @dataclass(frozen=True, slots=True)

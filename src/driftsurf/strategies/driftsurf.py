@@ -20,13 +20,7 @@ from driftsurf.core.decisions import Decision, Role
 from driftsurf.core.fields import Fields
 from driftsurf.core.values import replace
 from driftsurf.kernels.losses import SUM_STACK, pairwise_sum
-from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
-from driftsurf.strategies._base import make_decision
-from driftsurf.strategies._classes import missed_class
-from driftsurf.strategies._options import Judge, ThresholdUnit, Variant, check_options, check_prequential
-from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
-from driftsurf.strategies._reaction import Contest, Live, Step, live_fields, restored_live
-from driftsurf.strategies._rule import (
+from driftsurf.native.rule import (
     REGRESSION_LEAD,
     REGRESSION_MARGIN,
     challenger_predicts,
@@ -36,6 +30,12 @@ from driftsurf.strategies._rule import (
     switching,
     usual_batches,
 )
+from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
+from driftsurf.strategies._base import make_decision
+from driftsurf.strategies._classes import missed_class
+from driftsurf.strategies._options import Judge, ThresholdUnit, Variant, check_options, check_prequential
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
+from driftsurf.strategies._reaction import Contest, Live, Step, live_fields, restored_live
 from driftsurf.strategies.compiled.layout import LONGEST, UNLIMITED, Rule
 from driftsurf.strategies.compiled.strategy import CompiledStrategy
 
