@@ -16,8 +16,6 @@ from driftsurf.native import detectors as native
 ERRORS = stream((0.1, 700), (0.4, 300), (0.2, 300), (0.9, 200), seed=3)
 JUMPS = np.random.default_rng(5).normal(np.repeat([0.0, 0.5, 3.0], 500))
 NUMBERS = np.insert(JUMPS, [3, 700, 900], [1e9, np.nan, -1e6])
-    np.random.default_rng(5).normal(np.repeat([0.0, 0.5, 3.0], 500)), [3, 700, 900], [1e9, np.nan, -1e6]
-)
 
 
 def runs(loop: Any, values: FloatArray, numbers: tuple[float, ...], again: bool, *rest: Any) -> list[Any]:
