@@ -18,8 +18,8 @@ from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.explanation import explain
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.learners.foreign import SklearnLearner
-from driftsurf.strategies import DriftSurf
 from driftsurf.native.rule import USUAL_BATCHES
+from driftsurf.strategies import DriftSurf
 from driftsurf.strategies._unit import WINDOW, RiskUnit
 from driftsurf.strategies.driftsurf import challenger_predicts, switching
 

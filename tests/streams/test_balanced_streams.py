@@ -107,7 +107,6 @@ def test_all_rows_equal_those_that_the_authors_published(case: Golden) -> None:
         assert published.drifts == case.stream.drifts
 
 
-@pytest.mark.python_kernels
 @given(
     kind=st.sampled_from([SINE1, Mixed, Circles]),
     noise=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
@@ -120,7 +119,11 @@ def test_balanced_streams_equal_their_twin(kind: Any, noise: float, seed: int, n
     assert equal(stream.arrays(), reference.tornado(stream.name, noise, seed, n_rows))
 
 
-def test_random_words_can_be_drawn_in_portions_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = Circles(n_rows=500).arrays()
-    monkeypatch.setattr(_balanced, "WORDS", 101)
-    assert equal(Circles(n_rows=500).arrays(), expected)
+@pytest.mark.parametrize("words", [65, 101])
+@pytest.mark.parametrize("kind", [Mixed, Circles])
+def test_random_words_can_be_drawn_in_portions_of_any_size(
+    kind: Any, words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = kind(n_rows=500).arrays()
+    monkeypatch.setattr(_balanced, "WORDS", words)
+    assert equal(kind(n_rows=500).arrays(), expected)

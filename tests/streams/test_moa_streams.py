@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import reference
@@ -14,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stream_rows import Golden, equal, moa_bytes, twin
 
-import driftsurf.streams
+from driftsurf.native.streams import hyperplane
 from driftsurf.streams import SEA, Drift, Hyperplane, base
 
 GOLDEN = [
@@ -39,7 +34,6 @@ def test_the_first_row_of_sea() -> None:
     assert y == -1
 
 
-@pytest.mark.python_kernels
 @given(noise=st.integers(0, 100), gradual=st.booleans(), seed=st.integers(0, 2**63), n_rows=st.integers(1, 300))
 @settings(max_examples=30, deadline=None)
 def test_sea_equals_its_twin(noise: int, gradual: bool, seed: int, n_rows: int) -> None:
@@ -47,7 +41,6 @@ def test_sea_equals_its_twin(noise: int, gradual: bool, seed: int, n_rows: int) 
     assert equal(stream.arrays(), twin(reference.sea(noise, gradual, seed, n_rows), n_rows))
 
 
-@pytest.mark.python_kernels
 @given(
     magnitude=st.sampled_from([0.0, 0.001, 0.1, 3.0]),
     noise=st.integers(0, 100),
@@ -71,8 +64,6 @@ def test_twins_on_the_streams_of_the_paper(seed: int) -> None:
 
 def test_a_draw_of_a_percentage_is_repeated_where_it_would_be_biased() -> None:
     """The last 48 of the 2**31 words of nextInt(100) are rejected: rare, so lead the generator to one."""
-    from driftsurf.kernels.streams import hyperplane
-
     rejected = (2**31 - 1) << 17  # a state whose top 31 bits are the last word
     start = rejected
     for _ in range(3):  # a row of one value takes two words, the third one decides about the noise
@@ -89,24 +80,6 @@ def test_a_draw_of_a_percentage_is_repeated_where_it_would_be_biased() -> None:
         hyperplane(X, y, state, np.ones(1), np.ones(1), 0.0, noise, 0)
         assert (X[0, 0], state[0]) == (x, random.state)
         assert (y[0] == 1) == ((x < 0.5) != flipped)
-
-
-def test_the_kernels_equal_plain_python() -> None:
-    code = """
-import hashlib, warnings
-warnings.simplefilter("error")
-from driftsurf.streams import SEA, Hyperplane
-for stream in (SEA(noise=0.1, n_rows=2_000), SEA(gradual=True, n_rows=500), Hyperplane(0.1, n_rows=500)):
-    X, y = stream.arrays()
-    print(hashlib.sha256(X.tobytes() + y.tobytes()).hexdigest())
-"""
-    environment = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(driftsurf.__path__[0]).parent)}
-    python = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    compiled = []
-    for stream in (SEA(noise=0.1, n_rows=2_000), SEA(gradual=True, n_rows=500), Hyperplane(0.1, n_rows=500)):
-        X, y = stream.arrays()
-        compiled.append(hashlib.sha256(X.tobytes() + y.tobytes()).hexdigest())
-    assert python.stdout.split() == compiled
 
 
 def test_the_size_of_blocks_does_not_change_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:

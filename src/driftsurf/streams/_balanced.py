@@ -10,6 +10,7 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.options import whole
+from driftsurf.native.streams import balanced
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction
 
 WORDS = 2**18
@@ -107,8 +108,6 @@ class BalancedStream(Stream):
     def _make(
         self, generator: random.Random, old: IntArray, new: IntArray, share: FloatArray
     ) -> tuple[FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-        from driftsurf.kernels.streams import balanced
-
         X = np.empty((len(old), self.n_features))
         positive = np.empty(len(old), np.bool_)
         words, done = np.zeros(0, np.int64), 0

@@ -9,6 +9,7 @@ import numpy as np
 
 from driftsurf.core.options import is_number, shown, whole
 from driftsurf.errors import OptionError
+from driftsurf.native.streams import hyperplane, java_doubles, java_state
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent, register_stream
 
 
@@ -97,8 +98,6 @@ class Hyperplane(Stream):
 
     def blocks(self) -> Iterator[Block]:
         """Yield rows as MOA's HyperplaneGenerator draws them."""
-        from driftsurf.kernels.streams import hyperplane, java_doubles, java_state
-
         state = np.array([java_state(self.seed)], dtype=np.int64)
         weights = np.empty(self.n_features)
         java_doubles(weights, state)

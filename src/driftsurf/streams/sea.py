@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from driftsurf.core.options import truth, whole
+from driftsurf.native.streams import java_state, sea
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent, register_stream
 
 
@@ -91,8 +92,6 @@ class SEA(Stream):
 
     def blocks(self) -> Iterator[Block]:
         """Yield rows as MOA's ConceptDriftStream draws them from SEAGenerator."""
-        from driftsurf.kernels.streams import java_state, sea
-
         if self.gradual:
             theta = np.array([7.0, 9.0])
             position, width = self.n_rows // 2, max(1, self.n_rows // 5)
