@@ -10,7 +10,7 @@ double ds_exp(double x);
 double ds_log(double x);
 double ds_log1p(double x);
 double ds_pow(double base, double exponent);
-double ds_sin(double x);
+double ds_sin(double x); /* NaN unless |x| < 2^20, as for ds_cos */
 double ds_cos(double x);
 
 /* The largest integer that is not above x, for |x| < 2^63; the instruction for it is newer than x86-64. */
