@@ -1,5 +1,5 @@
-# Each target first creates the environment it needs from lock files with hashes.
-# `make demo` and `make test` need only Python 3.11 or newer.
+# Each target first creates the environment it needs from lock files with hashes, and compiles the native core.
+# `make demo` and `make test` need only Python 3.11 or newer: where there is no C compiler, ziglang is installed, which has one.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,15 +9,13 @@ SHELL := /bin/bash
 VENV := .venv
 PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(PROGRAMS)
-PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet install
-# Lock files name every package, so nothing is resolved: pip 23 would look for newer releases of packages with extras.
-LOCKED = $(PIP) --no-deps --require-hashes --requirement
+# What the native core is compiled from, and with.
+NATIVE := hatch_build.py $(wildcard src/driftsurf/native/*.pyx src/driftsurf/native/*.pxd src/driftsurf/native/c/*)
 BENCH_VENV := .venv-bench
 ENGINES_VENV := .venv-engines
 DOCS_VENV := .venv-docs
 # A worker takes neighbouring tests, which share fixtures, and at the end some of those that the other has left.
 PYTEST := python -m pytest -q -n 2 --dist worksteal
-PYTHON_KERNELS = $$(grep --recursive --files-with-matches --include='test_*.py' python_kernels tests)
 OLDEST_VENV := .venv-oldest
 RELEASE_VENV := .venv-release
 INTERPRETERS ?= python3.11 python3.12 python3.13 python3.14 python3.15
@@ -39,55 +37,59 @@ find_python = $(firstword $(foreach p,$(PYTHON) python3 python3.13 python3.12 py
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
 
-$(VENV)/core: requirements/core.txt pyproject.toml
+# Lock files name every package, so nothing is resolved: pip 23 would look for newer releases of packages with extras.
+pip = $(1)/$(PROGRAMS)/python -m pip --disable-pip-version-check --quiet install --no-deps
+locked = $(call pip,$(1)) --require-hashes --requirement requirements/$(2).txt
+
+# An environment in a folder, with the packages of a lock file and this one.
+define environment
+	@test -x $(1)/$(PROGRAMS)/python || $(find_python) -m venv $(1)
+	@$(call locked,$(1),$(2))
+	@$(1)/$(PROGRAMS)/python hatch_build.py --find-compiler >/dev/null 2>&1 || { \
+		echo "Found no C compiler; installing ziglang, which has one ..."; $(call locked,$(1),compiler); }
+	@$(call pip,$(1)) --no-build-isolation --editable .
+	@touch $@
+endef
+
+$(VENV)/core: requirements/core.txt requirements/compiler.txt pyproject.toml
 	@test -n "$(find_python)" || { echo "No Python 3.11 or newer found; set one with make PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$($(find_python) --version) ..."
-	@test -x $(BIN)/python || $(find_python) -m venv $(VENV)
-	@$(LOCKED) requirements/core.txt
-	@$(PIP) --no-deps --no-build-isolation --editable .
-	@touch $@
+	$(call environment,$(VENV),core)
 
-$(VENV)/warm: $(VENV)/core
-	@$(BIN)/driftsurf doctor --warm | grep --line-buffered "^compiling"
+$(VENV)/native: $(VENV)/core $(NATIVE)
+	@$(BIN)/python hatch_build.py
 	@touch $@
 
 $(VENV)/dev: requirements/dev.txt $(VENV)/core
 	@echo "Installing the development tools ..."
-	@$(LOCKED) requirements/dev.txt
+	@$(call locked,$(VENV),dev)
 	@touch $@
 
-$(BENCH_VENV)/ready: benchmarks/peers.txt pyproject.toml
+$(BENCH_VENV)/ready: benchmarks/peers.txt pyproject.toml $(NATIVE)
 	@echo "Setting up $(BENCH_VENV) with the libraries that we compare with ..."
-	@test -x $(BENCH_VENV)/$(PROGRAMS)/python || $(find_python) -m venv $(BENCH_VENV)
-	@$(subst $(BIN),$(BENCH_VENV)/$(PROGRAMS),$(LOCKED)) benchmarks/peers.txt
-	@$(subst $(BIN),$(BENCH_VENV)/$(PROGRAMS),$(PIP)) --no-deps --no-build-isolation --editable .
-	@touch $@
+	$(call environment,$(BENCH_VENV),../benchmarks/peers)
 
-$(ENGINES_VENV)/ready: requirements/engines.txt pyproject.toml
+$(ENGINES_VENV)/ready: requirements/engines.txt pyproject.toml $(NATIVE)
 	@echo "Setting up $(ENGINES_VENV) with Spark, Kafka and Dask ..."
-	@test -x $(ENGINES_VENV)/$(PROGRAMS)/python || $(find_python) -m venv $(ENGINES_VENV)
-	@$(subst $(BIN),$(ENGINES_VENV)/$(PROGRAMS),$(LOCKED)) requirements/engines.txt
-	@$(subst $(BIN),$(ENGINES_VENV)/$(PROGRAMS),$(PIP)) --no-deps --no-build-isolation --editable .
-	@touch $@
+	$(call environment,$(ENGINES_VENV),engines)
 
-$(OLDEST_VENV)/ready: requirements/oldest.txt pyproject.toml
+$(OLDEST_VENV)/ready: PYTHON := $(firstword $(PYTHON) python3.11)
+$(OLDEST_VENV)/ready: requirements/oldest.txt pyproject.toml $(NATIVE)
 	@echo "Setting up $(OLDEST_VENV) with the oldest supported versions of all dependencies ..."
-	@test -x $(OLDEST_VENV)/$(PROGRAMS)/python || $(firstword $(wildcard $(shell command -v python3.11)) $(find_python)) -m venv $(OLDEST_VENV)
-	@$(subst $(BIN),$(OLDEST_VENV)/$(PROGRAMS),$(LOCKED)) requirements/oldest.txt
-	@$(subst $(BIN),$(OLDEST_VENV)/$(PROGRAMS),$(PIP)) --no-deps --no-build-isolation --editable .
-	@touch $@
+	$(call environment,$(OLDEST_VENV),oldest)
 
-$(RELEASE_VENV)/ready: requirements/release.txt pyproject.toml
+$(RELEASE_VENV)/ready: requirements/release.txt requirements/compiler.txt pyproject.toml
 	@test -x $(RELEASE_VENV)/$(PROGRAMS)/python || $(find_python) -m venv $(RELEASE_VENV)
-	@$(subst $(BIN),$(RELEASE_VENV)/$(PROGRAMS),$(LOCKED)) requirements/release.txt
+	@$(call locked,$(RELEASE_VENV),release)
+	@$(call locked,$(RELEASE_VENV),compiler)
 	@touch $@
 
-$(DOCS_VENV)/ready: requirements/docs.txt pyproject.toml
+$(DOCS_VENV)/ready: requirements/docs.txt pyproject.toml $(NATIVE)
 	@echo "Setting up $(DOCS_VENV) with Sphinx ..."
-	@test -x $(DOCS_VENV)/$(PROGRAMS)/python || $(find_python) -m venv $(DOCS_VENV)
-	@$(subst $(BIN),$(DOCS_VENV)/$(PROGRAMS),$(LOCKED)) requirements/docs.txt
-	@$(subst $(BIN),$(DOCS_VENV)/$(PROGRAMS),$(PIP)) --no-deps --no-build-isolation --editable .
-	@touch $@
+	$(call environment,$(DOCS_VENV),docs)
+
+.PHONY: core
+core: $(VENV)/native ## Compile what has changed in the native core (every target below does this first)
 
 .PHONY: docs
 docs: $(DOCS_VENV)/ready ## Build the documentation site in build/site and check its links (five minutes the first time)
@@ -101,8 +103,8 @@ docs-check: ## Check ten pages of the site for accessibility and take screenshot
 	@CHROMIUM="$$(command -v $(CHROMIUM))" node tools/check_access.mjs
 
 .PHONY: demo
-demo: $(VENV)/warm ## Run DriftSurf on a built-in stream with drift and write report.html
-	@# Files in DRIFTSURF_DATA would take the place of the built-in stream, and need pyarrow, which is an extra.
+demo: $(VENV)/native ## Run DriftSurf on a built-in stream with drift and write report.html
+	@# Files in DRIFTSURF_DATA would take the place of the built-in stream.
 	@env -u DRIFTSURF_DATA $(BIN)/driftsurf run mixed --out $(OUT) --overwrite
 
 .PHONY: picture
@@ -111,24 +113,22 @@ picture: demo ## Redraw the picture of the README from the report of the demo (n
 		--virtual-time-budget=3000 --screenshot=docs/images/report.png $(OUT)/report.html 2>/dev/null
 
 .PHONY: terminal
-terminal: $(VENV)/dev ## Redraw the animated terminal of the README from what its commands print
+terminal: $(VENV)/dev $(VENV)/native ## Redraw the animated terminal of the README from what its commands print
 	$(BIN)/python -m tools.terminal docs/images/terminal.svg
 
 .PHONY: test
-test: $(VENV)/dev ## Run the checks and all tests (about 13 minutes on two cores, the first time)
-	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/warm check
+test: $(VENV)/dev $(VENV)/native ## Run the checks and all tests (about 8 minutes on two cores, the first time)
+	@$(MAKE) --no-print-directory --jobs=2 check
 	$(BIN)/$(PYTEST)
-	NUMBA_DISABLE_JIT=1 $(BIN)/$(PYTEST) -m python_kernels $(PYTHON_KERNELS)
 
 .PHONY: test-portable
-test-portable: $(VENV)/dev ## Run the tests that start no processes and send no signals (for Windows)
-	$(BIN)/python -m pytest -q -n 2 $(addprefix tests/,core detectors estimators evaluation explanation kernels learners strategies streams)
+test-portable: $(VENV)/dev $(VENV)/native ## Run the tests that start no processes and send no signals (for Windows)
+	$(BIN)/python -m pytest -q -n 2 $(wildcard $(addprefix tests/,core detectors estimators evaluation explanation kernels native learners strategies streams))
 
 .PHONY: coverage
-coverage: $(VENV)/dev ## Run all tests and require that they execute 98 % of the code
+coverage: $(VENV)/dev $(VENV)/native ## Run all tests and require that they execute 98 % of the code
 	$(BIN)/python -m coverage erase
 	$(BIN)/$(PYTEST) --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/$(PYTEST) -m python_kernels $(PYTHON_KERNELS) --cov --cov-append --cov-report=
 	$(BIN)/python -m coverage report --fail-under=98
 
 .PHONY: test-engines
@@ -137,7 +137,7 @@ test-engines: ## Run the tests on Spark, Kafka and Dask (needs Java 17; five min
 		echo "Skipped: Spark needs Java 17. Install it (Debian: apt-get install openjdk-17-jre-headless) and run make test-engines again."; fi
 
 .PHONY: test-services
-test-services: $(VENV)/dev ## Run the tests with brokers and databases that run on this machine (others are skipped)
+test-services: $(VENV)/dev $(VENV)/native ## Run the tests with brokers and databases that run on this machine (others are skipped)
 	timeout 3600 $(BIN)/python -m pytest -q -rs -p no:cacheprovider tests_services
 
 .PHONY: run-engine-tests
@@ -147,7 +147,7 @@ run-engine-tests: $(ENGINES_VENV)/ready
 .PHONY: test-oldest
 test-oldest: $(OLDEST_VENV)/ready ## Run all tests with the oldest supported version of every dependency
 	@# Old versions use parts of newer indirect dependencies that are deprecated since.
-	NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST_VENV)/cache $(OLDEST_VENV)/$(PROGRAMS)/python -m pytest $(TESTS) -W ignore::DeprecationWarning
+	$(OLDEST_VENV)/$(PROGRAMS)/python -m pytest $(TESTS) -W ignore::DeprecationWarning
 
 # An interpreter counts if it starts: shims of pyenv exist for versions that are not chosen.
 .PHONY: test-matrix
@@ -160,8 +160,8 @@ test-matrix: ## Run all tests with every Python from 3.11 on that is installed
 .PHONY: test-with
 test-with: # one interpreter of the matrix
 	@echo "Testing with $$($(WITH) --version) ..."
-	@$(MAKE) --no-print-directory VENV=.venv-$(notdir $(WITH)) PYTHON=$(WITH) .venv-$(notdir $(WITH))/dev
-	NUMBA_CACHE_DIR=$(CURDIR)/.venv-$(notdir $(WITH))/cache .venv-$(notdir $(WITH))/$(PROGRAMS)/python -m pytest $(TESTS)
+	@$(MAKE) --no-print-directory VENV=.venv-$(notdir $(WITH)) PYTHON=$(WITH) .venv-$(notdir $(WITH))/dev .venv-$(notdir $(WITH))/native
+	.venv-$(notdir $(WITH))/$(PROGRAMS)/python -m pytest $(TESTS)
 
 .PHONY: check
 check: mypy style types ## Check formatting, lint, spelling, types and import layers
@@ -178,11 +178,11 @@ mypy: $(VENV)/dev
 	$(BIN)/mypy
 
 .PHONY: types
-types: $(VENV)/dev ## Check that the public API is completely typed (part of check)
+types: $(VENV)/dev $(VENV)/native ## Check that the public API is completely typed (part of check)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/basedpyright --verifytypes driftsurf --ignoreexternal
 
 .PHONY: generate
-generate: $(VENV)/dev ## Write estimators, exports and documentation tables from the registry and the options
+generate: $(VENV)/dev $(VENV)/native ## Write estimators, exports and documentation tables from the registry and the options
 	PYTHONPATH=src $(BIN)/python -m tools.generate
 	PYTHONPATH=src $(BIN)/python -m driftsurf.cli.reference docs/options.md
 
@@ -196,11 +196,11 @@ bench: $(BENCH_VENV)/ready ## Measure speed against C and other libraries
 	$(BENCH_VENV)/$(PROGRAMS)/python -m benchmarks
 
 .PHONY: reproduce
-reproduce: $(VENV)/dev ## Repeat the paper's evaluation and write a report (real data: DRIFTSURF_DATA)
+reproduce: $(VENV)/dev $(VENV)/native ## Repeat the paper's evaluation and write a report (real data: DRIFTSURF_DATA)
 	@$(BIN)/driftsurf reproduce --out $(REPRODUCTION)
 
 .PHONY: torture
-torture: $(VENV)/dev ## Test crashes, disk faults, power loss, damaged files and bad values (hours)
+torture: $(VENV)/dev $(VENV)/native ## Test crashes, disk faults, power loss, damaged files and bad values (hours)
 	$(BIN)/python -m torture
 	@$(MAKE) --no-print-directory torture-spark
 
@@ -214,7 +214,7 @@ run-torture-spark: $(ENGINES_VENV)/ready
 	$(ENGINES_VENV)/$(PROGRAMS)/python -m torture spark
 
 .PHONY: torture-full
-torture-full: $(VENV)/dev ## Run the torture tests at full size (hours; resumes where it stopped)
+torture-full: $(VENV)/dev $(VENV)/native ## Run the torture tests at full size (hours; resumes where it stopped)
 	$(BIN)/python -m torture --full
 
 .PHONY: release
@@ -227,8 +227,10 @@ lock: ## Update the lock files (needs uv)
 	$(LOCK) pyproject.toml --group build --group dev --constraint requirements/core.txt --output-file requirements/dev.txt
 	$(LOCK) pyproject.toml --extra spark --extra kafka --extra dask --group build --group engines \
 		--constraint requirements/core.txt --output-file requirements/engines.txt
-	$(LOCK) pyproject.toml --extra service --extra telemetry --extra lightgbm --group build \
-		--constraint requirements/core.txt --output-file requirements/service.txt
+	$(LOCK) pyproject.toml --extra service --extra telemetry --constraint requirements/core.txt \
+		--output-file requirements/service.txt
+	$(LOCK) --group build --constraint requirements/core.txt --output-file requirements/build.txt
+	$(LOCK) --group compiler --output-file requirements/compiler.txt
 	$(LOCK) pyproject.toml --group build --group docs --constraint requirements/core.txt --constraint requirements/dev.txt \
 		--output-file requirements/docs.txt
 	$(LOCK) pyproject.toml --group build --group release --output-file requirements/release.txt

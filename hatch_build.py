@@ -278,8 +278,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=NATIVE, help="folder for the modules")
     parser.add_argument("--objects", type=Path, help="folder for object files")
+    parser.add_argument("--find-compiler", action="store_true", help="only print the command of the C compiler")
     parser.add_argument("flags", nargs="*", help="further flags of the compiler, after --")
     chosen = parser.parse_args()
+    if chosen.find_compiler:
+        if (compiler := find_compiler()) is None:
+            raise SystemExit(NO_COMPILER)
+        print(shlex.join(compiler))
+        return
     compile_into(chosen.out, chosen.flags, chosen.objects)
 
 

@@ -39,23 +39,6 @@ def _instructions(text: str) -> list[tuple[str, str]]:
     return [(words[0], words[1]) for words in (line.split(None, 1) for line in joined.splitlines())]
 
 
-def _kernels_folder() -> str:
-    """Return the folder into which the image compiles kernels."""
-    found = re.search(r"NUMBA_CACHE_DIR=(\S+)", (DEPLOY / "Dockerfile").read_text())
-    return "" if found is None else found[1]
-
-
-def _copied(pod: dict[str, Any], volume: str) -> bool:
-    """Return whether a container copies the kernels of the image to a volume before the service starts."""
-    return any(
-        one["command"][0] == "cp"
-        and one["command"][-2:] == [f"{_kernels_folder()}/.", mount["mountPath"]]
-        and mount["name"] == volume
-        for one in pod.get("initContainers", ())
-        for mount in one["volumeMounts"]
-    )
-
-
 def dockerfile() -> Iterator[str]:
     """Yield the faults of the Dockerfile."""
     found = _instructions((DEPLOY / "Dockerfile").read_text())
@@ -69,8 +52,12 @@ def dockerfile() -> Iterator[str]:
         yield "the container runs as root"
     if ("EXPOSE", PORT) not in found:
         yield f"port {PORT} is not exposed"
-    if not any(name == "RUN" and "doctor --warm" in rest for name, rest in found):
-        yield "kernels are not compiled at build time"
+    stages = [number for number, (name, _) in enumerate(found) if name == "FROM"]
+    last = [rest for name, rest in found[stages[-1] :] if name == "RUN"]
+    if not any("pip wheel" in rest for _, rest in found[: stages[-1]]) or not any(".whl" in rest for rest in last):
+        yield "the wheel is not built in one stage and installed in another"
+    if not any("libgomp1" in rest for rest in last):
+        yield "LightGBM lacks libgomp1"
 
 
 def compose() -> Iterator[str]:
@@ -107,8 +94,6 @@ def kubernetes() -> Iterator[str]:
     for mount in container["volumeMounts"]:
         if mount["name"] not in volumes:
             yield f"the volume {mount['name']} is mounted and not declared"
-        if mount["mountPath"] == _kernels_folder() and not _copied(pod, mount["name"]):
-            yield "a volume hides the kernels that the image has compiled, and none are copied into it"
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         path = container[probe]["httpGet"]["path"]
         if path not in ("/healthz", "/readyz"):

@@ -30,7 +30,8 @@ FAULTS = [
     ("dockerfile", "Dockerfile", "USER driftsurf", "USER root"),
     ("dockerfile", "Dockerfile", "COPY src src", "COPY sources src"),
     ("dockerfile", "Dockerfile", "EXPOSE 8470", "EXPOSE 80"),
-    ("dockerfile", "Dockerfile", "RUN driftsurf doctor --warm", "RUN driftsurf doctor"),
+    ("dockerfile", "Dockerfile", "RUN pip wheel", "RUN pip download"),
+    ("dockerfile", "Dockerfile", "libgomp1", "libgomp"),
     ("dockerfile", "Dockerfile", "WORKDIR /models", "CHDIR /models"),
     ("compose", "compose.yaml", "127.0.0.1:8470:8470", "8470:8470"),
     ("compose", "compose.yaml", "./prometheus:", "./prometeus:"),
@@ -46,8 +47,6 @@ FAULTS = [
         "- name: model\n              mountPath",
     ),
     ("kubernetes", "kubernetes.yaml", "containerPort: 8470", "containerPort: 80"),
-    ("kubernetes", "kubernetes.yaml", "/var/cache/driftsurf/., /kernels]", "/kernels, /kernels]"),
-    ("kubernetes", "kubernetes.yaml", "initContainers:", "otherContainers:"),
     (
         "scraping",
         "kubernetes.yaml",

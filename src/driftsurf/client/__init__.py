@@ -302,7 +302,7 @@ def _body(rows: Any) -> tuple[bytes, str]:
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise MissingExtraError("tables go as Arrow, which needs pyarrow: pip install 'driftsurf[sources]'") from error
+        raise MissingExtraError("tables go as Arrow, which needs pyarrow: pip install pyarrow") from error
     try:
         table = rows if isinstance(rows, pa.Table) else pa.table(rows)
     except (TypeError, ValueError) as error:

@@ -32,7 +32,7 @@ def arrow(module: str = "pyarrow") -> Any:
     except ImportError as error:
         raise MissingExtraError(
             f"the tables of a keyed run need pyarrow, which cannot be imported ({error}): "
-            "pip install 'driftsurf[sources]'"
+            "pip install pyarrow"
         ) from error
 
 

@@ -23,7 +23,7 @@ PASSED_BYTES = 2**31
 """Largest number of bytes of a row that is passed over because it is too long; whatever is longer is not a table."""
 RAW_LIMIT = 10_000
 """Largest number of characters that are kept of a bad row."""
-PYARROW: dict[str, Any] = {"requires": ("pyarrow",), "install": "pip install 'driftsurf[sources]'"}
+PYARROW: dict[str, Any] = {"requires": ("pyarrow",), "install": "pip install pyarrow"}
 """What formats that need pyarrow are registered with."""
 
 

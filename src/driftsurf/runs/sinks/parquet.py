@@ -62,7 +62,7 @@ class _AppendOnly:
         """Do nothing."""
 
 
-@register("sink", "parquet", endings=(".parquet",), requires=("pyarrow",), install="pip install 'driftsurf[sources]'")
+@register("sink", "parquet", endings=(".parquet",), requires=("pyarrow",), install="pip install pyarrow")
 class ParquetSink(FileSink):
     """Parquet file with typed columns."""
 
