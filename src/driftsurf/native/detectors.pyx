@@ -467,7 +467,7 @@ def adwin(values, tuple numbers, tuple buckets, double delta, int64_t clock, int
     computes count, mean and variance from the buckets again, so that dropped values leave no rounding error behind.
     """
     cdef double now[MOST_NUMBERS]
-    cdef Py_ssize_t n = 0, places = 0, others = 0, rows = 0, consumed
+    cdef Py_ssize_t n = 0, places = 0, others = 0, rows = 0, consumed, row
     cdef Buckets b
     cdef Checks checks
     cdef Buffers held

@@ -16,8 +16,6 @@ from driftsurf.data.formats._elements import find_elements
 from driftsurf.data.source import Position
 from driftsurf.errors import BadRowError, SchemaError, SourceError
 
-pytestmark = pytest.mark.python_kernels
-
 OBJECTS = [{"n": 1.5, "t": "a, ]}"}, {"n": None, "t": 'quote " and \\\\'}, {"n": 3, "t": None}]
 ROWS = [(1.5, "a, ]}"), (None, 'quote " and \\\\'), (3.0, None)]
 ARRAYS = [json.dumps(OBJECTS), json.dumps(OBJECTS, indent=2), "\n [ " + ",\n".join(map(json.dumps, OBJECTS)) + "\n]\n"]

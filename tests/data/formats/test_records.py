@@ -12,18 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftsurf.data.formats import _records
-from driftsurf.data.formats._records import (
-    NUL,
-    OPEN_QUOTE,
-    SOUND,
-    STRAY_QUOTE,
-    TOO_LONG,
-    Records,
-    find_records,
-    trim_cells,
-)
-
-pytestmark = pytest.mark.python_kernels
+from driftsurf.data.formats._records import Records, find_records, trim_cells
+from driftsurf.native import text
+from driftsurf.native.text import NUL, OPEN_QUOTE, SOUND, STRAY_QUOTE, TOO_LONG
 
 TEXT = st.lists(
     st.sampled_from([b'"', b",", b"\n", b"\r", b"a", b"b c", b" ", b"\t", b"\0", b'"x"', b',"']), max_size=40
@@ -181,7 +172,7 @@ def test_lines_without_quotes_are_the_same_records_in_the_fast_loop_and_in_the_g
 
 
 def test_plain_lines_are_found_by_the_fast_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_records, "_find_records", None)
+    monkeypatch.setattr(text, "find_records", None)
     found = find_records(b"1,a b\r\n\n \n2, c\n3", ",", final=False)
     assert found.cells.tolist() == [2, 0, 2]
     assert found.padded.tolist() == [0, 0, 1]

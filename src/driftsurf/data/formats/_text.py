@@ -36,11 +36,12 @@ from driftsurf.data.formats._reader import (
     check_tail,
     tail_digest,
 )
-from driftsurf.data.formats._records import TOO_LONG, Records, find_records
+from driftsurf.data.formats._records import Records, find_records
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.source import STANDARD_INPUT, BadRow
 from driftsurf.data.tables import Table
 from driftsurf.errors import Message, Option, SchemaError, SourceError
+from driftsurf.native.text import TOO_LONG
 
 FOLLOWED_ROWS = 100
 """Rows of a growing file from which the kinds of columns are inferred: it may grow slowly."""

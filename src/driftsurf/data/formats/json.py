@@ -9,11 +9,12 @@ from typing import Any
 from driftsurf.data.formats._bytes import ByteFile
 from driftsurf.data.formats._elements import find_elements
 from driftsurf.data.formats._reader import Chunk, Mark, Shape
-from driftsurf.data.formats._records import SOUND, Records, one_blank
+from driftsurf.data.formats._records import Records, one_blank
 from driftsurf.data.formats._text import read_each
 from driftsurf.data.formats.jsonl import JsonLinesReader
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.errors import SourceError
+from driftsurf.native.text import SOUND
 from driftsurf.registry import register
 
 __all__ = ["JsonReader"]
