@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.core.state import to_bytes
-from driftsurf.kernels.votes import balance_of_votes
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.strategies import AUE, DWM, Candor, LearnNSE
 from driftsurf.strategies._votes import (
@@ -75,21 +74,6 @@ def test_the_weighted_mean_of_a_row_does_not_depend_on_other_rows(voters: int, s
     ]
     assert together.tolist() == alone
     assert together == pytest.approx(np.average(ballots, axis=0, weights=weights))
-
-
-@given(voters=st.integers(1, 12), rows=st.integers(0, 9), seed=st.integers(0, 1000))
-@settings(deadline=None, max_examples=60)
-def test_votes_are_summed_in_the_order_of_the_voters(voters: int, rows: int, seed: int) -> None:
-    random = np.random.default_rng(seed)
-    margins, weights = random.normal(size=(voters, rows)), random.exponential(size=voters)
-    margins[random.random(margins.shape) < 0.2] = 0.0
-    balance = np.empty(rows)
-    balance_of_votes(margins, weights, balance)
-    for row in range(rows):
-        total = 0.0
-        for margin, weight in zip(margins[:, row], weights, strict=True):
-            total += weight if margin > 0.0 else -weight
-        assert balance[row] == total
 
 
 @pytest.mark.parametrize("values", [False, True])

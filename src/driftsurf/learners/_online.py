@@ -9,14 +9,12 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from driftsurf.core.contracts import (
     CSR,
     Batch,
     Capabilities,
     FloatArray,
-    IntArray,
     Rows,
     SampleStore,
     Segment,
@@ -27,7 +25,7 @@ from driftsurf.core.fields import Entry, Fields, Whole
 from driftsurf.core.parameters import Parameterised
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, ShapeError, StateError
-from driftsurf.kernels.moments import moments_csr, moments_dense
+from driftsurf.native.experts import moments_after
 
 LEAST_SHARE = 0.01
 """Smallest probability in log loss as a risk, so that one row that a confident model gets wrong does not outweigh all
@@ -50,21 +48,14 @@ class Moments:
         """Return the moments of no rows."""
         return cls(np.zeros(groups), np.zeros((groups, columns)), np.zeros((groups, columns)))
 
-    @classmethod
-    def of(cls, batch: Batch, group: IntArray, groups: int, columns: int) -> Moments:
-        """Return the moments of a batch whose rows are in these groups."""
-        made = cls.of_nothing(groups, columns)
-        moments = moments_csr if isinstance(batch.X, CSR) else moments_dense
-        moments(_kernel_rows(batch), group, made.count, made.mean, made.squares)
-        return made
+    def after(self, X: Rows, weight: FloatArray, group: FloatArray | None = None) -> Moments:
+        """Return the moments of these rows too; ``group`` are their groups, None if there is a single one."""
+        return Moments(*moments_after(X, weight, group, self.arrays))
 
-    def __add__(self, other: Moments) -> Moments:
-        """Return the moments of the rows of both (the update of Chan, Golub and LeVeque)."""
-        count = self.count + other.count
-        share = np.divide(other.count, count, out=np.zeros_like(count), where=count > 0.0)[:, None]
-        apart = other.mean - self.mean
-        between = np.square(apart) * (share * self.count[:, None])
-        return Moments(count, self.mean + share * apart, self.squares + other.squares + between)
+    @property
+    def arrays(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The arrays, as the native core takes them."""
+        return self.count, self.mean, self.squares
 
     def grown(self, groups: int) -> Moments:
         """Return the moments with further groups without rows."""
@@ -75,12 +66,6 @@ class Moments:
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         return int(self.count.nbytes + self.mean.nbytes + self.squares.nbytes)
-
-
-def _kernel_rows(batch: Batch) -> tuple[npt.NDArray[Any], ...]:
-    """Return rows, targets and weights as a kernel takes them."""
-    X = batch.X
-    return (X.data, X.indices, X.indptr, batch.y, batch.weight) if isinstance(X, CSR) else (X, batch.y, batch.weight)
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows, Segment, State, n_rows
+from driftsurf.core.contracts import Batch, Capabilities, FloatArray, Rows, Segment, State
 from driftsurf.core.fields import Array, Fields, Rule
 from driftsurf.core.options import number
-from driftsurf.core.values import replace
-from driftsurf.kernels.moments import densities_csr, densities_dense
-from driftsurf.kernels.scores import log_softmax
+from driftsurf.core.values import lazy, replace
 from driftsurf.learners._online import COUNTS, Moments, Online, OnlineLearner, counts_of
+from driftsurf.native.experts import bayes, log_posteriors
 from driftsurf.registry import CLASSIFICATION, register
 
 __all__ = ["NaiveBayes"]
@@ -28,20 +26,10 @@ class Bayes(Online):
     moments: Moments
     smoothing: float
 
-    @cached_property
+    @lazy
     def densities(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means, reciprocal standard deviations, and the score of each class at its mean."""
-        count, mean = self.moments.count[:, None], self.moments.mean
-        total = count.sum()
-        overall = (count * mean).sum(axis=0) / max(total, 1e-300)
-        # The variance of a column over all rows: within the classes and between them.
-        spread = (self.moments.squares + count * np.square(mean - overall)).sum(axis=0) / max(total, 1e-300)
-        variance = (self.moments.squares + self.smoothing * spread) / (count + self.smoothing)
-        known = (spread > 0.0) & np.isfinite(variance) & (variance > 0.0)
-        factor = np.divide(1.0, np.sqrt(variance), out=np.zeros_like(variance), where=known)
-        prior = np.log((count[:, 0] + 1.0) / (total + len(count)))
-        start = prior + np.log(factor, out=np.zeros_like(factor), where=factor > 0.0).sum(axis=1)
-        return np.where(count > 0.0, mean, overall), factor, start
+        return bayes(self.moments.arrays, self.smoothing)
 
 
 @register("learner", "naive-bayes", title="Naive Bayes", tasks=CLASSIFICATION, draws=False)
@@ -100,20 +88,13 @@ class NaiveBayes(OnlineLearner[Bayes]):
         return Bayes(n_features, n_classes, -1, 0, Moments.of_nothing(n_classes, n_features), float(self.smoothing))
 
     def _learned(self, known: Bayes, batch: Batch, steps: int) -> Bayes:
-        new = Moments.of(batch, batch.y.astype(np.int64), known.n_classes, known.n_features)
-        return _with(known, known.moments + new)
+        return _with(known, known.moments.after(batch.X, batch.weight, batch.y))
 
     def _grown(self, known: Bayes, n_classes: int) -> Bayes:
         return _with(known, known.moments.grown(n_classes))
 
     def _scored(self, known: Bayes, X: Rows) -> FloatArray:
-        out = np.empty((n_rows(X), known.n_classes))
-        if isinstance(X, CSR):
-            densities_csr(X.data, X.indices, X.indptr, *known.densities, out)
-        else:
-            densities_dense(X, *known.densities, out)
-        log_softmax(out)
-        return out
+        return log_posteriors(X, *known.densities)
 
     def _fields(self) -> Fields:
         return FIELDS

@@ -1,4 +1,4 @@
-"""A perceptron with one hidden layer, trained by Adam in compiled code."""
+"""A perceptron with one hidden layer, trained by Adam."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, IntArray, Rows, Segment, State, n_rows
+from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, IntArray, Rows, Segment, State
 from driftsurf.core.fields import Array, Fields, Real, Rule, Truth, Values, Whole
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.values import lazy, replace
 from driftsurf.kernels.draws import fill_uniform
-from driftsurf.kernels.perceptron import outputs_csr, outputs_dense, train_csr, train_dense
-from driftsurf.kernels.scores import log_softmax
 from driftsurf.learners._online import COUNTS, Moments, Online, OnlineLearner, counts_of
+from driftsurf.native.experts import network_outputs, standardise, train_network
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
 __all__ = ["Perceptron"]
@@ -52,22 +51,13 @@ class Network(Online):
     @lazy
     def frame(self) -> tuple[FloatArray, FloatArray]:
         """Centre and factor of each column."""
-        return _frame(self.columns, self.centred)
+        return standardise(self.columns.arrays, self.centred)
 
     @lazy
     def unit(self) -> tuple[float, float]:
         """Centre and scale of the target."""
-        centre, factor = _frame(self.target, True)
+        centre, factor = standardise(self.target.arrays, True)
         return float(centre[0]), 1.0 / float(factor[0]) if factor[0] else 1.0
-
-
-def _frame(moments: Moments, centred: bool) -> tuple[FloatArray, FloatArray]:
-    """Return mean and reciprocal standard deviation of columns; the factor of a constant column is 0."""
-    mean, variance = moments.mean[0], moments.squares[0] / max(float(moments.count[0]), 1e-300)
-    # The variance of a large constant is not exactly 0.
-    varies = variance > 1e-20 * np.square(mean)
-    factor = np.divide(1.0, np.sqrt(variance), out=np.zeros_like(mean), where=varies & np.isfinite(variance))
-    return (mean if centred else np.zeros_like(mean)), factor
 
 
 @register(
@@ -178,34 +168,22 @@ class Perceptron(OnlineLearner[Network]):
         if not weight.any():
             return known
         sparse = isinstance(X, CSR)
-        one = np.zeros(len(y), np.int64)
-        after = replace(known, columns=known.columns + Moments.of(batch, one, 1, known.n_features))
+        after = replace(known, columns=known.columns.after(X, weight))
         if not known.hi >= 0:
             after = replace(after, centred=not sparse)
         if not known.n_classes:
-            targets = Batch(np.ascontiguousarray(y[:, None]), y, weight)
-            after = replace(after, target=known.target + Moments.of(targets, one, 1, 1))
+            after = replace(after, target=known.target.after(y[:, None], weight))
         _forget_frame(after)
         if not known.n_classes:
             centre, scale = after.unit
             y = np.clip((y - centre) / scale, -FARTHEST, FARTHEST)
         order, words = _order(len(y), steps, known.seed, known.words)
         theta, first, second = known.theta.copy(), known.first.copy(), known.second.copy()
-        outputs = known.n_classes or 1
-        scratch = np.zeros_like(theta), np.empty(known.n_features, np.float32), _work(known.hidden, outputs)
-        plan = order, int(self.rows_per_step), float(self.rate), known.steps, known.hidden, bool(known.n_classes)
-        state = *after.frame, theta, first, second, *scratch
-        if isinstance(X, CSR):
-            if after.centred:
-                # A model that began with dense rows centres its columns, of which sparse rows are written out.
-                rows = _dense(X), y, weight
-                count = train_dense(rows, *plan, *state)
-            else:
-                last = np.zeros(known.n_features, np.int64)
-                count = train_csr((X.data, X.indices, X.indptr, y, weight), *plan, *state, last)
-        else:
-            count = train_dense((X, y, weight), *plan, *state)
-        return replace(after, words=words, steps=int(count), theta=theta, first=first, second=second)
+        if isinstance(X, CSR) and after.centred:
+            X = _dense(X)  # a model that began with dense rows centres its columns
+        plan = order, int(self.rows_per_step), float(self.rate), known.steps, known.hidden, known.n_classes
+        count = train_network(X, y, weight, *plan, after.frame, theta, first, second)
+        return replace(after, words=words, steps=count, theta=theta, first=first, second=second)
 
     def _grown(self, known: Network, n_classes: int) -> Network:
         d, H, K = known.n_features, known.hidden, known.n_classes
@@ -221,15 +199,8 @@ class Perceptron(OnlineLearner[Network]):
         return replace(known, **parts)
 
     def _scored(self, known: Network, X: Rows) -> FloatArray:
-        outputs = known.n_classes or 1
-        out, work = np.empty((n_rows(X), outputs)), _work(known.hidden, outputs)
-        if isinstance(X, CSR):
-            row = np.empty(known.n_features, np.float32)
-            outputs_csr(X.data, X.indices, X.indptr, known.hidden, *known.frame, known.theta, row, work, out)
-        else:
-            outputs_dense(X, known.hidden, *known.frame, known.theta, work, out)
+        out = network_outputs(X, known.hidden, known.n_classes, known.frame, known.theta)
         if known.n_classes:
-            log_softmax(out)
             return out
         centre, scale = known.unit
         return np.asarray(out[:, 0] * scale + centre) if known.hi >= 0 else np.zeros(len(out))
@@ -257,10 +228,6 @@ class Perceptron(OnlineLearner[Network]):
 def _size(n_features: int, hidden: int, outputs: int) -> int:
     """Return the number of parameters."""
     return (n_features + 1) * hidden + (hidden + 1) * outputs
-
-
-def _work(hidden: int, outputs: int) -> F4:
-    return np.empty((3, max(hidden, outputs)), np.float32)
 
 
 def _forget_frame(made: Network) -> None:

@@ -12,13 +12,10 @@ import numpy as np
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.fields import Array, Fields, Rule, Values
 from driftsurf.core.values import replace
-from driftsurf.kernels.mixing import stack_classes, stack_values
-from driftsurf.kernels.scores import log_softmax
+from driftsurf.native.experts import after_classes, after_values, mixed, stacked_shares
 
-TRUSTED = 0.99
-"""Share of an expert's own probabilities; the rest is spread over all classes, so that no expert is ever certain."""
-VOTE = math.log(9.0)
-"""What the vote of an expert adds to the score of its class: as much as a probability of 90 %, of two classes."""
+__all__ = ["Mixer", "stacked_shares"]
+
 TURNED = 0.5
 """Sum of the weights of experts that are trusted for their fresh models, which are too sure after one batch."""
 REMEMBERED = 0.3
@@ -55,9 +52,7 @@ class Mixer:
 
     def mixed_classes(self, G: FloatArray) -> FloatArray:
         """Return the log-probabilities of the mixture, given what ``stacked_shares`` made of those of the experts."""
-        mixed = np.ascontiguousarray(G @ self.weights)
-        log_softmax(mixed)
-        return mixed
+        return mixed(G, self.weights)
 
     def mixed_values(self, m: FloatArray) -> FloatArray:
         """Return the numbers that the mixture predicts, given those of the experts (rows, experts)."""
@@ -65,10 +60,7 @@ class Mixer:
 
     def after_classes(self, G: FloatArray, y: FloatArray, weight: FloatArray, keep: float, ridge: float) -> Mixer:
         """Return the mixer after a batch with these codes, which the experts had not learned yet."""
-        u, H, Q, work = self._scratch()
-        codes, p = y.astype(np.int64), np.empty(G.shape[1])
-        good = stack_classes(G, codes, weight, self.weights, self.precision, u, H, Q, work, p)
-        return self._after(good, u, H, keep, ridge)
+        return self._with(after_classes(G, y, weight, self.weights, self.precision, keep, ridge))
 
     def after_values(self, m: FloatArray, y: FloatArray, weight: FloatArray, keep: float, ridge: float) -> Mixer:
         """Return the mixer after a batch with these numbers.
@@ -79,15 +71,10 @@ class Mixer:
         error = float((weight * np.square(self.mixed_values(m) - y)).sum() / weight.sum())
         if not 0.0 < error < np.inf:  # the mixture is exactly right, or a prediction is not finite: nothing to compare
             return self
-        u, H, Q, work = self._scratch()
-        good = stack_values(m, y, weight, math.sqrt(error), self.weights, self.precision, u, H, Q, work)
-        return self._after(good, u, H, keep, ridge)
+        return self._with(after_values(m, y, weight, math.sqrt(error), self.weights, self.precision, keep, ridge))
 
-    def _after(self, good: bool, u: FloatArray, H: FloatArray, keep: float, ridge: float) -> Mixer:
-        if not (good and np.isfinite(u).all() and np.isfinite(H).all() and np.abs(H).max() < LARGEST):
-            return self
-        precision = keep * (self.precision + H) + (1.0 - keep) * ridge * np.eye(len(u))
-        return replace(self, weights=u, precision=np.minimum(precision, LARGEST))
+    def _with(self, found: tuple[FloatArray, FloatArray] | None) -> Mixer:
+        return self if found is None else replace(self, weights=found[0], precision=found[1])
 
     def turned_to(self, places: Sequence[int], ridge: float) -> Mixer:
         """Return the mixer that trusts the experts at these places alone, and readily learns other weights."""
@@ -95,10 +82,6 @@ class Mixer:
         weights[list(places)] = TURNED / len(places)
         precision = REMEMBERED * self.precision + (1.0 - REMEMBERED) * ridge * np.eye(len(weights))
         return replace(self, weights=weights, precision=precision)
-
-    def _scratch(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        count = len(self.weights)
-        return np.empty(count), np.empty((count, count)), np.empty((count, count)), np.empty((count + 6, count))
 
     def state(self) -> State:
         """Return the entries to save."""
@@ -109,37 +92,6 @@ class Mixer:
         """Return the mixer that ``state()`` was called on."""
         known = FIELDS.read(state, parts=2 * experts if votes else experts)
         return cls(known["weights"], known["precision"], votes)
-
-
-def log_shares(scores: FloatArray, n_classes: int) -> FloatArray:
-    """Return the logarithms of an expert's probabilities, none of which is near 0, given its scores.
-
-    Scores are margins (n,) or log-probabilities (n, classes known so far); other scores are taken for log-odds.
-    """
-    shares = np.zeros((len(scores), n_classes))
-    if scores.ndim == 1:
-        shares[:, 1] = 1.0 / (1.0 + np.exp(-np.clip(scores, -500.0, 500.0)))
-        shares[:, 0] = 1.0 - shares[:, 1]
-    else:
-        shares[:, : scores.shape[1]] = np.exp(np.minimum(scores, 0.0))
-    return np.log(TRUSTED * shares + (1.0 - TRUSTED) / n_classes)
-
-
-def stacked_shares(scores: Sequence[FloatArray], n_classes: int) -> FloatArray:
-    """Return the log-probabilities of all experts, then their votes, as one array (rows, classes, 2 x experts).
-
-    An expert votes for its most probable class. Those of equal probability share the vote, so that an expert that has
-    learned nothing says nothing.
-    """
-    count = len(scores)
-    found = np.empty((len(scores[0]), n_classes, 2 * count))
-    for place, each in enumerate(scores):
-        shares = log_shares(each, n_classes)
-        found[:, :, place] = shares
-        by_class = np.ascontiguousarray(shares.T)  # numpy compares a few long rows much faster than many short ones
-        votes = by_class == by_class.max(axis=0)
-        found[:, :, count + place] = (votes * (VOTE / votes.sum(axis=0))).T
-    return found
 
 
 def _is_positive(known: Values) -> bool:

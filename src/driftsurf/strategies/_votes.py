@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.kernels.votes import balance_of_votes, true_class_shares
+from driftsurf.native.experts import balance_of_votes, true_class_shares
 
 DIGITS = 12
 """Shares of a vote are rounded to this many digits, so that the last bits of a sum do not break a tie."""
@@ -53,9 +53,7 @@ def row_errors(scores: FloatArray, y: FloatArray) -> FloatArray:
 def true_class_share(scores: FloatArray, y: FloatArray) -> FloatArray:
     """Return the probability that a model gives to the true class of each row."""
     if scores.ndim == 1:
-        shares = np.empty(len(y))
-        true_class_shares(scores, y, shares)
-        return shares
+        return true_class_shares(scores, y)
     return np.exp(scores[np.arange(len(y)), y.astype(np.int64)])
 
 
@@ -90,9 +88,7 @@ def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray, regression
             mean += scores * weight
         return mean
     if ballots[0].ndim == 1:
-        balance = np.empty(len(ballots[0]))
-        balance_of_votes(np.asarray(ballots), weights, balance)
-        return log_odds(np.round(balance, DIGITS))
+        return log_odds(np.round(balance_of_votes(np.asarray(ballots), weights), DIGITS))
     shares = np.zeros_like(ballots[0])
     rows = np.arange(len(shares))
     for scores, weight in zip(ballots, weights, strict=True):

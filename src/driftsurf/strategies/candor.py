@@ -12,7 +12,7 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.options import number, whole
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
-from driftsurf.kernels.votes import follow_losses
+from driftsurf.native.experts import follow_losses
 from driftsurf.registry import Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
@@ -128,8 +128,8 @@ class Candor(VotingStrategy):
         if experts:
             margins = np.asarray(self._ballots(batch.X))
             losses = experts[0].learner.row_losses(margins.reshape(-1), repeated(batch.y, len(experts)))
-            follow_losses(margins, losses.reshape(margins.shape), batch.weight, logs, scores, float(self.decay))
-            scores = log_odds(scores)
+            balance, logs = follow_losses(margins, losses.reshape(margins.shape), batch.weight, float(self.decay))
+            scores = log_odds(balance)
         shares = np.exp(logs - logs.max(initial=0.0))
         return scores, shares / max(shares.sum(), 1.0)
 

@@ -1,4 +1,4 @@
-"""Counts, means and squared deviations of columns by group of rows, and scores of normal densities.
+"""In plain Python: counts, means and squared deviations of columns by group of rows, and scores of normal densities.
 
 Groups are classes, or a single one. ``mean`` and ``squares`` have shape (groups, columns) and are filled with the
 statistics of the rows alone; merging them with those of earlier rows is left to the caller.
@@ -9,9 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
-
-from driftsurf.kernels.compile import F8, I8, _csr, _dense, _in, _out, inline, kernel
 
 LARGEST = 1e100
 """Values are limited to this, so that sums of their squares stay finite."""
@@ -19,12 +16,10 @@ FARTHEST = 1e6
 """Standardised values are limited to this, so that their squares and sums stay finite."""
 
 
-@inline
 def _limited(value: Any) -> Any:
     return min(max(np.float64(value), -LARGEST), LARGEST)
 
 
-@kernel(lambda f: (_dense(f), _in(I8), _out(F8), _out(F8, 2), _out(F8, 2)))
 def moments_dense(rows: Any, group: Any, count: Any, mean: Any, squares: Any) -> None:
     """Weighted count, mean and sum of squared deviations from it, of each group and column."""
     X, _, weight = rows
@@ -45,7 +40,6 @@ def moments_dense(rows: Any, group: Any, count: Any, mean: Any, squares: Any) ->
             squares[group[i], c] += weight[i] * deviation * deviation
 
 
-@kernel(lambda f: (_csr(f), _in(I8), _out(F8), _out(F8, 2), _out(F8, 2)))
 def moments_csr(rows: Any, group: Any, count: Any, mean: Any, squares: Any) -> None:
     """Weighted count, mean and sum of squared deviations from it, of each group and column of sparse rows.
 
@@ -68,13 +62,11 @@ def moments_csr(rows: Any, group: Any, count: Any, mean: Any, squares: Any) -> N
                 squares[k, c] = max(squares[k, c] - count[k] * mean[k, c] * mean[k, c], 0.0)
 
 
-@inline
 def _distance(value: Any, centre: Any, factor: Any) -> Any:
     scaled = (value - centre) * factor
     return min(max(scaled, -FARTHEST), FARTHEST)
 
 
-@kernel(lambda f: (_in(f, 2), _in(F8, 2), _in(F8, 2), _in(F8), _out(F8, 2)))
 def densities_dense(X: Any, mean: Any, factor: Any, start: Any, out: Any) -> None:
     """out[i, k] = start[k] - sum_c ((x_ic - mean_kc) factor_kc)^2 / 2."""
     for i in range(X.shape[0]):
@@ -86,9 +78,6 @@ def densities_dense(X: Any, mean: Any, factor: Any, start: Any, out: Any) -> Non
             out[i, k] = start[k] - 0.5 * total
 
 
-@kernel(
-    lambda f: (_in(f), _in(types.int32), _in(I8), _in(F8, 2), _in(F8, 2), _in(F8), _out(F8, 2)),
-)
 def densities_csr(data: Any, indices: Any, indptr: Any, mean: Any, factor: Any, start: Any, out: Any) -> None:
     """out[i, k] = start[k] - sum_c ((x_ic - mean_kc) factor_kc)^2 / 2 for sparse rows.
 

@@ -1,4 +1,4 @@
-"""A perceptron with one hidden layer: training by Adam in small batches, and outputs of rows.
+"""A perceptron with one hidden layer, in plain Python: training by Adam in small batches, and outputs of rows.
 
 ``theta`` holds all parameters: weights of the first layer (d, H), its intercepts (H,), weights of the second layer
 (H, O) and its intercepts (O,). ``m``, ``v`` and ``g`` have the same shape: Adam's moments and the gradient. A value is
@@ -14,11 +14,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
+from tests.native.twins.elementary import exp
 
-from driftsurf.kernels.compile import F8, I8, _csr, _dense, _in, _out, inline, kernel
-
-F4: Any = types.float32
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 FARTHEST = 10.0
 """Standardised values and targets are limited to this, so that an outlier cannot saturate the units."""
@@ -26,12 +23,10 @@ UNITS, ERRORS, OUTPUTS = range(3)
 """Rows of ``work``."""
 
 
-@inline
 def _scaled(value: Any, centre: Any, factor: Any) -> Any:
     return np.float32(min(max((value - centre) * factor, -FARTHEST), FARTHEST))
 
 
-@inline
 def _outputs(theta: Any, a: Any, H: Any, K: Any, work: Any) -> None:
     """Apply ReLU to row UNITS of ``work`` and fill row OUTPUTS; ``a`` is where the second layer begins."""
     b = a + H * K
@@ -45,7 +40,6 @@ def _outputs(theta: Any, a: Any, H: Any, K: Any, work: Any) -> None:
             work[UNITS, h] = 0
 
 
-@inline
 def _backward(theta: Any, g: Any, a: Any, H: Any, K: Any, y: Any, weight: Any, classes: Any, work: Any) -> None:
     """Add the gradient of the upper layers; row ERRORS receives the gradient of the hidden units of the row."""
     b = a + H * K
@@ -55,7 +49,7 @@ def _backward(theta: Any, g: Any, a: Any, H: Any, K: Any, y: Any, weight: Any, c
             largest = max(largest, work[OUTPUTS, k])
         total = np.float32(0)
         for k in range(K):
-            work[OUTPUTS, k] = math.exp(work[OUTPUTS, k] - largest)
+            work[OUTPUTS, k] = exp(work[OUTPUTS, k] - largest)
             total += work[OUTPUTS, k]
         for k in range(K):
             work[OUTPUTS, k] /= total
@@ -77,7 +71,6 @@ def _backward(theta: Any, g: Any, a: Any, H: Any, K: Any, y: Any, weight: Any, c
         g[a - H + h] += work[ERRORS, h]
 
 
-@inline
 def _adam(theta: Any, m: Any, v: Any, g: Any, start: Any, stop: Any, count: Any, rate: Any, small: Any) -> None:
     """Update a range of parameters by the mean gradient of ``count`` rows, and set the gradient to 0."""
     share = np.float32(1.0 / count)
@@ -91,17 +84,12 @@ def _adam(theta: Any, m: Any, v: Any, g: Any, start: Any, stop: Any, count: Any,
         theta[p] -= rate * m[p] / (np.sqrt(v[p]) + small)
 
 
-@inline
 def _rate(rate: Any, step: Any) -> Any:
     """Return Adam's step size with both corrections for moments that start at 0, and its epsilon likewise."""
     root = math.sqrt(1.0 - BETA_2**step)
     return np.float32(rate * root / (1.0 - BETA_1**step)), np.float32(EPSILON * root)
 
 
-_STATE = _in(F8), _in(F8), *[_out(F4)] * 5, _out(F4, 2)
-
-
-@kernel(lambda f: (_dense(f), _in(I8), I8, F8, I8, I8, types.boolean, *_STATE))
 def train_dense(
     rows: Any, order: Any, size: Any, rate: Any, step: Any, H: Any, classes: Any,
     centre: Any, factor: Any, theta: Any, m: Any, v: Any, g: Any, x: Any, work: Any,
@@ -135,7 +123,6 @@ def train_dense(
     return step
 
 
-@kernel(lambda f: (_csr(f), _in(I8), I8, F8, I8, I8, types.boolean, *_STATE, _out(I8)))
 def train_csr(
     rows: Any, order: Any, size: Any, rate: Any, step: Any, H: Any, classes: Any,
     centre: Any, factor: Any, theta: Any, m: Any, v: Any, g: Any, x: Any, work: Any, last: Any,
@@ -180,7 +167,6 @@ def train_csr(
     return step
 
 
-@kernel(lambda f: (_in(f, 2), I8, _in(F8), _in(F8), _in(F4), _out(F4, 2), _out(F8, 2)))
 def outputs_dense(X: Any, H: Any, centre: Any, factor: Any, theta: Any, work: Any, out: Any) -> None:
     """Outputs of rows: log-odds of classes before the softmax, or standardised numbers."""
     d = X.shape[1]
@@ -197,9 +183,6 @@ def outputs_dense(X: Any, H: Any, centre: Any, factor: Any, theta: Any, work: An
             out[i, k] = work[OUTPUTS, k]
 
 
-@kernel(
-    lambda f: (_in(f), _in(types.int32), _in(I8), I8, _in(F8), _in(F8), _in(F4), _out(F4), _out(F4, 2), _out(F8, 2))
-)
 def outputs_csr(
     data: Any, indices: Any, indptr: Any, H: Any, centre: Any, factor: Any, theta: Any, x: Any, work: Any, out: Any
 ) -> None:

@@ -1,4 +1,4 @@
-"""Weights of a portfolio: non-negative stacking of experts, by Newton's method for classes, and exactly for numbers.
+"""Weights of a portfolio, in plain Python: stacking of experts, by Newton's method for classes, exactly for numbers.
 
 For classes, the weights v of M experts minimise a log loss that is convex in them, plus (u - v)' A (u - v) / 2, which
 is what remains of earlier batches: A is their summed, slowly forgotten curvature. A Newton step replaces the log loss
@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from driftsurf.kernels.compile import F8, I8, _in, _out, inline, kernel
+import numpy as np
+from tests.native.twins.elementary import exp, log
 
 ITERATIONS = 3
 """Newton steps for a batch; the minimum moves little from one batch to the next."""
@@ -24,13 +25,14 @@ FREED = 1e-10
 """An expert gets a weight only if that improves the parabola by more than this share of its largest slope."""
 OUTLIER = 5.0
 """Largest error of an expert that counts, in units of the error of the mixture on the batch."""
+TRUSTED = 0.99
+"""Share of an expert's own probabilities; the rest is spread over all classes."""
 STIFF = 1e5
 """Curvature that holds the sum of weights for numbers at 1, as a multiple of the largest other one."""
 GRADIENT, MEAN, TARGET, SOLUTION, SLOPE, FREE = range(6)
 """Rows of ``work`` below the Cholesky factor."""
 
 
-@inline
 def _solve(Q: Any, work: Any) -> Any:
     """Solve Q s = b for the free experts by Cholesky's method, from row SLOPE into row SOLUTION; 0 for the others.
 
@@ -71,13 +73,13 @@ def _solve(Q: Any, work: Any) -> Any:
     return True
 
 
-@inline
 def _blocked(work: Any, M: Any) -> Any:
     """Move the weights to the solution, or to where the first free one reaches 0, which is fixed; return if so."""
     alpha, first = 1.0, -1
     for i in range(M):
         if work[M + FREE, i] != 0.0 and work[M + SOLUTION, i] <= 0.0:
-            share = work[M + TARGET, i] / (work[M + TARGET, i] - work[M + SOLUTION, i])
+            gap = work[M + TARGET, i] - work[M + SOLUTION, i]
+            share = work[M + TARGET, i] / gap if gap > 0.0 else 0.0
             # The weight of an expert that was just freed is 0; it may be numerically without any gain.
             if first < 0 or share < alpha:
                 alpha, first = share, i
@@ -91,7 +93,6 @@ def _blocked(work: Any, M: Any) -> Any:
     return True
 
 
-@inline
 def _minimise(Q: Any, work: Any) -> Any:
     """Minimise w' Q w / 2 - b' w over w >= 0, where b is row SLOPE of ``work``, into row TARGET.
 
@@ -125,7 +126,6 @@ def _minimise(Q: Any, work: Any) -> Any:
     return True
 
 
-@inline
 def _step(u: Any, v: Any, A: Any, H: Any, Q: Any, work: Any) -> Any:
     """Take one Newton step from u, given the gradient of the loss in row GRADIENT and its curvature H.
 
@@ -151,7 +151,6 @@ def _step(u: Any, v: Any, A: Any, H: Any, Q: Any, work: Any) -> Any:
     return True
 
 
-@kernel(lambda f: (_in(F8, 3), _in(I8), _in(F8), _in(F8), _in(F8, 2), _out(F8), *[_out(F8, 2)] * 3, _out(F8)))
 def stack_classes(G: Any, y: Any, weight: Any, v: Any, A: Any, u: Any, H: Any, Q: Any, work: Any, p: Any) -> Any:
     """Weights u of log-linear stacking, p(c | x_i) proportional to exp(sum_k u_k G[i, c, k]), after one batch.
 
@@ -179,7 +178,7 @@ def stack_classes(G: Any, y: Any, weight: Any, v: Any, A: Any, u: Any, H: Any, Q
                 largest = max(largest, total)
             mass = 0.0
             for c in range(K):
-                p[c] = math.exp(p[c] - largest)
+                p[c] = exp(p[c] - largest)
                 mass += p[c]
             for k in range(M):
                 work[M + MEAN, k] = 0.0
@@ -203,7 +202,6 @@ def stack_classes(G: Any, y: Any, weight: Any, v: Any, A: Any, u: Any, H: Any, Q
     return True
 
 
-@kernel(lambda f: (_in(F8, 2), _in(F8), _in(F8), F8, _in(F8), _in(F8, 2), _out(F8), *[_out(F8, 2)] * 3))
 def stack_values(m: Any, y: Any, weight: Any, s: Any, v: Any, A: Any, u: Any, H: Any, Q: Any, work: Any) -> Any:
     """Weights u of a convex mixture of predictions m[i, k] after one batch: u >= 0 and sum_k u_k = 1.
 
@@ -245,3 +243,22 @@ def stack_values(m: Any, y: Any, weight: Any, s: Any, v: Any, A: Any, u: Any, H:
     for k in range(M):
         u[k] = work[M + TARGET, k] / total
     return True
+
+
+def expert_shares(scores: Any, K: Any) -> Any:
+    """Logarithms of an expert's probabilities, none of which is near 0, and its votes, each of shape (n, K)."""
+    shares = np.zeros((len(scores), K))
+    if scores.ndim == 1:
+        for i, score in enumerate(scores):
+            shares[i, 1] = 1.0 / (1.0 + exp(-min(max(score, -500.0), 500.0)))
+            shares[i, 0] = 1.0 - shares[i, 1]
+    else:
+        for i, c in np.ndindex(scores.shape):
+            shares[i, c] = exp(min(scores[i, c], 0.0))
+    logs, votes = np.empty_like(shares), np.zeros_like(shares)
+    for i in range(len(scores)):
+        for c in range(K):
+            logs[i, c] = log(TRUSTED * shares[i, c] + (1.0 - TRUSTED) / K)
+        best = logs[i] == logs[i].max()
+        votes[i, best] = math.log(9.0) / best.sum()
+    return logs, votes

@@ -1,0 +1,412 @@
+"""Naive Bayes, the perceptron, the stacking of experts, and votes: calls of the loops in ``c/experts.c``."""
+
+import numpy as np
+
+from libc.stdint cimport int64_t
+
+from driftsurf.native.buffers cimport Buffers, hold, integers, real_out, reals, release
+from driftsurf.native.gil cimport PyThreadState, let_go, take_back
+from driftsurf.native.rows cimport Labelled, Rows, rows_of
+
+
+cdef extern from "experts.h" nogil:
+    ctypedef struct CMoments "Moments":
+        double* count
+        double* mean
+        double* squares
+
+    ctypedef struct Network:
+        int64_t H
+        int64_t K
+        int64_t is_classes
+        const double* centre
+        const double* factor
+        float* theta
+        float* m
+        float* v
+        float* g
+        float* x
+        float* work
+        int64_t* last
+
+    ctypedef struct Stacking:
+        double* H
+        double* Q
+        double* work
+        double* p
+
+    void ds_moments(Rows rows, const double* weight, const double* group, int64_t groups, CMoments out)
+    void ds_merge_moments(CMoments one, CMoments other, int64_t groups, int64_t d, CMoments out)
+    void ds_standardise(CMoments moments, int64_t d, int centred, double* centre, double* factor)
+    void ds_bayes(CMoments moments, int64_t K, int64_t d, double smoothing, double* mean, double* factor, double* start)
+    void ds_densities(Rows rows, int64_t K, const double* mean, const double* factor, const double* start, double* out)
+    int64_t ds_train_network(Labelled rows, const int64_t* order, int64_t visits, int64_t size, double rate, int64_t step,
+                             Network net)
+    void ds_network_outputs(Rows rows, Network net, double* out)
+    void ds_expert_shares(const double* scores, int64_t n, int64_t columns, int64_t K, int64_t place, int64_t experts,
+                          double* G)
+    void ds_mix(const double* G, int64_t n, int64_t K, int64_t M, const double* weights, double* out)
+    int ds_stack_classes(const double* G, const double* y, const double* weight, int64_t n, int64_t K, int64_t M,
+                         const double* v, const double* A, double* u, Stacking room)
+    int ds_stack_values(const double* m, const double* y, const double* weight, int64_t n, int64_t M, double s,
+                        const double* v, const double* A, double* u, Stacking room)
+    int ds_remember(const double* u, const double* H, int64_t M, double keep, double ridge, const double* A, double* out)
+    void ds_true_class_shares(const double* margins, const double* y, int64_t n, double* out)
+    void ds_balance_of_votes(const double* margins, const double* weights, int64_t voters, int64_t n, double* out)
+    void ds_follow_losses(const double* margins, const double* losses, const double* weight, int64_t voters, int64_t n,
+                          double decay, double* logs, double* balance)
+
+cdef extern from "scores.h" nogil:
+    void ds_log_softmax(double* z, int64_t n, int64_t K)
+
+
+cdef inline double* of_size(Buffers* held, object array, Py_ssize_t size, bint writable=False) except? NULL:
+    """Return the memory of an array of float64 with this number of elements and any number of axes."""
+    cdef Py_ssize_t n = 0
+    cdef double* found = (real_out if writable else reals)(held, array, &n, -1)
+    if n != size:
+        raise ValueError(f"an array has {n} elements instead of {size}")
+    return found
+
+
+cdef inline float* singles(Buffers* held, object array, Py_ssize_t size) except? NULL:
+    """Return the memory of a writable array of float32 with this number of elements."""
+    cdef Py_buffer* view = hold(held, array, "f", 4, -1, True)
+    if view.len // 4 != size:
+        raise ValueError(f"an array has {view.len // 4} elements instead of {size}")
+    return <float*>view.buf
+
+
+cdef inline int check_codes(const double* y, Py_ssize_t n, int64_t K) except -1:
+    """Raise ValueError unless all values are codes of K classes."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        if not (0.0 <= y[i] < K):
+            raise ValueError(f"{y[i]} is not the code of one of {K} classes")
+    return 0
+
+
+# ------------------------------------------------------------------------------------------- moments and naive Bayes
+
+
+cdef inline int moments_of(Buffers* held, object arrays, int64_t groups, int64_t d, CMoments* out, bint writable) except -1:
+    out.count = of_size(held, arrays[0], groups, writable)
+    out.mean = of_size(held, arrays[1], groups * d, writable)
+    out.squares = of_size(held, arrays[2], groups * d, writable)
+    return 0
+
+
+def moments_after(X, weight, group, known):
+    """Return count, mean and squares (a tuple of arrays) of earlier rows and of these; ``group`` may be None."""
+    cdef Buffers held
+    cdef Rows rows
+    cdef CMoments before, own, after
+    cdef double* w
+    cdef double* codes = NULL
+    cdef int64_t groups = len(known[0])
+    cdef PyThreadState* saved
+    held.count = 0
+    try:
+        rows_of(&held, X, &rows)
+        w = of_size(&held, weight, rows.n)
+        if group is not None:
+            codes = of_size(&held, group, rows.n)
+            check_codes(codes, rows.n, groups)
+        shape = known[1].shape
+        scratch = np.empty(groups), np.empty(shape), np.empty(shape)
+        found = np.empty(groups), np.empty(shape), np.empty(shape)
+        moments_of(&held, known, groups, rows.d, &before, False)
+        moments_of(&held, scratch, groups, rows.d, &own, True)
+        moments_of(&held, found, groups, rows.d, &after, True)
+        saved = let_go(rows.n * rows.d)
+        ds_moments(rows, w, codes, groups, own)
+        ds_merge_moments(before, own, groups, rows.d, after)
+        take_back(saved)
+        return found
+    finally:
+        release(&held)
+
+
+def standardise(known, bint centred):
+    """Return the centre and the factor of each column, given the moments of a single group."""
+    cdef Buffers held
+    cdef CMoments moments
+    cdef int64_t d = known[1].shape[1]
+    held.count = 0
+    try:
+        centre, factor = np.empty(d), np.empty(d)
+        moments_of(&held, known, 1, d, &moments, False)
+        ds_standardise(moments, d, centred, of_size(&held, centre, d, True), of_size(&held, factor, d, True))
+        return centre, factor
+    finally:
+        release(&held)
+
+
+def bayes(known, double smoothing):
+    """Return means, reciprocal standard deviations and the score at the mean of each class, given their moments."""
+    cdef Buffers held
+    cdef CMoments moments
+    cdef int64_t K = known[1].shape[0], d = known[1].shape[1]
+    held.count = 0
+    try:
+        mean, factor, start = np.empty((K, d)), np.empty((K, d)), np.empty(K)
+        moments_of(&held, known, K, d, &moments, False)
+        ds_bayes(moments, K, d, smoothing, of_size(&held, mean, K * d, True), of_size(&held, factor, K * d, True),
+                 of_size(&held, start, K, True))
+        return mean, factor, start
+    finally:
+        release(&held)
+
+
+def log_posteriors(X, mean, factor, start):
+    """Return the log-probabilities of the classes of rows by naive Bayes, given what ``bayes`` returned."""
+    cdef Buffers held
+    cdef Rows rows
+    cdef int64_t K = len(start)
+    cdef double* m
+    cdef double* f
+    cdef double* s
+    cdef double* to
+    cdef PyThreadState* saved
+    held.count = 0
+    try:
+        rows_of(&held, X, &rows)
+        out = np.empty((rows.n, K))
+        m, f = of_size(&held, mean, K * rows.d), of_size(&held, factor, K * rows.d)
+        s, to = of_size(&held, start, K), of_size(&held, out, rows.n * K, True)
+        saved = let_go(rows.n * rows.d * K)
+        ds_densities(rows, K, m, f, s, to)
+        ds_log_softmax(to, rows.n, K)
+        take_back(saved)
+        return out
+    finally:
+        release(&held)
+
+
+# -------------------------------------------------------------------------------------------------------- perceptron
+
+
+cdef inline int network_of(Buffers* held, int64_t d, int64_t H, int64_t K, frame, theta, work, Network* net) except -1:
+    net.H, net.K = H, K
+    net.centre, net.factor = of_size(held, frame[0], d), of_size(held, frame[1], d)
+    net.theta = singles(held, theta, (d + 1) * H + (H + 1) * K)
+    net.x = singles(held, work, d + 3 * max(H, K))
+    net.work = net.x + d
+    return 0
+
+
+def train_network(X, y, weight, order, int64_t size, double rate, int64_t step, int64_t H, int64_t n_classes, frame,
+                  theta, m, v):
+    """Take one step of Adam for every ``size`` rows of ``order``; return the number of steps so far.
+
+    ``frame`` is what ``standardise`` returned, 0 without the factor for sparse rows; ``theta``, ``m`` and ``v`` are
+    changed. Without ``n_classes``, targets are standardised numbers.
+    """
+    cdef Buffers held
+    cdef Labelled rows
+    cdef Network net
+    cdef Py_ssize_t visits = 0, i
+    cdef int64_t* visited
+    cdef int64_t K = n_classes or 1, columns, after
+    cdef PyThreadState* saved
+    held.count = 0
+    try:
+        rows_of(&held, X, &rows.rows)
+        rows.y, rows.weight = of_size(&held, y, rows.rows.n), of_size(&held, weight, rows.rows.n)
+        if n_classes:
+            check_codes(rows.y, rows.rows.n, K)
+        visited = integers(&held, order, &visits)
+        for i in range(visits):
+            if not 0 <= visited[i] < rows.rows.n:
+                raise ValueError(f"there is no row {visited[i]}")
+        columns = rows.rows.d
+        gradient, work = np.zeros_like(theta), np.empty(columns + 3 * max(H, K), np.float32)
+        network_of(&held, columns, H, K, frame, theta, work, &net)
+        net.m, net.v, net.g = singles(&held, m, len(theta)), singles(&held, v, len(theta)), singles(&held, gradient, len(theta))
+        net.is_classes = n_classes > 0
+        net.last = NULL
+        if rows.rows.indptr != NULL:
+            last = np.zeros(columns, np.int64)
+            net.last = <int64_t*>hold(&held, last, "lq", 8, 1, True).buf
+        saved = let_go(visits * columns * H)
+        after = ds_train_network(rows, visited, visits, size, rate, step, net)
+        take_back(saved)
+        return after
+    finally:
+        release(&held)
+
+
+def network_outputs(X, int64_t H, int64_t n_classes, frame, theta):
+    """Return log-probabilities (n, n_classes) of rows, or standardised numbers (n, 1) without ``n_classes``."""
+    cdef Buffers held
+    cdef Rows rows
+    cdef Network net
+    cdef int64_t K = n_classes or 1
+    cdef double* to
+    cdef PyThreadState* saved
+    held.count = 0
+    try:
+        rows_of(&held, X, &rows)
+        out, work = np.empty((rows.n, K)), np.empty(rows.d + 3 * max(H, K), np.float32)
+        network_of(&held, rows.d, H, K, frame, theta, work, &net)
+        to = of_size(&held, out, rows.n * K, True)
+        saved = let_go(rows.n * rows.d * H)
+        ds_network_outputs(rows, net, to)
+        if n_classes:
+            ds_log_softmax(to, rows.n, K)
+        take_back(saved)
+        return out
+    finally:
+        release(&held)
+
+
+# ---------------------------------------------------------------------------------------------------------- stacking
+
+
+def stacked_shares(scores, int64_t n_classes):
+    """Return the log-probabilities of all experts, then their votes, as one array (rows, classes, 2 x experts).
+
+    An expert votes for its most probable class. Those of equal probability share the vote, so that an expert that has
+    learned nothing says nothing. The scores of an expert are margins (n,) or log-probabilities (n, classes known so
+    far); other scores are taken for log-odds.
+    """
+    cdef Buffers held
+    cdef Py_buffer* view
+    cdef int64_t n = len(scores[0]), experts = len(scores), place, columns
+    cdef double* to
+    cdef PyThreadState* saved
+    out = np.empty((n, n_classes, 2 * experts))
+    for place in range(experts):
+        held.count = 0
+        try:
+            view = hold(&held, np.ascontiguousarray(scores[place], np.float64), "d", 8, -1, False)
+            columns = view.shape[1] if view.ndim == 2 else 0
+            if view.ndim > 2 or view.shape[0] != n or columns > n_classes or (view.ndim == 2 and not columns):
+                raise ValueError("the scores of the experts do not fit each other")
+            to = of_size(&held, out, n * n_classes * 2 * experts, True)
+            saved = let_go(n * n_classes)
+            ds_expert_shares(<double*>view.buf, n, columns, n_classes, place, experts, to)
+            take_back(saved)
+        finally:
+            release(&held)
+    return out
+
+
+def mixed(G, weights):
+    """Return the log-probabilities of the mixture, given what ``stacked_shares`` returned."""
+    cdef Buffers held
+    cdef int64_t n = G.shape[0], K = G.shape[1], M = G.shape[2]
+    cdef double* g
+    cdef double* w
+    cdef double* to
+    cdef PyThreadState* saved
+    held.count = 0
+    try:
+        out = np.empty((n, K))
+        g, w, to = of_size(&held, G, n * K * M), of_size(&held, weights, M), of_size(&held, out, n * K, True)
+        saved = let_go(n * K * M)
+        ds_mix(g, n, K, M, w, to)
+        take_back(saved)
+        return out
+    finally:
+        release(&held)
+
+
+cdef after_batch(scores, y, weight, v, A, int64_t K, double s, double keep, double ridge):
+    """Return weights and curvature after a batch, or None if the numbers are not finite; K is 0 for numbers."""
+    cdef Buffers held
+    cdef Stacking room
+    cdef int64_t n = scores.shape[0], M = len(v)
+    cdef double* G
+    cdef double* targets
+    cdef double* w
+    cdef double* before
+    cdef double* known
+    cdef double* u
+    cdef double* after
+    cdef bint good
+    cdef PyThreadState* saved
+    held.count = 0
+    try:
+        weights, precision, work = np.empty(M), np.empty((M, M)), np.empty((3 * M + 6) * M + K)
+        G, targets = of_size(&held, scores, n * (K or 1) * M), of_size(&held, y, n)
+        if K:
+            check_codes(targets, n, K)
+        w, before, known = of_size(&held, weight, n), of_size(&held, v, M), of_size(&held, A, M * M)
+        u, after = of_size(&held, weights, M, True), of_size(&held, precision, M * M, True)
+        room.H = of_size(&held, work, (3 * M + 6) * M + K, True)
+        room.Q = room.H + M * M
+        room.work = room.Q + M * M
+        room.p = room.work + (M + 6) * M
+        saved = let_go(n * (K or 1) * M * M)
+        if K:
+            good = ds_stack_classes(G, targets, w, n, K, M, before, known, u, room)
+        else:
+            good = ds_stack_values(G, targets, w, n, M, s, before, known, u, room)
+        good = good and ds_remember(u, room.H, M, keep, ridge, known, after)
+        take_back(saved)
+        return (weights, precision) if good else None
+    finally:
+        release(&held)
+
+
+def after_classes(G, y, weight, v, A, double keep, double ridge):
+    """Return the weights and the remembered curvature after a batch with these codes; None if they are not finite.
+
+    G is what ``stacked_shares`` returned, v and A are the weights and the curvature before the batch.
+    """
+    return after_batch(G, y, weight, v, A, G.shape[1], 0.0, keep, ridge)
+
+
+def after_values(m, y, weight, double s, v, A, double keep, double ridge):
+    """Return what ``after_classes`` does for predicted numbers m (n, experts), whose errors are in units of ``s``."""
+    return after_batch(m, y, weight, v, A, 0, s, keep, ridge)
+
+
+# ------------------------------------------------------------------------------------------------------------- votes
+
+
+def true_class_shares(margins, y):
+    """Return the probability of the true of two classes of each row."""
+    cdef Buffers held
+    cdef int64_t n = len(y)
+    held.count = 0
+    try:
+        out = np.empty(n)
+        ds_true_class_shares(of_size(&held, margins, n), of_size(&held, y, n), n, of_size(&held, out, n, True))
+        return out
+    finally:
+        release(&held)
+
+
+def balance_of_votes(margins, weights):
+    """Return the weight of the positive margins (voters, n) minus that of the others, for each row."""
+    cdef Buffers held
+    cdef int64_t voters = len(weights), n = margins.shape[1]
+    held.count = 0
+    try:
+        out = np.empty(n)
+        ds_balance_of_votes(of_size(&held, margins, voters * n), of_size(&held, weights, voters), voters, n,
+                            of_size(&held, out, n, True))
+        return out
+    finally:
+        release(&held)
+
+
+def follow_losses(margins, losses, weight, double decay):
+    """Vote on each row with weights that are updated by exponential decay after it (Candor).
+
+    Return the balance of the vote on each row, from -1 to 1, with the weights before that row, and the logarithms of
+    the weights after the last one, the largest of which is 0. ``margins`` and ``losses`` are (voters, n).
+    """
+    cdef Buffers held
+    cdef int64_t voters = margins.shape[0], n = margins.shape[1]
+    held.count = 0
+    try:
+        balance, logs = np.empty(n), np.zeros(voters)
+        ds_follow_losses(of_size(&held, margins, voters * n), of_size(&held, losses, voters * n),
+                         of_size(&held, weight, n), voters, n, decay, of_size(&held, logs, voters, True),
+                         of_size(&held, balance, n, True))
+        return balance, logs
+    finally:
+        release(&held)

@@ -1,0 +1,312 @@
+"""Naive Bayes, perceptron, stacking and votes in C, and their twins in plain Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import reference_mixing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from row_arrays import csr_view, frozen
+from tests.native.twins import mixing, moments, perceptron, votes
+
+from driftsurf.core.contracts import CSR, FloatArray
+from driftsurf.native import experts
+
+native: Any = experts
+
+shapes = {"M": st.integers(1, 6), "n": st.integers(1, 30), "seed": st.integers(0, 10**6)}
+kinds = {"single": st.booleans(), "sparse": st.booleans(), "seed": st.integers(0, 10**6)}
+
+
+def data(random: np.random.Generator, n: int, d: int, *, single: bool) -> npt.NDArray[Any]:
+    X = random.normal(size=(n, d)) * 10.0 ** random.integers(-2, 3, d)
+    X[random.random((n, d)) < 0.4] = 0.0
+    X[0, 0] = random.choice([1.0, -1e30, 1e30 if single else 1e300])
+    return frozen(X.astype(np.float32 if single else np.float64))
+
+
+# ------------------------------------------------------------------------------------------- moments and naive Bayes
+
+
+def moments_of(X: Any, weight: FloatArray, group: Any, K: int) -> tuple[FloatArray, ...]:
+    """Return the moments of rows by the twin."""
+    d = X.n_features if isinstance(X, CSR) else X.shape[1]
+    out = np.empty(K), np.empty((K, d)), np.empty((K, d))
+    if isinstance(X, CSR):
+        moments.moments_csr((X.data, X.indices, X.indptr, group, weight), group, *out)
+    else:
+        moments.moments_dense((X, group, weight), group, *out)
+    return out
+
+
+@settings(max_examples=40)
+@given(**kinds, n=st.integers(1, 12), d=st.integers(1, 20), K=st.integers(1, 4))
+def test_moments_and_densities_equal_their_twins(n: int, d: int, K: int, seed: int, single: bool, sparse: bool) -> None:
+    random = np.random.default_rng(seed)
+    X = data(random, n, d, single=single)
+    rows: Any = csr_view(X) if sparse else X
+    group, weight = random.integers(0, K, n), random.random(n) * (random.random(n) < 0.8)
+    found = native.moments_after(rows, weight, group.astype(float), (np.zeros(K), np.zeros((K, d)), np.zeros((K, d))))
+    expected = moments_of(rows, weight, group, K)
+    # Merging with nothing multiplies means by 1; with no weight at all in a group, they stay 0.
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-15, atol=0.0)
+    mean, factor = random.normal(size=(K, d)), random.random((K, d))
+    start, out = random.normal(size=K), np.empty((n, K))
+    if isinstance(rows, CSR):
+        moments.densities_csr(rows.data, rows.indices, rows.indptr, mean, factor, start, out)
+    else:
+        moments.densities_dense(rows, mean, factor, start, out)
+    size = np.abs(out).max()
+    out -= np.logaddexp.reduce(out, axis=1, keepdims=True)
+    # Sums over columns have eight parts here, and one in the twin; a density is a small difference of them.
+    np.testing.assert_allclose(native.log_posteriors(rows, mean, factor, start), out, rtol=1e-12, atol=1e-14 * size)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), K=st.integers(1, 4), d=st.integers(1, 5))
+def test_moments_of_two_batches_are_those_of_all_rows(seed: int, K: int, d: int) -> None:
+    random = np.random.default_rng(seed)
+    X, group, weight = random.normal(size=(9, d)) + 5.0, random.integers(0, K, 9), random.random(9)
+    known: Any = (np.zeros(K), np.zeros((K, d)), np.zeros((K, d)))
+    before = [array.copy() for array in known]
+    for part in (slice(0, 4), slice(4, 5), slice(5, 9)):
+        later = native.moments_after(X[part], weight[part], group[part].astype(float), known)
+        assert all(np.array_equal(one, other) for one, other in zip(known, before, strict=True)), "it changed its input"
+        known, before = later, [array.copy() for array in later]
+    for one, other in zip(known, moments_of(X, weight, group, K), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), K=st.integers(2, 4), smoothing=st.sampled_from([1e-9, 1.0]))
+def test_densities_follow_from_moments_by_the_formulas(seed: int, K: int, smoothing: float) -> None:
+    random = np.random.default_rng(seed)
+    count, mean, squares = random.integers(0, 9, K) * 1.0, random.normal(size=(K, 3)), random.random((K, 3))
+    mean[:, 2] = squares[:, 2] = mean[count == 0.0] = squares[count == 0.0] = 0.0  # column 2 is constant
+    total = max(count.sum(), 1e-300)
+    overall = count @ mean / total
+    spread = (squares + count[:, None] * (mean - overall) ** 2).sum(axis=0) / total
+    variance = (squares + smoothing * spread) / (count[:, None] + smoothing)
+    with np.errstate(divide="ignore"):
+        factor = np.where(variance > 0.0, 1.0 / np.sqrt(variance), 0.0)
+    start = np.log((count + 1.0) / (count.sum() + K)) + np.log(np.where(factor > 0.0, factor, 1.0)).sum(axis=1)
+    found = native.bayes((count, mean, squares), smoothing)
+    for one, other in zip(found, (np.where(count[:, None] > 0.0, mean, overall), factor, start), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_columns_are_standardised_and_constant_ones_left_out() -> None:
+    X = np.array([[1.0, 7e9, 0.0, 2.0], [3.0, 7e9, 0.0, 2.5]])
+    known = native.moments_after(X, np.ones(2), None, (np.zeros(1), np.zeros((1, 4)), np.zeros((1, 4))))
+    for centred in (True, False):
+        centre, factor = native.standardise(known, centred)
+        assert centre.tolist() == ([2.0, 7e9, 0.0, 2.25] if centred else [0.0] * 4)
+        assert factor.tolist() == [1.0, 0.0, 0.0, 4.0]
+
+
+# -------------------------------------------------------------------------------------------------------- perceptron
+
+
+@settings(max_examples=40)
+@given(**kinds, d=st.integers(1, 6), H=st.integers(1, 6), K=st.sampled_from([0, 2, 3]), size=st.integers(1, 9))
+def test_a_perceptron_learns_as_its_twin_does(
+    d: int, H: int, K: int, size: int, seed: int, single: bool, sparse: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    X = data(random, 8, d, single=single)
+    rows: Any = csr_view(X) if sparse else X
+    y, weight = (random.integers(0, K, 8) * 1.0 if K else random.normal(size=8)), random.random(8)
+    centre = np.zeros(d) if sparse else random.normal(size=d)
+    frame = frozen(centre), frozen(random.random(d))
+    outputs, order = K or 1, random.integers(0, 8, 11)
+    start = [random.normal(size=(d + 1) * H + (H + 1) * outputs).astype(np.float32) for _ in range(3)]
+    start[2] = np.abs(start[2])
+    mine, others = ([array.copy() for array in start] for _ in range(2))
+    step = native.train_network(rows, y, weight, order, size, 3e-3, 4, H, K, frame, *mine)
+    scratch: Any = np.zeros_like(start[0]), np.empty(d, np.float32), np.empty((3, max(H, outputs)), np.float32)
+    plan: Any = order, size, 3e-3, 4, H, bool(K), *frame, *others, *scratch
+    if isinstance(rows, CSR):
+        last = np.zeros(d, np.int64)
+        expected = perceptron.train_csr((rows.data, rows.indices, rows.indptr, y, weight), *plan, last)
+    else:
+        expected = perceptron.train_dense((rows, y, weight), *plan)
+    assert step == expected
+    for one, other in zip(mine, others, strict=True):
+        assert one.tobytes() == other.tobytes()
+    out = np.empty((8, outputs))
+    if isinstance(rows, CSR):
+        frame = frozen(random.normal(size=d)), frame[1]  # rows of a model that began with dense ones
+        perceptron.outputs_csr(rows.data, rows.indices, rows.indptr, H, *frame, others[0], *scratch[1:], out)
+    else:
+        perceptron.outputs_dense(rows, H, *frame, others[0], scratch[2], out)
+    if K:
+        out -= np.logaddexp.reduce(out, axis=1, keepdims=True)
+    np.testing.assert_allclose(native.network_outputs(rows, H, K, frame, mine[0]), out, rtol=1e-12, atol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------------------------- stacking
+
+
+def curvature(random: np.random.Generator, M: int) -> FloatArray:
+    root = random.normal(size=(M, 2 * M)) * 2.0
+    return np.asarray(root @ root.T + 10.0 * np.eye(M))
+
+
+def after_classes(G: FloatArray, y: Any, weight: FloatArray, v: FloatArray, A: FloatArray) -> Any:
+    """Return the weights after a batch and the curvature of its loss, None if the numbers are not finite."""
+    arrays = (frozen(np.ascontiguousarray(array)) for array in (G, y * 1.0, weight, v, A))
+    found = native.after_classes(*arrays, 1.0, 0.0)
+    return found and (found[0], found[1] - A)
+
+
+def after_values(m: FloatArray, y: FloatArray, weight: FloatArray, s: float, v: FloatArray, A: FloatArray) -> Any:
+    found = native.after_values(frozen(m), frozen(y), frozen(weight), s, frozen(v), frozen(A), 1.0, 0.0)
+    return found and (found[0], found[1] - A)
+
+
+def scratch(M: int) -> Any:
+    return np.empty(M), np.empty((M, M)), np.empty((M, M)), np.empty((M + 6, M))
+
+
+@settings(max_examples=60)
+@given(**shapes, K=st.integers(2, 5))
+def test_weights_for_classes_equal_those_of_the_twins(M: int, n: int, seed: int, K: int) -> None:
+    random = np.random.default_rng(seed)
+    G = np.log(0.99 * random.dirichlet(np.full(K, 0.3), size=(n, M)).transpose(0, 2, 1) + 0.01 / K)
+    y, weight = random.integers(0, K, n), random.random(n) * (random.random(n) < 0.9)
+    v, A = random.random(M) * (random.random(M) < 0.7), curvature(random, M)
+    u, H = after_classes(G, y, weight, v, A)
+    plain, *rest = scratch(M)
+    assert mixing.stack_classes(G, y, weight, v, A, plain, *rest, np.empty(K))
+    assert u.tobytes() == plain.tobytes()
+    np.testing.assert_allclose(H, rest[0], rtol=1e-12, atol=1e-12)  # A was added and subtracted
+    expected = reference_mixing.stack_classes(G, y, weight, v, A)
+    np.testing.assert_allclose(u, expected[0], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(H, expected[1], rtol=1e-7, atol=1e-9)
+
+
+@settings(max_examples=60)
+@given(**shapes, scale=st.sampled_from([1e-6, 1.0, 1e6]))
+def test_weights_for_values_equal_those_of_the_twins(M: int, n: int, seed: int, scale: float) -> None:
+    random = np.random.default_rng(seed)
+    y = 5.0 + random.normal(size=n)
+    m = y[:, None] + random.standard_t(2, size=(n, M)) * random.random(M)
+    weight, v, A = random.random(n), random.dirichlet(np.ones(M)), curvature(random, M)
+    u, H = after_values(m * scale, y * scale, weight, 0.7 * scale, v, A)
+    plain, *rest = scratch(M)
+    assert mixing.stack_values(m * scale, y * scale, weight, 0.7 * scale, v, A, plain, *rest)
+    assert u.tobytes() == plain.tobytes()
+    expected = reference_mixing.stack_values(m, y, weight, 0.7, v, A)
+    np.testing.assert_allclose(u, expected[0], atol=1e-4)
+    np.testing.assert_allclose(H, expected[1], rtol=1e-6, atol=1e-8)
+
+
+@settings(max_examples=40)
+@given(n=st.integers(1, 9), K=st.integers(2, 5), seed=st.integers(0, 10**6))
+def test_shares_and_votes_of_experts_equal_their_twin(n: int, K: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    margins = random.normal(size=n) * 10.0 ** random.integers(-2, 4, n)
+    few = np.log(random.dirichlet(np.ones(2), size=n))
+    scores = [margins, np.zeros(n), few, np.log(random.dirichlet(np.full(K, 0.1), size=n) + 1e-300)]
+    G = native.stacked_shares(scores, K)
+    for place, each in enumerate(scores):
+        logs, ballots = mixing.expert_shares(each, K)
+        assert np.array_equal(G[:, :, place], logs)
+        assert np.array_equal(G[:, :, len(scores) + place], ballots)
+    weights = random.random(2 * len(scores))
+    expected = G @ weights
+    expected -= np.logaddexp.reduce(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(native.mixed(G, weights), expected, rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match="do not fit"):
+        native.stacked_shares([margins, np.zeros((n, K + 1))], K)
+
+
+def test_earlier_batches_are_forgotten_and_the_ridge_returns() -> None:
+    random = np.random.default_rng(1)
+    G = np.log(random.dirichlet(np.ones(2), size=(20, 3)).transpose(0, 2, 1))
+    y, v, A = random.integers(0, 2, 20) * 1.0, np.full(3, 1 / 3), curvature(random, 3)
+    G = np.ascontiguousarray(G)
+    _, whole = native.after_classes(G, y, np.ones(20), v, A, 1.0, 0.0)
+    _, half = native.after_classes(G, y, np.ones(20), v, A, 0.5, 7.0)
+    np.testing.assert_allclose(half, 0.5 * whole + 3.5 * np.eye(3))
+
+
+def test_the_expert_that_knows_gets_the_weight() -> None:
+    random = np.random.default_rng(0)
+    y = random.integers(0, 3, 500)
+    knows = np.full((500, 3), 0.05)
+    knows[np.arange(500), y] = 0.9
+    guesses = random.dirichlet(np.ones(3), size=500)
+    wrong = np.roll(knows, 1, axis=1)
+    G = np.log(np.stack([guesses, knows, wrong], axis=2))
+    u, _ = after_classes(G, y, np.ones(500), np.full(3, 1 / 3), 10.0 * np.eye(3))
+    assert u[1] > 1.0
+    assert u[0] < 0.1
+    assert u[2] < 0.1
+
+
+def test_equal_experts_share_and_an_outlier_does_not_decide() -> None:
+    random = np.random.default_rng(0)
+    y = random.normal(size=300)
+    near, far = y + 0.1 * random.normal(size=300), y + random.normal(size=300)
+    y[7] = 1e6
+    m = np.column_stack([near, near, far])
+    u, _ = after_values(m, y, np.ones(300), 1.0, np.full(3, 1 / 3), 10.0 * np.eye(3))
+    assert u[0] == pytest.approx(u[1])
+    assert u[0] > 5 * u[2]
+
+
+def test_numbers_that_are_not_finite_are_refused() -> None:
+    G = np.zeros((4, 2, 2))
+    G[1, 1, 1] = np.nan
+    assert after_classes(G, np.zeros(4), np.ones(4), np.full(2, 0.5), 10.0 * np.eye(2)) is None
+    m = np.full((4, 2), 1e300)
+    assert native.after_values(m, np.zeros(4), np.full(4, 1e300), 1.0, np.ones(2), np.eye(2), 0.9, 10.0) is None
+
+
+# ------------------------------------------------------------------------------------------------------------- votes
+
+
+@settings(max_examples=60)
+@given(voters=st.integers(1, 12), rows=st.integers(0, 9), seed=st.integers(0, 1000))
+def test_votes_equal_their_twins(voters: int, rows: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    margins, weights = random.normal(size=(voters, rows)) * 300.0, random.random(voters)
+    margins[random.random(margins.shape) < 0.2] = 0.0
+    losses, weight = random.random((voters, rows)), random.random(rows) * (random.random(rows) < 0.7)
+    y = random.integers(0, 2, rows) * 1.0
+    expected = np.empty(rows)
+    votes.balance_of_votes(margins, weights, expected)
+    assert native.balance_of_votes(margins, weights).tobytes() == expected.tobytes()
+    votes.true_class_shares(margins[0], y, expected)
+    assert native.true_class_shares(margins[0], y).tobytes() == expected.tobytes()
+    logs = np.zeros(voters)
+    votes.follow_losses(margins, losses, weight, logs, expected, 0.75)
+    found = native.follow_losses(margins, losses, weight, 0.75)
+    assert (found[0].tobytes(), found[1].tobytes()) == (expected.tobytes(), logs.tobytes())
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    X, one = np.zeros((3, 2)), np.ones(3)
+    known: Any = (np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2)))
+    for group in (np.array([0.0, 1.0, 2.0]), np.array([0.0, -1.0, 0.0]), np.full(3, np.nan), np.zeros(2)):
+        with pytest.raises(ValueError, match=r"code|elements"):
+            native.moments_after(X, one, group, known)
+    with pytest.raises(ValueError, match="elements"):
+        native.moments_after(np.zeros((3, 4)), one, one * 0.0, known)
+    with pytest.raises(TypeError):
+        native.moments_after(X.astype(np.int32), one, None, known)
+    with pytest.raises(TypeError):
+        native.log_posteriors(X, *(array.astype(np.float32) for array in native.bayes(known, 1.0)))
+    theta = [np.zeros(2 * 3 + 3 + 4 * 2, np.float32) for _ in range(3)]
+    frame = np.zeros(2), np.ones(2)
+    for y, order in ((np.full(3, 2.0), [0]), (one, [3]), (one, [-1])):
+        with pytest.raises(ValueError, match=r"code|row"):
+            native.train_network(X, y, one, np.array(order), 2, 0.1, 0, 3, 2, frame, *theta)
+    with pytest.raises(ValueError, match="CSR"):
+        native.network_outputs(CSR(one, np.zeros(3, np.int32), np.array([0, 4]), 2), 3, 2, frame, theta[0])
