@@ -17,6 +17,8 @@ from driftsurf.core.contracts import CSR, FloatArray
 from driftsurf.native import experts
 
 native: Any = experts
+networks: Any = perceptron
+stacks: Any = mixing
 
 shapes = {"M": st.integers(1, 6), "n": st.integers(1, 30), "seed": st.integers(0, 10**6)}
 kinds = {"single": st.booleans(), "sparse": st.booleans(), "seed": st.integers(0, 10**6)}
@@ -132,18 +134,18 @@ def test_a_perceptron_learns_as_its_twin_does(
     plan: Any = order, size, 3e-3, 4, H, bool(K), *frame, *others, *scratch
     if isinstance(rows, CSR):
         last = np.zeros(d, np.int64)
-        expected = perceptron.train_csr((rows.data, rows.indices, rows.indptr, y, weight), *plan, last)
+        expected = networks.train_csr((rows.data, rows.indices, rows.indptr, y, weight), *plan, last)
     else:
-        expected = perceptron.train_dense((rows, y, weight), *plan)
+        expected = networks.train_dense((rows, y, weight), *plan)
     assert step == expected
     for one, other in zip(mine, others, strict=True):
         assert one.tobytes() == other.tobytes()
     out = np.empty((8, outputs))
     if isinstance(rows, CSR):
         frame = frozen(random.normal(size=d)), frame[1]  # rows of a model that began with dense ones
-        perceptron.outputs_csr(rows.data, rows.indices, rows.indptr, H, *frame, others[0], *scratch[1:], out)
+        networks.outputs_csr(rows.data, rows.indices, rows.indptr, H, *frame, others[0], *scratch[1:], out)
     else:
-        perceptron.outputs_dense(rows, H, *frame, others[0], scratch[2], out)
+        networks.outputs_dense(rows, H, *frame, others[0], scratch[2], out)
     if K:
         out -= np.logaddexp.reduce(out, axis=1, keepdims=True)
     np.testing.assert_allclose(native.network_outputs(rows, H, K, frame, mine[0]), out, rtol=1e-12, atol=1e-12)
@@ -182,10 +184,10 @@ def test_weights_for_classes_equal_those_of_the_twins(M: int, n: int, seed: int,
     v, A = random.random(M) * (random.random(M) < 0.7), curvature(random, M)
     u, H = after_classes(G, y, weight, v, A)
     plain, *rest = scratch(M)
-    assert mixing.stack_classes(G, y, weight, v, A, plain, *rest, np.empty(K))
+    assert stacks.stack_classes(G, y, weight, v, A, plain, *rest, np.empty(K))
     assert u.tobytes() == plain.tobytes()
     np.testing.assert_allclose(H, rest[0], rtol=1e-12, atol=1e-12)  # A was added and subtracted
-    expected = reference_mixing.stack_classes(G, y, weight, v, A)
+    expected = reference_stacks.stack_classes(G, y, weight, v, A)
     np.testing.assert_allclose(u, expected[0], rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(H, expected[1], rtol=1e-7, atol=1e-9)
 
@@ -199,9 +201,9 @@ def test_weights_for_values_equal_those_of_the_twins(M: int, n: int, seed: int, 
     weight, v, A = random.random(n), random.dirichlet(np.ones(M)), curvature(random, M)
     u, H = after_values(m * scale, y * scale, weight, 0.7 * scale, v, A)
     plain, *rest = scratch(M)
-    assert mixing.stack_values(m * scale, y * scale, weight, 0.7 * scale, v, A, plain, *rest)
+    assert stacks.stack_values(m * scale, y * scale, weight, 0.7 * scale, v, A, plain, *rest)
     assert u.tobytes() == plain.tobytes()
-    expected = reference_mixing.stack_values(m, y, weight, 0.7, v, A)
+    expected = reference_stacks.stack_values(m, y, weight, 0.7, v, A)
     np.testing.assert_allclose(u, expected[0], atol=1e-4)
     np.testing.assert_allclose(H, expected[1], rtol=1e-6, atol=1e-8)
 

@@ -31,8 +31,7 @@ def arrow(module: str = "pyarrow") -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"the tables of a keyed run need pyarrow, which cannot be imported ({error}): "
-            "pip install pyarrow"
+            f"the tables of a keyed run need pyarrow, which cannot be imported ({error}): pip install pyarrow"
         ) from error
 
 
