@@ -187,7 +187,7 @@ def test_weights_for_classes_equal_those_of_the_twins(M: int, n: int, seed: int,
     assert stacks.stack_classes(G, y, weight, v, A, plain, *rest, np.empty(K))
     assert u.tobytes() == plain.tobytes()
     np.testing.assert_allclose(H, rest[0], rtol=1e-12, atol=1e-12)  # A was added and subtracted
-    expected = reference_stacks.stack_classes(G, y, weight, v, A)
+    expected = reference_mixing.stack_classes(G, y, weight, v, A)
     np.testing.assert_allclose(u, expected[0], rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(H, expected[1], rtol=1e-7, atol=1e-9)
 
@@ -203,7 +203,7 @@ def test_weights_for_values_equal_those_of_the_twins(M: int, n: int, seed: int, 
     plain, *rest = scratch(M)
     assert stacks.stack_values(m * scale, y * scale, weight, 0.7 * scale, v, A, plain, *rest)
     assert u.tobytes() == plain.tobytes()
-    expected = reference_stacks.stack_values(m, y, weight, 0.7, v, A)
+    expected = reference_mixing.stack_values(m, y, weight, 0.7, v, A)
     np.testing.assert_allclose(u, expected[0], atol=1e-4)
     np.testing.assert_allclose(H, expected[1], rtol=1e-6, atol=1e-8)
 
