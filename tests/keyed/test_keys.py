@@ -13,15 +13,11 @@ from driftsurf.keyed import key_seed
 from driftsurf.keyed.compiled.layout import TRANSITION
 from driftsurf.keyed.compiled.record import TransitionRecord
 from driftsurf.keyed.keys import Keys, by_slot
+from driftsurf.native import keys as native
 
-# As Python, uint64 products wrap with a warning of numpy's.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
 
-@pytest.mark.python_kernels
 @settings(deadline=None, max_examples=50)
 @given(parts=st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 5), min_size=1), max_size=6))
 def test_integer_keys_find_their_slots(parts: list[list[int]]) -> None:
@@ -40,7 +36,6 @@ def test_integer_keys_find_their_slots(parts: list[list[int]]) -> None:
         assert keys.find(keys.read(list(twin))).tolist() == [0] + [-1] * (len(twin) - 1)
 
 
-@pytest.mark.python_kernels
 def test_integer_keys_that_differ_in_high_bits_only_find_their_slots() -> None:
     keys = Keys()
     given = np.arange(2000) << 48
@@ -48,7 +43,6 @@ def test_integer_keys_that_differ_in_high_bits_only_find_their_slots() -> None:
     assert keys.find(keys.read(given[::-1])).tolist() == list(range(2000))[::-1]
 
 
-@pytest.mark.python_kernels
 @given(slots=st.lists(st.integers(0, 9), min_size=1), n_slots=st.sampled_from([10, 1000]))
 @settings(deadline=None, max_examples=50)
 def test_rows_by_slot_equal_a_stable_sort(slots: list[int], n_slots: int) -> None:
@@ -57,6 +51,27 @@ def test_rows_by_slot_equal_a_stable_sort(slots: list[int], n_slots: int) -> Non
     assert order.tolist() == np.argsort(slots, kind="stable").tolist()
     assert [slots[order[a]] for a in starts[:-1]] == touched.tolist()
     assert starts[-1] == len(slots)
+
+
+def test_memory_that_does_not_belong_together_is_refused() -> None:
+    numbers, small = np.zeros(3, np.int64), np.zeros(3, np.int32)
+    table = np.full(4, -1, np.int32)
+    with pytest.raises(ValueError, match="a table of 3 entries cannot have 3 keys"):
+        native.find(numbers, small, numbers, small)
+    with pytest.raises(ValueError, match="3 keys and 2 slots"):
+        native.find(numbers, table, numbers, small[:2])
+    with pytest.raises(ValueError, match="4 of 3 known keys"):
+        native.add(numbers, table, numbers, 4, small)
+    with pytest.raises(ValueError, match="2 seeds"):
+        native.seeds_of(numbers, 0, np.zeros(2, np.uint64))
+    with pytest.raises(ValueError, match="slots are from 0 to 2"):
+        native.count_rows(np.array([3], np.int32), small)
+    for rows, touched in (([0, 7, 0], [0]), ([0, 1, 0], [0]), ([0, 0, 0], [3])):
+        counts, starts = np.array([3, 3, 0], np.int32), np.zeros(2, np.int64)
+        with pytest.raises(ValueError, match="do not belong together"):
+            native.lay_out(np.array(rows, np.int32), counts, np.array(touched), starts, np.zeros(3, np.int32))
+    with pytest.raises(ValueError, match="1 slots have 3 starts"):
+        native.lay_out(small, small.copy(), np.zeros(1, np.int64), numbers, np.zeros(3, np.int32))
 
 
 def test_the_record_keeps_the_latest_transitions_by_whole_calls() -> None:

@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
 
 from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, misfit
@@ -17,10 +16,8 @@ from driftsurf.core.options import shown
 from driftsurf.core.random import derive
 from driftsurf.core.typing import Series
 from driftsurf.errors import InputError, ShapeError, ValueTypeError
-from driftsurf.kernels.compile import I8, _in, _out, inline, kernel
-from driftsurf.kernels.draws import _word
-from driftsurf.kernels.prefetch import prefetch
 from driftsurf.keyed.compiled.threads import ONE_THREAD, Threads
+from driftsurf.native.keys import add, count_rows, find, lay_out, seeds_of
 
 __all__ = ["Key", "Keys", "KeysLike", "Slots", "by_slot", "key_seed"]
 
@@ -32,10 +29,7 @@ Kind = Literal["", "numbers", "text"]
 Slots = npt.NDArray[np.int32]
 MOST = 2**31 - 1
 """Slots, and rows of a call, are int32: there can be no more of either."""
-I4: Any = types.int32
 LEAST_ROOM = 64
-AHEAD = 8
-"""Keys between the prefetch of a table entry, the prefetch of the key it points to, and the comparison."""
 
 
 def _is_unicode(text: str) -> bool:
@@ -58,83 +52,6 @@ def key_seed(seed: int, key: Key) -> int:
     if isinstance(key, str):
         return derive(seed, int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little"))
     return derive(seed, int(key))
-
-
-# ---------------------------------------------------------------------------- compiled
-
-
-@inline
-def _first_place(key: Any, table: Any) -> Any:
-    """Return where the search for a key starts; the size of the table is a power of two, and half of it is empty."""
-    return _word(0, key) & np.uint64(table.shape[0] - 1)
-
-
-@inline
-def _place(key: Any, table: Any, known: Any) -> Any:
-    """Return where the key is in the table, or would be (open addressing with linear probing)."""
-    at = _first_place(key, table)
-    while table[at] >= 0 and known[table[at]] != key:
-        at = (at + np.uint64(1)) & np.uint64(table.shape[0] - 1)
-    return at
-
-
-@kernel(lambda f: (_in(I8), _in(I4), _in(I8), _out(I4)))
-def find(keys: Any, table: Any, known: Any, slots: Any) -> None:
-    """Set slots[i] to the slot of keys[i], or to -1 if it has none."""
-    n = keys.shape[0]
-    for i in range(n):
-        if i + 2 * AHEAD < n:
-            prefetch(table, _first_place(keys[i + 2 * AHEAD], table))
-            prefetch(known, table[_first_place(keys[i + AHEAD], table)])
-        slots[i] = table[_place(keys[i], table, known)]
-
-
-@kernel(lambda f: (_in(I8), _out(I4), _out(I8), I8, _out(I4)))
-def add(keys: Any, table: Any, known: Any, count: Any, slots: Any) -> Any:
-    """Assign slots from ``count`` on to keys without one, in order of appearance, while there is room.
-
-    Returns the next slot, and whether every key has a slot.
-    """
-    for i in range(keys.shape[0]):
-        if slots[i] < 0:
-            at = _place(keys[i], table, known)
-            if table[at] < 0:
-                if count == known.shape[0]:
-                    return count, False
-                table[at] = count
-                known[count] = keys[i]
-                count += 1
-            slots[i] = table[at]
-    return count, True
-
-
-@kernel(lambda f: (_in(I8), types.uint64, _out(types.uint64)))
-def seeds_of(keys: Any, seed: Any, out: Any) -> None:
-    """Set out[i] to ``key_seed(seed, keys[i])``."""
-    for i in range(keys.shape[0]):
-        out[i] = _word(_word(seed, keys[i]), 0)
-
-
-@kernel(lambda f: (_in(I4), _out(I4)))
-def count_rows(slots: Any, counts: Any) -> None:
-    """Count the rows of each slot."""
-    for i in range(slots.shape[0]):
-        counts[slots[i]] += 1
-
-
-@kernel(lambda f: (_in(I4), _out(I4), _in(I8), _out(I8), _out(I4)))
-def lay_out(slots: Any, counts: Any, touched: Any, starts: Any, order: Any) -> None:
-    """Order rows by slot, in the order of ``touched``; ``counts`` is overwritten with the end of each slot's rows."""
-    total = 0
-    for g in range(touched.shape[0]):
-        starts[g] = total
-        total += counts[touched[g]]
-        counts[touched[g]] = starts[g]
-    starts[touched.shape[0]] = total
-    for i in range(slots.shape[0]):
-        k = slots[i]
-        order[counts[k]] = i
-        counts[k] += 1
 
 
 def by_slot(slots: Slots, n_slots: int) -> tuple[IntArray, IntArray, Slots]:
@@ -228,7 +145,7 @@ class Keys:
         done = bool(slots.min() >= 0)
         while not done:
             count, done = add(keys, self._table, self._known, self._count, slots)
-            self._count = int(count)
+            self._count = count
             if not done:
                 self._double()
         return slots
