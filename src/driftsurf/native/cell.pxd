@@ -1,42 +1,41 @@
-"""Learning in a cell; ``layout.pxd`` describes its memory. Stores of many keys call these functions too."""
+"""A cell as an object of Python, its parameters and its working memory. ``layout.pxd`` describes the arrays.
+
+Stores of many keys describe the cell of a key by ``CellArrays`` and call the same functions.
+"""
 
 from libc.stdint cimport int64_t
 
-from driftsurf.native.layout cimport (
-    DIVERGED,
-    ENTERED,
-    GREEDY,
-    KEPT,
-    LEARNED,
-    LOGISTIC,
-    NO_RIVAL,
-    REACTIVE,
-    STABLE,
-    SWITCHED,
-    UNSUITED,
-    CellArrays,
-    Counts,
-    Frame,
-    Labelled,
-    Model,
-    ModelCounts,
-    Rows,
-    Rule,
-    Scratch,
-    Training,
-)
+from driftsurf.native.layout cimport CellArrays, Rows, Rule, Scratch, Training
+from driftsurf.native.model cimport complete_model, make_model, score
+from driftsurf.native.step cimport learn
 
-# A cell whose arrays are described by ``CellArrays`` learns without Python; stores of many keys call these functions too.
 cdef Rule rule_from(object rule) except *
 cdef Training training_from(object training) except *
-cdef void make_model(CellArrays* cell, int64_t side, int64_t step, int64_t first_row, const Training* training) noexcept nogil
-cdef void score(const CellArrays* cell, int64_t side, Rows rows, double* out, const Training* training) noexcept nogil
-cdef void complete_model(CellArrays* cell, int64_t side, const Training* training, Scratch* scratch) noexcept nogil
-cdef int64_t learn(CellArrays* cell, int64_t count, int64_t steps, bint tested, const Rule* rule,
-                   const Training* training, Scratch* scratch) noexcept nogil
 
 
 cdef class Workspace:
     # Working memory of one thread, sized for steps of a shape.
     cdef Scratch scratch
     cdef char* memory
+    cdef int64_t[6] sizes
+    cdef int reserve(self, int64_t d, int64_t outputs, int64_t sides, int64_t rows, int64_t places, int64_t steps) except -1
+
+
+cdef class Cell:
+    cdef CellArrays arrays
+    cdef Rule rule
+    cdef Training training
+    cdef readonly Workspace workspace
+    cdef object parts          # arrays whose memory is used
+    cdef int64_t values        # CSR rows: number of values for which there is room
+    cdef char* marked          # copy of all that a step changes but rows and tables
+    cdef char* small
+    cdef int64_t small_size
+    cdef int64_t scored        # number of rows whose scores are in the working memory
+    cdef int _use(self, parts) except -1
+    cdef void _forget_steps(self) noexcept
+    cdef int _write(self, Rows rows, int64_t place) noexcept nogil
+    cdef bint _fits(self, Rows rows, int64_t place) noexcept nogil
+    cdef int64_t _learn(self, int64_t count, int64_t steps, bint tested) except -1
+    cdef int _fade(self, int64_t count, factors) except -1
+    cdef void _clip(self, int64_t place, int64_t count, const double* cap) noexcept nogil

@@ -23,6 +23,13 @@ cdef enum:
     ENTERED, GREEDY, SWITCHED, KEPT
 cdef enum:
     LEARNED, DIVERGED, UNSUITED
+cdef extern from *:
+    """
+    #define DS_UNLIMITED (INT64_C(1) << 62)  /* no limit of a number of rows */
+    #define DS_MOST_BYTES (INT64_C(1) << 46) /* largest size of an array, far from overflow */
+    """
+    const int64_t UNLIMITED "DS_UNLIMITED"
+    const int64_t MOST_BYTES "DS_MOST_BYTES"
 cdef enum:
     LOGISTIC = -1  # kind of the logistic loss, beside the kinds of multi.h
 
@@ -136,3 +143,35 @@ cdef struct Scratch:
     double* real
     int64_t most_steps
     int64_t most_rows          # rows for whose scores there is room
+
+cdef enum:
+    # Places in ``judged``: the fields of ``Contest`` and of ``Credit``, the centre of ``RiskUnit``, and the evidence of
+    # each model as in ``Linear``, whose weight is 0 without evidence. A regression also has the risks of ``RiskUnit``,
+    # and then for each model and column the range (infinite if there is none yet) and the limits. UNITS and RANGES are
+    # those of two models: what follows the evidence is four places further for each model more.
+    CONTEST = 0
+    CREDIT = 9
+    CREDIT_GAIN = 10
+    UNIT_CENTRE = 11
+    EVIDENCE = 12
+    UNITS = 20
+    WINDOW = 25
+    RANGES = 45
+cdef enum:
+    # Places in ``whole``: counts, a record for each model, the transitions, and two numbers of each side: of its
+    # gradient steps, and of the row from which their order counts.
+    CONDITION, REACTIVE_STEP, RECORDS, TRANSITIONS, PREDICTED_BY, TRAINED_FROM, PREDICTS_NEXT, ABSENT
+    RECORD = 8
+    RECORD_SIZE = 6
+    TRANSITION = 26
+    TRANSITION_SIZE = 5
+    STEPS = 36
+cdef enum:
+    # Places in ``real``: four risks of each model (before, after, over T, best), three numbers of each transition, the
+    # unit of the thresholds, the standard error of the lead of w', and room for an ordered copy of the unit's risks.
+    RISKS = 4
+    COMPARED = 3
+    COMPARISON = 12
+    UNIT = 18
+    LEAD_ERROR = 19
+    ORDERED = 20

@@ -1,0 +1,620 @@
+"""A cell as an object of Python: the rows and the models of one strategy, which learn a batch in one call.
+
+The memory of a cell are arrays that Python has made, so that its state can be read and saved as they are. A step works
+on a mark, to which it goes back if it cannot be completed.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.math cimport INFINITY, fabs
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from driftsurf.native.buffers cimport Buffers, columns_of, integers, real_out, reals, release
+from driftsurf.native.gil cimport PyEval_RestoreThread, PyEval_SaveThread, PyThreadState
+from driftsurf.native.layout cimport (
+    DIVERGED,
+    LEARNED,
+    MOST_BYTES,
+    ORDERED,
+    RANGES,
+    STEPS,
+    UNITS,
+    UNSUITED,
+    WINDOW,
+    CellArrays,
+    Counts,
+    ModelCounts,
+    Rows,
+    Rule,
+    Scratch,
+    Training,
+)
+from driftsurf.native.model cimport complete_model, make_model, rows_between, score
+from driftsurf.native.rows cimport rows_of
+from driftsurf.native.step cimport learn
+
+
+cdef extern from "guard.h" nogil:
+    enum:
+        DS_ADMITTED
+        DS_COLUMN_CAP
+        DS_TOTAL
+        DS_MASS
+        DS_ROWS_OF_GUARD
+    double DS_CAP
+    double DS_LIMIT
+    ctypedef struct Admission:
+        const double* before
+        const double* recent
+        int64_t n_recent
+        double squared
+        int clips
+        double* after
+        double* later
+        double* work
+    int ds_admit(Rows rows, const Admission* guard, const double* sizes, double* norms, int64_t* extremes,
+                 int64_t* kept, int* weighted)
+
+cdef extern from "columns.h" nogil:
+    double ds_limit_of(double total, double mass, double most)
+
+
+cdef enum:
+    FEW = 4096          # gradient steps times columns that are done before another thread would have started
+cdef enum:
+    FULL = 3            # results of a step beside those of ``learn``
+    REFUSED = 4
+
+
+cdef Rule rule_from(object rule) except *:
+    """Return the parameters of DriftSurf, given as a ``Rule`` of driftsurf.strategies."""
+    cdef Rule made
+    made.threshold = rule.threshold
+    made.stable_threshold = rule.stable_threshold
+    made.reactive_length = rule.reactive_length
+    made.max_rows = rule.max_rows
+    made.span = rule.span
+    made.lead = rule.lead
+    made.significance = rule.significance
+    made.class_share = rule.class_share
+    made.greedy = rule.greedy
+    made.divided = rule.divided
+    made.prequential = rule.prequential
+    made.relative = rule.relative
+    made.faded = rule.faded
+    return made
+
+
+cdef Training training_from(object training) except *:
+    """Return the parameters of a learner, given as a ``Training`` of driftsurf.strategies."""
+    cdef Training made
+    made.step_size = training.step_size
+    made.l2 = training.l2
+    made.epsilon = training.epsilon
+    made.reach = training.reach
+    made.curvature = training.curvature
+    made.kind = training.kind
+    made.outputs = training.outputs
+    made.scaled = training.scaled
+    made.alternating = training.alternating
+    made.intercept = training.intercept
+    made.uniform_start = training.uniform_start
+    made.paired = training.paired
+    made.regression = training.regression
+    return made
+
+
+cdef int64_t size_of(int64_t a, int64_t b, int64_t c) except -1:
+    """Return a product of sizes; MemoryError if it is not the size of an array."""
+    if a < 0 or b < 0 or c < 0 or <double>a * <double>b * <double>c > MOST_BYTES / 8:
+        raise MemoryError(f"{a} x {b} x {c} numbers do not fit into memory")
+    return a * b * c
+
+
+cdef class Workspace:
+    """Working memory of one thread. It grows with the steps that use it, and never becomes smaller."""
+
+    def __dealloc__(self):
+        free(self.memory)
+
+    cdef int reserve(self, int64_t d, int64_t outputs, int64_t sides, int64_t rows, int64_t places, int64_t steps) except -1:
+        """Make room for batches of so many rows, with so many gradient steps, in a cell with so many places."""
+        cdef int64_t[6] sizes = [d, outputs, sides, rows, places, steps]
+        cdef int64_t[9] lengths
+        cdef int64_t total = 0, i
+        cdef Scratch scratch
+        cdef char* memory
+        cdef double* start
+        if self.memory != NULL:
+            for i in range(6):
+                if sizes[i] > self.sizes[i]:
+                    break
+            else:
+                return 0
+            for i in range(6):
+                sizes[i] = max(sizes[i], self.sizes[i])
+        d, outputs, sides, rows, places, steps = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5]
+        lengths[0] = size_of(sides, steps, 1)
+        lengths[1] = size_of(sides, steps, outputs)
+        lengths[2] = size_of(rows, outputs, 1)
+        lengths[3] = size_of(rows, outputs, 1)
+        lengths[4] = rows
+        lengths[5] = max(places, size_of(4, rows, 1))
+        lengths[6] = size_of(8, d + 1, outputs)
+        lengths[7] = STEPS + 2 * sides
+        lengths[8] = ORDERED + WINDOW
+        for i in range(9):
+            total = size_of(total + lengths[i] + 8, 1, 1)
+        memory = <char*>malloc(total * 8)
+        if memory == NULL:
+            raise MemoryError(f"no memory for the work on {rows} rows")
+        start = <double*>memory
+        scratch.orders = <int64_t*>start
+        start += lengths[0]
+        scratch.overwritten = start
+        start += lengths[1]
+        scratch.scores = start
+        start += lengths[2]
+        scratch.margins = start
+        start += lengths[3]
+        scratch.losses = start
+        start += lengths[4]
+        scratch.values = start
+        start += lengths[5]
+        scratch.columns = start
+        start += lengths[6]
+        scratch.whole = <int64_t*>start
+        start += lengths[7]
+        scratch.real = start
+        memset(scratch.whole, 0, (lengths[7] + lengths[8]) * 8)
+        scratch.most_steps = steps
+        scratch.most_rows = rows
+        free(self.memory)
+        self.memory, self.scratch, self.sizes = memory, scratch, sizes
+        return 0
+
+
+cdef class Cell:
+    """Rows and models of one strategy around a linear learner, in arrays that Python owns.
+
+    A step is taken from a mark: ``mark``, then ``observe`` or ``take``. A step that is not completed goes back to the
+    mark by itself, and ``put_back`` undoes one that was.
+
+    Parameters
+    ----------
+    parts
+        Rows (an array, or CSR rows), targets, weights of rows and gradient tables.
+    small
+        Array with all else that a step changes, in the order of ``CellArrays``.
+    rule, training
+        Parameters of the strategy and of the learner.
+    sides
+        Number of models for which there is room.
+    longest
+        Number of rows for whose scores there is room from the start.
+    """
+
+    def __init__(self, parts, small, rule, training, int64_t sides, int64_t longest=0):
+        cdef Buffers held
+        cdef Py_ssize_t n = 0
+        cdef double* at
+        cdef int64_t width, wide
+        self.rule, self.training = rule_from(rule), training_from(training)
+        self.workspace = Workspace()
+        self.arrays.sides, self.arrays.outputs = sides, self.training.outputs
+        self._use(parts)
+        width = self.arrays.X.d + 1
+        wide = size_of(width, self.training.outputs, sides)
+        held.count = 0
+        try:
+            at = real_out(&held, small, &n)
+        finally:
+            release(&held)
+        if n != small_length(self.arrays.X.d, self.training.outputs, sides, self.rule.reactive_length, self.training.regression):
+            raise ValueError(f"a cell of this shape does not have {n} numbers")
+        self.marked = <char*>malloc(n * 8)
+        if self.marked == NULL:
+            raise MemoryError("no memory for a mark of the models")
+        self.small, self.small_size = <char*>at, n * 8
+        self.arrays.counts = <Counts*>at
+        at += 16
+        self.arrays.models = <ModelCounts*>at
+        at += 16 * sides
+        self.arrays.bounds = <int64_t*>at
+        at += self.rule.reactive_length + 1
+        self.arrays.centred = <int64_t*>at
+        at += sides * width
+        self.arrays.w = at
+        at += wide
+        self.arrays.G = at
+        at += wide
+        self.arrays.factor = at
+        at += sides * width
+        self.arrays.gain = at
+        at += sides * width
+        self.arrays.centre = at
+        at += sides * width
+        self.arrays.raw = at
+        at += wide
+        self.arrays.judged = at
+        self.parts = parts, small
+        self.workspace.reserve(self.arrays.X.d, self.training.outputs, sides, longest, self.arrays.X.n, 0)
+        self.mark()
+
+    def __dealloc__(self):
+        free(self.marked)
+
+    cdef int _use(self, parts) except -1:
+        """Describe the arrays of rows."""
+        cdef Buffers held
+        cdef Py_ssize_t n = 0, m = 0, entries = 0
+        cdef int64_t stored = 0
+        cdef Rows rows
+        cdef double* y
+        cdef double* weight
+        cdef double* tables
+        X, targets, weights, gradients = parts
+        held.count = 0
+        try:
+            if isinstance(X, tuple):  # the boundaries of places without a row are not set
+                rows_of(&held, X[0][None], &rows)
+                rows.d, stored = X[3], rows.d
+                rows.indices = columns_of(&held, X[1], &n)
+                rows.indptr = integers(&held, X[2], &m)
+                rows.n = m - 1
+                if m < 1 or n != stored:
+                    raise ValueError("the values of the CSR rows of a cell do not fit their columns")
+            else:
+                rows_of(&held, X, &rows)
+            y = real_out(&held, targets, &n)
+            weight = real_out(&held, weights, &m)
+            tables = real_out(&held, gradients, &entries, 2)
+        finally:
+            release(&held)
+        if n != rows.n or m != rows.n or entries != size_of(self.arrays.sides, rows.n, self.arrays.outputs):
+            raise ValueError("the arrays of a cell do not have the same number of rows")
+        self.arrays.X, self.arrays.y, self.arrays.weight, self.arrays.tables = rows, y, weight, tables
+        self.values = stored
+        return 0
+
+    def move(self, parts, int64_t base, int64_t values):
+        """Use other arrays of rows, to which the rows so far have been copied, from number ``base`` on.
+
+        ``values`` is the number of stored values of CSR rows before that row. A mark stays valid.
+        """
+        cdef Counts* marked = <Counts*>self.marked
+        self._use(parts)
+        self.arrays.counts.base = marked.base = base
+        self.arrays.counts.values = marked.values = values
+        self.parts = parts, self.parts[1]
+
+    def mark(self):
+        """Remember rows and models as they are now, for ``put_back``."""
+        memcpy(self.marked, self.small, self.small_size)
+        self._forget_steps()
+
+    cdef void _forget_steps(self) noexcept:
+        memset(self.workspace.scratch.whole + STEPS, 0, 16 * self.arrays.sides)
+
+    def put_back(self):
+        """Return to the mark from any point after it; a second call changes nothing."""
+        cdef const Scratch* scratch = &self.workspace.scratch
+        cdef int64_t side, steps, i, k, place, K = self.arrays.outputs
+        cdef const int64_t* order
+        cdef const double* old
+        cdef double* table
+        for side in range(self.arrays.sides):
+            steps = scratch.whole[STEPS + 2 * side]
+            order = scratch.orders + side * scratch.most_steps
+            old = scratch.overwritten + side * scratch.most_steps * K
+            place = scratch.whole[STEPS + 2 * side + 1] - self.arrays.counts.base
+            table = self.arrays.tables + (side * self.arrays.X.n + place) * K
+            # A row that was visited twice has the same old entry in both places, so the order does not matter.
+            for i in range(steps):
+                for k in range(K):
+                    table[order[i] * K + k] = old[i * K + k]
+        memcpy(self.small, self.marked, self.small_size)
+        self._forget_steps()
+
+    # ------------------------------------------------------------------------ learning
+
+    cdef int _write(self, Rows rows, int64_t place) noexcept nogil:
+        """Write rows to the places from ``place`` on, for which there is room; return whether all values are finite."""
+        cdef int64_t d = self.arrays.X.d, start, size, i, bad = 0
+        cdef int64_t* ends
+        cdef double* doubles
+        cdef float* floats
+        if rows.indptr == NULL:
+            start, size = place * d, rows.n * d
+        else:
+            ends = <int64_t*>self.arrays.X.indptr + place
+            start, size = ends[0], rows.indptr[rows.n] - rows.indptr[0]
+            memcpy(<int32_t*>self.arrays.X.indices + start, rows.indices + rows.indptr[0], size * sizeof(int32_t))
+            for i in range(rows.n):
+                ends[i + 1] = rows.indptr[i + 1] - rows.indptr[0] + start
+        i = 0 if rows.indptr == NULL else rows.indptr[0]
+        if self.arrays.X.is_single:
+            floats = <float*>self.arrays.X.values + start
+            if rows.is_single:
+                bad = copy_floats(floats, <const float*>rows.values + i, size)
+            else:
+                bad = narrow(floats, <const double*>rows.values + i, size)
+        else:
+            doubles = <double*>self.arrays.X.values + start
+            if rows.is_single:
+                bad = widen(doubles, <const float*>rows.values + i, size)
+            else:
+                bad = copy_doubles(doubles, <const double*>rows.values + i, size)
+        return bad == 0
+
+    cdef bint _fits(self, Rows rows, int64_t place) noexcept nogil:
+        """Return whether there is room for rows from ``place`` on."""
+        return place + rows.n <= self.arrays.X.n and (
+            rows.indptr == NULL
+            or self.arrays.X.indptr[place] + rows.indptr[rows.n] - rows.indptr[0] <= self.values
+        )
+
+    def observe(self, X, y, weight, int64_t steps, tested=None, factors=None):
+        """Learn a batch as one time step of ``steps`` gradient steps, from the mark; return how it went.
+
+        ``tested`` are the scores of the rows by the model that predicts now, if they are known. A single model may
+        learn with other weights: ``factors`` returns those of the rows from one number to another. Returns LEARNED;
+        UNSUITED or DIVERGED, as ``learn`` of ``step.pyx`` does, and everything is as it was marked; or FULL, if there is
+        no room for the rows, and nothing was changed.
+        """
+        cdef Buffers held
+        cdef Rows rows
+        cdef Py_ssize_t n = 0, m = 0, known = 0
+        cdef double* codes
+        cdef double* weights
+        cdef double* scores = NULL
+        cdef int64_t place = self.arrays.counts.next - self.arrays.counts.base, status
+        self.scored = 0
+        held.count = 0
+        try:
+            rows_of(&held, X, &rows)
+            codes = reals(&held, y, &n)
+            weights = reals(&held, weight, &m)
+            if n != rows.n or m != rows.n or rows.d != self.arrays.X.d or (rows.indptr == NULL) != (self.arrays.X.indptr == NULL):
+                raise ValueError("the batch does not have the form of the rows of this cell")
+            if not self._fits(rows, place):
+                return FULL
+            self.workspace.reserve(rows.d, self.arrays.outputs, self.arrays.sides, rows.n, self.arrays.X.n, steps)
+            if tested is not None:
+                scores = reals(&held, tested, &known, -1)
+                if known != rows.n * self.arrays.outputs:
+                    scores = NULL
+            self._write(rows, place)
+            memcpy(self.arrays.y + place, codes, n * 8)
+            memcpy(self.arrays.weight + place, weights, n * 8)
+            if scores != NULL:
+                memcpy(self.workspace.scratch.scores, scores, known * 8)
+        finally:
+            release(&held)
+        if factors is not None:
+            self._fade(n, factors)
+        return self._learn(n, steps, scores != NULL)
+
+    cdef int64_t _learn(self, int64_t count, int64_t steps, bint tested) except -1:
+        """Learn rows that are in their places; go back to the mark unless they are learned."""
+        cdef int64_t status
+        cdef PyThreadState* thread = NULL
+        if (count + steps) * (self.arrays.X.d + 1) * self.arrays.outputs > FEW:
+            thread = PyEval_SaveThread()
+        status = learn(&self.arrays, count, steps, tested, &self.rule, &self.training, &self.workspace.scratch)
+        if thread != NULL:
+            PyEval_RestoreThread(thread)
+        if status != LEARNED:
+            self.put_back()
+        else:
+            self.scored = count
+        return status
+
+    cdef int _fade(self, int64_t count, factors) except -1:
+        """Write the weights with which a single model learns to the gradient table of side 1, which has no model."""
+        cdef const Counts* counts = self.arrays.counts
+        cdef int64_t hi = counts.next + count, lo = max(counts.first, hi - self.rule.span), i
+        cdef double* faded = self.arrays.tables + self.arrays.X.n * self.arrays.outputs + lo - counts.base
+        cdef const double* weight = self.arrays.weight + lo - counts.base
+        cdef Buffers held
+        cdef Py_ssize_t n = 0
+        cdef const double* shares
+        values = factors(lo, hi)
+        held.count = 0
+        try:
+            shares = reals(&held, values, &n)
+            if n != hi - lo:
+                raise ValueError(f"{n} factors for {hi - lo} rows")
+            for i in range(n):
+                faded[i] = weight[i] * shares[i]
+        finally:
+            release(&held)
+        return 0
+
+    def take(self, X, codes, int64_t steps, bint shown, admission):
+        """Check, store, guard and learn rows of weight 1 as one time step, from the mark; return how it went.
+
+        ``admission`` has the arrays of the range guard; without columns there is no guard. With ``shown``, the scores
+        of the rows are needed as they are, so that a step is refused whose values would have to be limited. Returns
+        LEARNED and the number of norms in ``admission.later``; or REFUSED, FULL, or another result of ``observe``.
+        """
+        cdef Buffers held
+        cdef Rows rows
+        cdef Admission guard
+        cdef Py_ssize_t n = 0, size = 0
+        cdef double* y
+        cdef int64_t place = self.arrays.counts.next - self.arrays.counts.base, extremes = 0, kept = 0, status, i
+        cdef int weighted = 0
+        cdef bint refused = False
+        before, recent, squared, clips, after, later, work = admission
+        self.scored = 0
+        held.count = 0
+        try:
+            rows_of(&held, X, &rows)
+            y = reals(&held, codes, &n)
+            if n != rows.n or rows.d != self.arrays.X.d or rows.indptr != NULL or self.arrays.X.indptr != NULL:
+                raise ValueError("the batch does not have the form of the rows of this cell")
+            if not self._fits(rows, place):
+                return FULL, 0
+            self.workspace.reserve(rows.d, self.arrays.outputs, self.arrays.sides, rows.n, self.arrays.X.n, steps)
+            guard.before = reals(&held, before, &size, 2)
+            if size != 0 and size != DS_ROWS_OF_GUARD * rows.d:
+                raise ValueError("the guard is for other columns")
+            guard.recent = reals(&held, recent)
+            guard.n_recent = len(recent)
+            guard.squared, guard.clips = squared, clips
+            guard.after = real_out(&held, after, NULL, 2)
+            guard.later, guard.work = real_out(&held, later), real_out(&held, work)
+            refused = not self._write(rows, place)
+            if size != 0 and not refused:
+                if shown and guard.clips:
+                    refused = not is_within(rows, guard.before)
+                if not refused:
+                    status = ds_admit(rows, &guard, NULL, self.workspace.scratch.losses, &extremes, &kept, &weighted)
+                    refused = status != DS_ADMITTED or weighted or (shown and guard.clips and extremes > 0)
+                if not refused and guard.clips and extremes > 0:
+                    self._clip(place, rows.n, guard.after + DS_COLUMN_CAP * rows.d)
+            if refused:
+                return REFUSED, 0
+            memcpy(self.arrays.y + place, y, n * 8)
+            for i in range(n):
+                self.arrays.weight[place + i] = 1.0
+        finally:
+            release(&held)
+        return self._learn(n, steps, False), kept
+
+    cdef void _clip(self, int64_t place, int64_t count, const double* cap) noexcept nogil:
+        """Limit values to a multiple of the usual size of their column, given the cap of each column."""
+        cdef int64_t d = self.arrays.X.d, i, c
+        cdef double* doubles = <double*>self.arrays.X.values + place * d
+        cdef float* floats = <float*>self.arrays.X.values + place * d
+        cdef double most
+        for i in range(count):
+            for c in range(d):
+                most = DS_LIMIT / DS_CAP * cap[c]
+                if self.arrays.X.is_single:
+                    floats[i * d + c] = <float>min(max(<double>floats[i * d + c], -most), most)
+                else:
+                    doubles[i * d + c] = min(max(doubles[i * d + c], -most), most)
+
+    # ------------------------------------------------------------------------ what a step leaves behind
+
+    def scores_into(self, out):
+        """Copy the scores of the rows of the last step, before they were learned."""
+        cdef Buffers held
+        cdef Py_ssize_t n = 0
+        cdef double* to
+        held.count = 0
+        try:
+            to = real_out(&held, out, &n, -1)
+            if n != self.scored * self.arrays.outputs:
+                raise ValueError(f"{n} places for the scores of {self.scored} rows")
+            memcpy(to, self.workspace.scratch.scores, n * 8)
+        finally:
+            release(&held)
+
+    def outcome(self):
+        """Return the numbers that the last step left behind: counts and records, and risks."""
+        cdef const Scratch* scratch = &self.workspace.scratch
+        return (
+            PyBytes_FromStringAndSize(<char*>scratch.whole, STEPS * 8),
+            PyBytes_FromStringAndSize(<char*>scratch.real, ORDERED * 8),
+        )
+
+    @property
+    def transitions(self):
+        """Number of transitions of the last step."""
+        return self.workspace.scratch.whole[3]
+
+    @property
+    def divergence(self):
+        """Size of the weights and step size, after a step that diverged."""
+        return self.workspace.scratch.real[0], self.workspace.scratch.real[1]
+
+    def steps_of(self, int64_t side):
+        """Return the row of each gradient step of a model in the last step, as bytes, and the row they count from."""
+        cdef const Scratch* scratch = &self.workspace.scratch
+        cdef int64_t steps = scratch.whole[STEPS + 2 * side]
+        return (
+            PyBytes_FromStringAndSize(<char*>(scratch.orders + side * scratch.most_steps), steps * 8),
+            scratch.whole[STEPS + 2 * side + 1],
+        )
+
+    @property
+    def step(self):
+        """Number of the next step."""
+        return self.arrays.counts.step
+
+    @property
+    def next_row(self):
+        """Number of the next row."""
+        return self.arrays.counts.next
+
+    @property
+    def end(self):
+        """Place of the next row."""
+        return self.arrays.counts.next - self.arrays.counts.base
+
+    @property
+    def predictor(self):
+        """Side of the model that predicts now."""
+        return self.arrays.counts.predictive ^ self.arrays.counts.challenged
+
+
+cdef int64_t small_length(int64_t d, int64_t outputs, int64_t sides, int64_t reactive_length, bint regression) except -1:
+    """Return how many numbers a cell has beside rows and tables."""
+    cdef int64_t judged = RANGES + 4 * sides * d if regression else UNITS
+    return size_of(
+        16 * (1 + sides) + reactive_length + 1 + 4 * sides * (d + 1) + 3 * size_of(sides, d + 1, outputs)
+        + 4 * (sides - 2) + judged, 1, 1
+    )
+
+
+cdef bint is_within(Rows rows, const double* before) noexcept nogil:
+    """Return whether no value has to be limited to be predicted."""
+    cdef int64_t d = rows.d, i, c, outside = 0
+    cdef const double* total = before + DS_TOTAL * d
+    cdef const double* mass = before + DS_MASS * d
+    cdef double limit
+    for c in range(d):
+        limit = ds_limit_of(total[c], mass[c], DS_LIMIT)
+        for i in range(rows.n):
+            if rows.is_single:
+                outside += not fabs(<double>(<const float*>rows.values)[i * d + c]) <= limit
+            else:
+                outside += not fabs((<const double*>rows.values)[i * d + c]) <= limit
+    return outside == 0
+
+
+cdef int64_t copy_doubles(double* out, const double* values, int64_t n) noexcept nogil:
+    """Copy values; return how many of them are not finite."""
+    cdef int64_t i, bad = 0
+    for i in range(n):
+        out[i] = values[i]
+        bad += not fabs(values[i]) < INFINITY
+    return bad
+
+
+cdef int64_t copy_floats(float* out, const float* values, int64_t n) noexcept nogil:
+    cdef int64_t i, bad = 0
+    for i in range(n):
+        out[i] = values[i]
+        bad += not fabs(<double>values[i]) < INFINITY
+    return bad
+
+
+cdef int64_t narrow(float* out, const double* values, int64_t n) noexcept nogil:
+    cdef int64_t i, bad = 0
+    for i in range(n):
+        out[i] = <float>values[i]
+        bad += not fabs(<double>out[i]) < INFINITY
+    return bad
+
+
+cdef int64_t widen(double* out, const float* values, int64_t n) noexcept nogil:
+    cdef int64_t i, bad = 0
+    for i in range(n):
+        out[i] = values[i]
+        bad += not fabs(out[i]) < INFINITY
+    return bad
