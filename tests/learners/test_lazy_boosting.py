@@ -144,13 +144,43 @@ def test_a_short_window_has_the_rows_of_the_last_batches() -> None:
     assert model.needs() == 700
 
 
+@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("batches_", [None, 1, 4])
+def test_small_batches_are_gathered(batches_: int | None, size: int) -> None:
+    stream = list(batches(700 // size, 10_000, size=size))
+    model, _, fits = taught(LazyBoostedTrees(batches=batches_), stream)
+    starts = [step * size for step in fits]
+    early = [start for start in starts if start < 64]
+    assert early[:2] == [0, size]
+    assert len(early) <= 8
+    assert starts[-1] > 400
+    assert all(after - before >= 64 for before, after in itertools.pairwise(starts[len(early) :]))
+    if batches_ is not None:
+        assert batches_ * 64 <= model._fitted.fit.hi - model._fitted.fit.lo < batches_ * (64 + size)
+
+
+def test_gathered_batches_decide_as_one() -> None:
+    """What is decided after 64 rows is what would be decided if they came together."""
+    learner, samples, other = LazyBoostedTrees(task="regression"), Samples(3), Samples(3)
+    model, twin = (learner.fresh(seed=0, n_features=3, n_classes=0) for _ in range(2))
+    for X, y in batches(12, 6, size=64):
+        twin.update(other, other.append(X, y), 10_000)
+        rows = range(64) if model._fitted.fit is not None else [slice(None)]
+        for one in rows:
+            model.update(samples, samples.append(X[one].reshape(-1, 3), y[one].reshape(-1)), 10_000)
+        assert model._fitted.fit.hi == twin._fitted.fit.hi
+        found, expected = ([*vars(one._fitted.memory).values()] for one in (model, twin))
+        assert found[:4] == pytest.approx(expected[:4], nan_ok=True)
+
+
+@pytest.mark.parametrize("size", [100, 9])
 @pytest.mark.parametrize("batches_", [None, 4])
-def test_resumed_in_the_middle_it_is_the_same(batches_: int | None) -> None:
+def test_resumed_in_the_middle_it_is_the_same(batches_: int | None, size: int) -> None:
     learner = LazyBoostedTrees(batches=batches_)
-    model, samples, _ = taught(learner, batches(13, 7))
+    model, samples, _ = taught(learner, batches(13, 7, size=size))
     again = LazyBoostedTrees.from_state(learner, model.state())
     again.refit(samples)
-    for X, y in batches(6, 2, seed=1):
+    for X, y in batches(16, 2, seed=1, size=size):
         new = samples.append(X, y)
         for one in (model, again):
             one.update(samples, new, 10_000)
@@ -161,7 +191,7 @@ def test_resumed_in_the_middle_it_is_the_same(batches_: int | None) -> None:
 def test_a_damaged_pace_is_refused() -> None:
     learner = LazyBoostedTrees(batches=3)
     state = taught(learner, batches(5, 9))[0].state()
-    for name, bad in (("pace.excess", -1.0), ("pace.starts", np.array([3, 2])), ("pace.waited", -1)):
+    for name, bad in (("pace.excess", -1.0), ("pace.starts", np.array([3, 2])), ("pace.waited", -1), ("pace.rows", -1)):
         with pytest.raises(StateError):
             LazyBoostedTrees.from_state(learner, state | {name: bad})
     with pytest.raises(OptionError):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray, State
-from driftsurf.core.fields import Array, Fields, Rule, Values
+from driftsurf.core.fields import Array, Fields, Real, Rule, Values
 from driftsurf.core.values import replace
 from driftsurf.native.experts import after_classes, after_values, mixed, stacked_shares
 
@@ -34,6 +34,8 @@ class Mixer:
     """A: summed curvature of the losses of earlier batches, of which older ones are slowly forgotten."""
     votes: bool
     """Whether the experts predict classes, and vote."""
+    unit: float = 0.0
+    """Usual squared error of the mixture of numbers; 0 before the first batch."""
 
     @classmethod
     def of(cls, experts: int, ridge: float, *, votes: bool) -> Mixer:
@@ -42,6 +44,15 @@ class Mixer:
         if votes:
             weights = np.concatenate([weights, np.zeros(experts)])
         return cls(weights, ridge * np.eye(len(weights)), votes)
+
+    def with_more(self, ridge: float) -> Mixer:
+        """Return the mixer with one more expert, whose weight is 0."""
+        parts = [np.append(part, 0.0) for part in np.split(self.weights, 2 if self.votes else 1)]
+        weights, count = np.concatenate(parts), len(parts[0]) - 1
+        places = np.delete(np.arange(len(weights)), [count, -1])
+        precision = ridge * np.eye(len(weights))
+        precision[np.ix_(places, places)] = self.precision
+        return replace(self, weights=weights, precision=precision)
 
     @property
     def shares(self) -> list[float]:
@@ -62,16 +73,22 @@ class Mixer:
         """Return the mixer after a batch with these codes, which the experts had not learned yet."""
         return self._with(after_classes(G, y, weight, self.weights, self.precision, keep, ridge))
 
-    def after_values(self, m: FloatArray, y: FloatArray, weight: FloatArray, keep: float, ridge: float) -> Mixer:
+    def after_values(
+        self, m: FloatArray, y: FloatArray, weight: FloatArray, keep: float, ridge: float, part: float = 1.0
+    ) -> Mixer:
         """Return the mixer after a batch with these numbers.
 
         Errors are in units of that of the mixture on this batch. Their size often changes by more than an order of
-        magnitude along a stream, and batches with large ones would decide alone.
+        magnitude along a stream, and batches with large ones would decide alone. The error on a batch that counts as
+        ``part`` of one is noise, and moves the usual one by so much.
         """
         error = float((weight * np.square(self.mixed_values(m) - y)).sum() / weight.sum())
+        if part < 1.0 and self.unit > 0.0:
+            error = self.unit + part * (error - self.unit)
         if not 0.0 < error < np.inf:  # the mixture is exactly right, or a prediction is not finite: nothing to compare
             return self
-        return self._with(after_values(m, y, weight, math.sqrt(error), self.weights, self.precision, keep, ridge))
+        found = after_values(m, y, weight, math.sqrt(error), self.weights, self.precision, keep, ridge)
+        return replace(self._with(found), unit=error)
 
     def _with(self, found: tuple[FloatArray, FloatArray] | None) -> Mixer:
         return self if found is None else replace(self, weights=found[0], precision=found[1])
@@ -85,13 +102,14 @@ class Mixer:
 
     def state(self) -> State:
         """Return the entries to save."""
-        return {"weights": self.weights, "precision": self.precision}
+        state: State = {"weights": self.weights, "precision": self.precision}
+        return state if self.votes else state | {"unit": self.unit}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], experts: int, *, votes: bool) -> Mixer:
         """Return the mixer that ``state()`` was called on."""
         known = FIELDS.read(state, parts=2 * experts if votes else experts)
-        return cls(known["weights"], known["precision"], votes)
+        return cls(known["weights"], known["precision"], votes, known.get("unit", 0.0))
 
 
 def _is_positive(known: Values) -> bool:
@@ -109,7 +127,9 @@ FIELDS = Fields(
     {
         "weights": Array(np.float64, ("parts",), least=0.0, most=LARGEST),
         "precision": Array(np.float64, ("parts", "parts"), least=-LARGEST, most=LARGEST),
+        "unit": Real(0.0),
     },
+    optional=["unit"],
     rules=[Rule("precision", "must be symmetric and positive definite", _is_positive)],
 )
 """Saved entries of a mixer."""

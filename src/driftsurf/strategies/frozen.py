@@ -19,7 +19,6 @@ from driftsurf.core.state import nest, pick
 from driftsurf.learners._linear import margins
 from driftsurf.learners._multi import score_rows
 from driftsurf.strategies import portfolio
-from driftsurf.strategies._mixer import Mixer
 
 __all__ = ["can_freeze", "frozen_from", "frozen_state"]
 
@@ -48,7 +47,7 @@ def frozen_state(scorer: Any) -> State:
         return own if limits is None else own | {"limits": np.asarray(limits)}
     if scorer.func is portfolio.score:
         scorers, live = scorer.args
-        state: State = {"kind": "portfolio", "n_classes": live.n_classes} | nest("mixer", live.mixer.state())
+        state: State = {"kind": "portfolio", "n_classes": live.n_classes} | portfolio.mixing_state(live)
         for place, one in enumerate(scorers):
             state |= nest(f"expert{place}", frozen_state(one))
         return state
@@ -68,9 +67,10 @@ def frozen_from(state: Mapping[str, Any], strategy: Strategy) -> Scorer:
     if kind == "portfolio":
         mixed: Any = strategy
         experts = mixed.frozen_experts()
-        mixer = Mixer.from_state(pick("mixer", state), len(experts), votes=bool(known["n_classes"]))
+        n_classes = known["n_classes"]
+        mixer, chain = portfolio.mixing_from(state, len(experts), n_classes, float(mixed.ridge))
         scorers = [frozen_from(pick(f"expert{place}", state), one) for place, one in enumerate(experts)]
-        return functools.partial(portfolio.score, scorers, portfolio.Live(mixer, known["n_classes"]))
+        return functools.partial(portfolio.score, scorers, portfolio.Live(mixer, n_classes, chain=chain))
     scorer: Scorer = template.frozen_scorer(pick("learner", state))
     return scorer
 
@@ -84,6 +84,6 @@ FIELDS = Fields(
         "n_classes": Whole(),
     },
     optional=["weights", "matrix", "limits", "n_classes"],
-    parts=["mixer", "expert*", "learner"],
+    parts=["mixer", "chain", "expert*", "learner"],
 )
 """Saved entries of a frozen model."""

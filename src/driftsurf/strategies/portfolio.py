@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -29,6 +29,7 @@ from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.learners._online import check_width
 from driftsurf.registry import ALL_TASKS, Example, register
+from driftsurf.strategies._chain import Chain
 from driftsurf.strategies._expert_records import (
     ExpertRecord,
     batch_risks,
@@ -49,6 +50,10 @@ TREES = "LazyBoostedTrees"
 """Learner of the default experts that need LightGBM."""
 
 
+WHOLE = 100
+"""A batch of fewer rows than this counts as a part of one, so that rows one at a time are not forgotten at once."""
+
+
 @dataclass(frozen=True)
 class Live:
     """Everything that a step of the portfolio itself replaces."""
@@ -59,16 +64,22 @@ class Live:
     next_row: int = 0
     learned: int = 0
     """Number of steps since the experts began or were reset."""
+    whole: int = WHOLE
+    """Rows of a batch that counts in full; 1 in a state of version 0.2, in which each batch did."""
+    chain: Chain = field(default_factory=lambda: Chain.of(0))
+    """What is known from the last label; it is mixed as an expert for classes."""
 
 
 def score(scorers: Sequence[Scorer], live: Live, X: Rows) -> FloatArray:
     """Return the scores of the mixture for rows: log-probabilities (n, K), or predicted numbers (n,)."""
-    return mixed(stacked([scorer(X) for scorer in scorers], live.n_classes), live)
+    return mixed(stacked([scorer(X) for scorer in scorers], live, live.n_classes), live)
 
 
-def stacked(scores: Sequence[FloatArray], n_classes: int) -> FloatArray:
+def stacked(scores: Sequence[FloatArray], live: Live, n_classes: int) -> FloatArray:
     """Return the scores of all experts as one array, from which mixtures, losses and weights are computed."""
-    return stacked_shares(scores, n_classes) if n_classes else np.stack(scores, axis=1)
+    if not n_classes:
+        return np.stack(scores, axis=1)
+    return stacked_shares([*scores, live.chain.scores(len(scores[0]), n_classes)], n_classes)
 
 
 def mixed(together: FloatArray, live: Live) -> FloatArray:
@@ -113,11 +124,14 @@ class Portfolio(Parameterised):
 
     by three Newton steps, each an exact quadratic programme. A is the curvature H of the losses of earlier batches, of
     which half is forgotten in ``half_life`` batches: :math:`A \leftarrow \gamma (A + H) + (1 - \gamma) \lambda I` with
-    :math:`\gamma = 2^{-1 / \text{half-life}}` and the ridge :math:`\lambda`.
+    :math:`\gamma = 2^{-\min(1, n / 100) / \text{half-life}}` for a batch of n rows, and the ridge :math:`\lambda`.
 
     If the mixture was worse than guessing on a batch (wrong about more rows than :math:`1 - 1/K`, by two standard
     errors), and some experts have begun a new model with it, as DriftSurf does at an abrupt change, the weights go to
     these experts, and 30 % of A is kept. Otherwise everything would be predicted wrongly for one more batch.
+
+    For classes there is one more part of the mixture: how often each label came after the last one. It speaks while
+    batches have fewer than 30 rows, as with one row at a time, where labels often come in runs.
 
     For regression v are shares, and the prediction is the mean of the experts' predictions weighted by them. They
     minimise the squared error of the mixture in units of its mean on the batch, so that every batch counts the same,
@@ -138,8 +152,8 @@ class Portfolio(Parameterised):
         strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on all rows
         and never replaced.
     half_life
-        Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean error
-        over streams is the same to .003.
+        Number of batches in which the evidence for the weights loses half of its value; a batch of fewer than 100 rows
+        counts as so many hundredths of one. From 3 to 100 the mean error over streams is the same to .003.
     ridge
         How strongly the weights resist change while there is little evidence; from 5 to 20 it makes no difference.
     max_rows, dtype, seed
@@ -234,7 +248,7 @@ class Portfolio(Parameterised):
             expert.begin(n_features, sparse=sparse, n_classes=n_classes)
         self._experts, self._names, self._seed = experts, names_of(experts), int(self.seed)
         self._n_features = n_features
-        self._publish(Live(Mixer.of(len(experts), float(self.ridge), votes=bool(n_classes)), n_classes))
+        self._publish(Live(self._first_mixer(len(experts), n_classes), n_classes, chain=Chain.of(n_classes)))
 
     @property
     def predicting(self) -> None:
@@ -252,7 +266,7 @@ class Portfolio(Parameterised):
         """Return the scores by which a batch is evaluated before it is learned."""
         scores = [expert.test_scores(batch) for expert in self._experts]
         live = self._live
-        together = stacked(scores, live.n_classes)
+        together = stacked(scores, live, live.n_classes)
         self._tested = Tested(mixed(together, live), scores, together, live.n_classes)
         return self._tested.mixture
 
@@ -308,8 +322,8 @@ class Portfolio(Parameterised):
         """Start over with fresh experts and equal weights, at the request of a user."""
         live, place = self._live, self._heaviest(self._live)
         changes = [expert.reset(why) for expert in self._experts]
-        mixer = Mixer.of(len(self._experts), float(self.ridge), votes=bool(live.n_classes))
-        self._publish(replace(live, mixer=mixer, learned=0))
+        mixer, chain = self._first_mixer(len(self._experts), live.n_classes), Chain.of(live.n_classes)
+        self._publish(replace(live, mixer=mixer, learned=0, whole=WHOLE, chain=chain))
         count = len(self._experts)
         old, new = (identity(place, getattr(changes[place], name), count) for name in ("old", "new"))
         return Transition("reset", live.step, old=old, new=new, why=why)
@@ -329,7 +343,7 @@ class Portfolio(Parameterised):
         live = self._live
         own: IncrementalState = {"strategy": type(self).__name__, "experts": self._labels(self._experts)}
         own |= {"seed": self._seed} | {name: getattr(live, name) for name in COUNTS}
-        state = own | nest("mixer", live.mixer.state())
+        state = own | mixing_state(live)
         for place, expert in enumerate(self._experts):
             incremental = IncrementallySaved in abilities_of(expert)
             state |= nest(f"expert{place}", expert.incremental_state() if incremental else expert.state())
@@ -339,7 +353,7 @@ class Portfolio(Parameterised):
         """Take over a state that ``state()`` returned; StateError if it is not for rows of this shape."""
         if str(state.get("strategy")) != type(self).__name__:
             raise misfit(state, "strategy", f"is {state.get('strategy')!r}, not {type(self).__name__!r}")
-        known = FIELDS.read(state, known_classes=n_classes)
+        known = {"whole": 1} | FIELDS.read(state, known_classes=n_classes)
         experts = self._new_experts(known["seed"], saved=known["experts"])
         if known["experts"] != self._labels(experts):
             raise misfit(state, "experts", f"must be {self._labels(experts)!r}, the experts of this portfolio")
@@ -348,10 +362,11 @@ class Portfolio(Parameterised):
         for place, expert in enumerate(experts):
             own = pick(f"expert{place}", state)
             expert.restore(own, n_features, sparse=sparse, n_classes=known["n_classes"])
-        mixer = Mixer.from_state(pick("mixer", state), len(experts), votes=bool(known["n_classes"]))
+        mixer, chain = mixing_from(state, len(experts), known["n_classes"], float(self.ridge))
         self._experts, self._names, self._seed = experts, names_of(experts), known["seed"]
         self._n_features = n_features
-        self._publish(Live(mixer, **{name: known[name] for name in COUNTS}))
+        counts = {name: known[name] for name in COUNTS}
+        self._publish(Live(mixer, **counts, chain=chain))
 
     # -------------------------------------------------------------------- helpers
 
@@ -385,8 +400,18 @@ class Portfolio(Parameterised):
         self._live, self._scorer = live, functools.partial(score, scorers, live)
         self._marks = self._tested = None
 
+    def _first_mixer(self, experts: int, n_classes: int) -> Mixer:
+        mixer = Mixer.of(experts, float(self.ridge), votes=bool(n_classes))
+        return mixer.with_more(float(self.ridge)) if n_classes else mixer
+
+    def _shares(self, mixer: Mixer) -> list[float]:
+        """Return the share of each expert among the experts, without that of the last label."""
+        shares = mixer.shares[: len(self._experts)]
+        total = sum(shares)
+        return [share / total if total > 0.0 else 1.0 / len(shares) for share in shares]
+
     def _heaviest(self, live: Live) -> int:
-        return int(np.argmax(live.mixer.shares))
+        return int(np.argmax(self._shares(live.mixer)))
 
     def _advance(self, live: Live, batch: Batch, tested: Tested) -> tuple[Live, Decision]:
         """Learn the weights, then let every expert learn; return the next live state and the decision."""
@@ -395,11 +420,14 @@ class Portfolio(Parameterised):
         n_classes = max(live.n_classes, int(y.max(initial=0.0)) + 1) if live.n_classes else 0
         mixer, together = live.mixer, tested.together
         if n_classes != tested.n_classes:  # the batch has the first rows of a class
-            together = stacked(tested.scores, n_classes)
+            together = stacked(tested.scores, live, n_classes)
         if live.learned and weight.any():  # the first batch says nothing: no expert has learned
-            keep, ridge = 0.5 ** (1.0 / float(self.half_life)), float(self.ridge)
-            following = mixer.after_classes if n_classes else mixer.after_values
-            mixer = following(together, y, weight, keep, ridge)
+            part = min(1.0, count / live.whole)
+            keep, ridge = 0.5 ** (part / float(self.half_life)), float(self.ridge)
+            if n_classes:
+                mixer = mixer.after_classes(together, y, weight, keep, ridge)
+            else:
+                mixer = mixer.after_values(together, y, weight, keep, ridge, max(part, 1.0 / live.learned))
         decisions = [expert.step(batch, each) for expert, each in zip(self._experts, tested.scores, strict=True)]
         # The weights are learned from predictions, and a model that begins with this batch has not made any. After an
         # abrupt change all others are wrong for another batch, unless the weights go to it at once.
@@ -407,14 +435,30 @@ class Portfolio(Parameterised):
         turned = bool(live.learned and fresh) and is_worse_than_guessing(tested.mixture, batch, n_classes)
         if turned:
             mixer = mixer.turned_to(fresh, float(self.ridge))
-        after = Live(mixer, n_classes, live.step + 1, live.next_row + count, live.learned + 1)
+        chain = live.chain.after(y, weight, n_classes) if n_classes else live.chain
+        after = Live(mixer, n_classes, live.step + 1, live.next_row + count, live.learned + 1, live.whole, chain)
         risks = batch_risks(together, batch, len(decisions), n_classes)
-        records = [ExpertRecord(*each) for each in zip(self._names, decisions, mixer.shares, risks, strict=True)]
+        records = [ExpertRecord(*each) for each in zip(self._names, decisions, self._shares(mixer), risks, strict=True)]
         best = self._heaviest(live), self._heaviest(after)
         return after, joint_decision(records, live.step, live.next_row, count, best, turned=turned)
 
 
-COUNTS = "n_classes", "step", "next_row", "learned"
+def mixing_state(live: Live) -> State:
+    """Return the entries of what mixes the experts."""
+    state = nest("mixer", live.mixer.state())
+    return state | nest("chain", live.chain.state()) if live.n_classes else state
+
+
+def mixing_from(state: Mapping[str, Any], experts: int, n_classes: int, ridge: float) -> tuple[Mixer, Chain]:
+    """Return what mixes the experts, from the entries that ``mixing_state`` wrote."""
+    saved = pick("chain", state)
+    mixer = Mixer.from_state(pick("mixer", state), experts + bool(saved), votes=bool(n_classes))
+    if n_classes and not saved:  # version 0.2 had no chain
+        mixer = mixer.with_more(ridge)
+    return mixer, Chain.from_state(saved, n_classes)
+
+
+COUNTS = "n_classes", "step", "next_row", "learned", "whole"
 FIELDS = Fields(
     {
         "strategy": Text(),
@@ -424,7 +468,9 @@ FIELDS = Fields(
         "step": Whole(),
         "next_row": Whole(),
         "learned": Whole(0, "step"),
+        "whole": Whole(1),
     },
-    parts=["mixer", "expert*"],
+    optional=["whole"],
+    parts=["mixer", "chain", "expert*"],
 )
 """Saved entries of a portfolio."""

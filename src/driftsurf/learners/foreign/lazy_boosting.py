@@ -29,6 +29,9 @@ SUDDEN = 0.25
 KEPT = 0.8
 """Share of the old reference in the new one."""
 MOST_BATCHES = 1_000
+GATHERED, ALONE = 64, 30
+"""Rows that small batches gather before they decide, since the loss on few rows is noise; and the rows of a batch that
+decides alone."""
 
 
 class Boosted(NamedTuple):
@@ -48,9 +51,23 @@ class Pace:
     judged: bool = True
     """Whether the loss on the first batch after the last fit has been measured."""
     waited: int = 0
-    """Number of updates since the last fit."""
+    """Number of gathered batches since the last fit."""
     starts: tuple[int, ...] = ()
-    """First rows of the last updates, for a window of batches."""
+    """First rows of the last gathered batches, for a window of them."""
+    rows: int = 0
+    """Number of rows gathered so far."""
+    mass: float = 0.0
+    """Sum of their weights."""
+    lost: float = 0.0
+    """Weighted sum of their losses."""
+
+    def gathered(self, rows: int, mass: float, lost: float) -> Pace:
+        """Return the pace with more gathered rows."""
+        return replace(self, rows=self.rows + rows, mass=self.mass + mass, lost=self.lost + lost)
+
+    def decided(self) -> Pace:
+        """Return the pace after the gathered rows have decided."""
+        return replace(self, waited=self.waited + 1, rows=0, mass=0.0, lost=0.0)
 
     def after_loss(self, loss: float) -> Pace:
         """Return the pace after a loss of the model on a batch that it has not learned; NaN is no evidence."""
@@ -92,8 +109,10 @@ class LazyBoostedTrees(BoostedTrees):
 
     starts from 0 at each fit. The model is fitted again when the excess is above ``tolerance``, when the share
     ``renewed`` of its window is new, or when a new class has come. For regression the loss is the squared error as a
-    share of the variance. There are 25 trees of 31 leaves on the last 10,000 rows; with more than two classes 10 rounds
-    of trees of 15 leaves on the last 4,000. The learning rate is 0.2.
+    share of the variance. Batches of fewer than 30 rows are gathered until they have 64 together, and count as one, so
+    that one row at a time is learned well too; only the first rows are fitted whenever they have about doubled. There
+    are 25 trees of 31 leaves on the last 10,000 rows; with more than two classes 10 rounds of trees of 15 leaves on the
+    last 4,000. The learning rate is 0.2.
 
     It needs the extra ``lightgbm``.
 
@@ -203,39 +222,48 @@ class LazyBoostedTrees(BoostedTrees):
             return known
         lo = max(known.lo, known.hi - self._size(known).rows)
         if self.batches is not None:
-            starts = (*pace.starts, new.lo)[-self.batches :]
+            starts = pace.starts if pace.rows and pace.starts else (*pace.starts, new.lo)[-self.batches :]
             pace = replace(pace, starts=starts)
             lo = max(lo, starts[0])
-        pace = replace(pace, waited=pace.waited + 1)
         known = replace(known, lo=min(lo, known.hi))
+        if known.fit is None or known.present is None:
+            return self._fitted_again(known, pace.decided(), samples, steps)
         batch = samples.view(new)
-        if known.present is not None:
-            scores = told[1] if told is not None and told[0] == new else self._scored(known, batch.X)
-            pace = pace.after_loss(self._loss(known, batch, scores, samples))
-        if not self._is_due(known, pace, batch):
+        scores = told[1] if told is not None and told[0] == new else self._scored(known, batch.X)
+        lost = float((batch.weight * self.row_losses(scores, batch.y)).sum())
+        pace = pace.gathered(len(new), float(batch.weight.sum()), lost)
+        alone = len(new) >= ALONE
+        if not alone and pace.rows < min(GATHERED, known.gradients):
             return replace(known, memory=pace)
+        # A model of fewer rows than are gathered is no measure of later ones, and is soon replaced.
+        due = not alone and pace.rows < GATHERED
+        if not due:
+            first = min(new.lo, max(known.lo, known.hi - pace.rows))
+            pace = pace.after_loss(self._gathered_loss(known, pace, samples))
+            due = self._is_due(known, pace, samples.view(Segment(first, known.hi)))
+        pace = pace.decided()
+        return self._fitted_again(known, pace, samples, steps) if due else replace(known, memory=pace)
+
+    def _fitted_again(self, known: Fitted, pace: Pace, samples: SampleStore, steps: int) -> Fitted:
         fitted = self._refitted(known, samples, steps)
         return replace(fitted, memory=pace.after_fit() if fitted.fit is not known.fit else pace)
 
     def _is_due(self, known: Fitted, pace: Pace, batch: Batch) -> bool:
-        """Return whether the model has to be fitted again."""
-        if known.fit is None or known.present is None:
-            return True
+        """Return whether the model has to be fitted again, after the gathered rows."""
+        assert known.fit is not None
         if self.batches is not None:
-            return pace.waited >= max(1, self.batches // 2) or pace.excess > SUDDEN
+            return pace.waited + 1 >= max(1, self.batches // 2) or pace.excess > SUDDEN
         new = (known.hi - known.fit.hi) / (known.hi - known.lo)
         if new >= self.renewed or (pace.excess > self.tolerance and new >= self.least_new):
             return True
         counted = batch.y[batch.weight > 0.0].astype(np.int64)
         return bool(known.n_classes) and not np.isin(counted, known.present).all()
 
-    def _loss(self, known: Fitted, batch: Batch, scores: FloatArray, samples: SampleStore) -> float:
-        """Return the mean loss of the model on a batch; NaN if no row has weight, or the variance is 0."""
-        mass = batch.weight.sum()
-        if not mass > 0.0:
+    def _gathered_loss(self, known: Fitted, pace: Pace, samples: SampleStore) -> float:
+        """Return the mean loss on the gathered rows; NaN if none has weight, or the variance is 0."""
+        if not pace.mass > 0.0:
             return math.nan
-        losses = self.row_losses(scores, batch.y)
-        mean = float((batch.weight * losses).sum() / mass)
+        mean = pace.lost / pace.mass
         if known.n_classes:
             return mean
         variance = float(samples.view(Segment(known.lo, known.hi)).y.var())
@@ -272,7 +300,7 @@ class LazyBoostedTrees(BoostedTrees):
         return super()._model_state(fitted) | nest("pace", own)
 
     def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
-        known = PACE.read(pick("pace", state))
+        known = {"rows": 0, "mass": 0.0, "lost": 0.0} | PACE.read(pick("pace", state))
         pace = Pace(**{name: known[name] for name in vars(Pace())} | {"starts": tuple(known["starts"].tolist())})
         return replace(super()._model_from(fitted, state), memory=pace)
 
@@ -293,7 +321,11 @@ PACE = Fields(
         "judged": Truth(),
         "waited": Whole(),
         "starts": Array(np.int64, ("*",), least=0),
+        "rows": Whole(),
+        "mass": Real(0.0),
+        "lost": Real(),
     },
+    optional=["rows", "mass", "lost"],
     rules=[Rule("starts", "must be rising row numbers", _rise)],
 )
 """Saved entries of what decides when the model is fitted again."""
