@@ -72,26 +72,29 @@ def begun() -> Any:
 
 
 def test_it_is_saved_and_a_state_without_it_goes_on() -> None:
-    strategy, again, older = begun(), begun(), begun()
+    strategy, again, older, twin = begun(), begun(), begun(), begun()
     X, y = runs(400)
-    for row in range(60):
-        decision = strategy.step(Batch(X[row : row + 1], y[row : row + 1].astype(float), np.ones(1)))
+    rows = [Batch(X[row : row + 1], y[row : row + 1].astype(float), np.ones(1)) for row in range(80)]
+    for one in rows[:60]:
+        decision = strategy.step(one)
     assert sum(model.weight for model in decision.models) == pytest.approx(1.0)
     state = strategy.state()
     again.restore(state, 2, sparse=False, n_classes=2)
-    # Version 0.2 had neither the chain nor its weights.
-    before = {
-        name: value for name, value in begun().state().items() if not name.startswith("chain") and name != "whole"
-    }
-    mixer = older._live.mixer
-    before |= {"mixer.weights": mixer.weights[[0, 1, 3, 4]], "mixer.precision": 10.0 * np.eye(4)}
-    older.restore(before, 2, sparse=False, n_classes=2)
-    assert older._live.whole == 1
-    assert np.array_equal(older._live.mixer.weights, mixer.weights)
-    for row in range(60, 80):
-        one = Batch(X[row : row + 1], y[row : row + 1].astype(float), np.ones(1))
+    for one in rows[60:]:
         assert strategy.step(one) == again.step(one)
+    # Version 0.2 had no chain, and a batch of one row counted as one of a hundred.
+    new = (name for name in begun().state() if name == "whole" or name.startswith("chain"))
+    before = begun().state() | {"mixer.weights": np.array([0.5, 0.5, 0.0, 0.0]), "mixer.precision": 10.0 * np.eye(4)}
+    for name in new:
+        del before[name]
+    older.restore(before, 2, sparse=False, n_classes=2)
+    for one in rows:
         older.step(one)
+    assert older.state().keys() - {"whole"} == before.keys()
+    twin.restore(older.state(), 2, sparse=False, n_classes=2)
+    assert np.array_equal(twin.scores(X), older.scores(X))
+    older.reset("anew")
+    assert older.state().keys() == state.keys()
     for name, bad in {"chain.last": 2, "chain.counts": -np.ones((2, 2)), "whole": 0}.items():
         with pytest.raises(StateError) as caught:
             begun().restore(state | {name: bad}, 2, sparse=False, n_classes=2)

@@ -72,9 +72,7 @@ class Chain:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], n_classes: int) -> Chain:
-        """Return the chain that ``state()`` was called on; version 0.2 saved none."""
-        if not state:
-            return cls.of(n_classes)
+        """Return the chain that ``state()`` was called on."""
         known = FIELDS.read(state, n_classes=n_classes)
         return cls(known["counts"], known["last"])
 

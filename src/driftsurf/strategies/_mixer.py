@@ -38,21 +38,15 @@ class Mixer:
     """Usual squared error of the mixture of numbers; 0 before the first batch."""
 
     @classmethod
-    def of(cls, experts: int, ridge: float, *, votes: bool) -> Mixer:
-        """Return the mixer that knows nothing: equal weights of numbers or probabilities, and none of votes."""
-        weights = np.full(experts, 1.0 / experts)
-        if votes:
-            weights = np.concatenate([weights, np.zeros(experts)])
-        return cls(weights, ridge * np.eye(len(weights)), votes)
+    def of(cls, experts: int, ridge: float, *, votes: bool, chain: bool = False) -> Mixer:
+        """Return the mixer that knows nothing: equal weights of numbers or probabilities, and none of votes.
 
-    def with_more(self, ridge: float) -> Mixer:
-        """Return the mixer with one more expert, whose weight is 0."""
-        parts = [np.append(part, 0.0) for part in np.split(self.weights, 2 if self.votes else 1)]
-        weights, count = np.concatenate(parts), len(parts[0]) - 1
-        places = np.delete(np.arange(len(weights)), [count, -1])
-        precision = ridge * np.eye(len(weights))
-        precision[np.ix_(places, places)] = self.precision
-        return replace(self, weights=weights, precision=precision)
+        With ``chain`` there is one more expert after the others, whose weight is 0.
+        """
+        weights = np.append(np.full(experts, 1.0 / experts), np.zeros(int(chain)))
+        if votes:
+            weights = np.concatenate([weights, np.zeros(len(weights))])
+        return cls(weights, ridge * np.eye(len(weights)), votes)
 
     @property
     def shares(self) -> list[float]:

@@ -68,7 +68,7 @@ def frozen_from(state: Mapping[str, Any], strategy: Strategy) -> Scorer:
         mixed: Any = strategy
         experts = mixed.frozen_experts()
         n_classes = known["n_classes"]
-        mixer, chain = portfolio.mixing_from(state, len(experts), n_classes, float(mixed.ridge))
+        mixer, chain = portfolio.mixing_from(state, len(experts), n_classes)
         scorers = [frozen_from(pick(f"expert{place}", state), one) for place, one in enumerate(experts)]
         return functools.partial(portfolio.score, scorers, portfolio.Live(mixer, n_classes, chain=chain))
     scorer: Scorer = template.frozen_scorer(pick("learner", state))

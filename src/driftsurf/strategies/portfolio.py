@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -66,8 +66,8 @@ class Live:
     """Number of steps since the experts began or were reset."""
     whole: int = WHOLE
     """Rows of a batch that counts in full; 1 in a state of version 0.2, in which each batch did."""
-    chain: Chain = field(default_factory=lambda: Chain.of(0))
-    """What is known from the last label; it is mixed as an expert for classes."""
+    chain: Chain | None = None
+    """What is known from the last label, mixed as an expert for classes; None for numbers, and in states of 0.2."""
 
 
 def score(scorers: Sequence[Scorer], live: Live, X: Rows) -> FloatArray:
@@ -79,7 +79,9 @@ def stacked(scores: Sequence[FloatArray], live: Live, n_classes: int) -> FloatAr
     """Return the scores of all experts as one array, from which mixtures, losses and weights are computed."""
     if not n_classes:
         return np.stack(scores, axis=1)
-    return stacked_shares([*scores, live.chain.scores(len(scores[0]), n_classes)], n_classes)
+    if live.chain is not None:
+        scores = [*scores, live.chain.scores(len(scores[0]), n_classes)]
+    return stacked_shares(scores, n_classes)
 
 
 def mixed(together: FloatArray, live: Live) -> FloatArray:
@@ -248,7 +250,7 @@ class Portfolio(Parameterised):
             expert.begin(n_features, sparse=sparse, n_classes=n_classes)
         self._experts, self._names, self._seed = experts, names_of(experts), int(self.seed)
         self._n_features = n_features
-        self._publish(Live(self._first_mixer(len(experts), n_classes), n_classes, chain=Chain.of(n_classes)))
+        self._publish(self._beginning(len(experts), n_classes))
 
     @property
     def predicting(self) -> None:
@@ -322,8 +324,8 @@ class Portfolio(Parameterised):
         """Start over with fresh experts and equal weights, at the request of a user."""
         live, place = self._live, self._heaviest(self._live)
         changes = [expert.reset(why) for expert in self._experts]
-        mixer, chain = self._first_mixer(len(self._experts), live.n_classes), Chain.of(live.n_classes)
-        self._publish(replace(live, mixer=mixer, learned=0, whole=WHOLE, chain=chain))
+        anew = self._beginning(len(self._experts), live.n_classes)
+        self._publish(replace(anew, step=live.step, next_row=live.next_row))
         count = len(self._experts)
         old, new = (identity(place, getattr(changes[place], name), count) for name in ("old", "new"))
         return Transition("reset", live.step, old=old, new=new, why=why)
@@ -362,7 +364,7 @@ class Portfolio(Parameterised):
         for place, expert in enumerate(experts):
             own = pick(f"expert{place}", state)
             expert.restore(own, n_features, sparse=sparse, n_classes=known["n_classes"])
-        mixer, chain = mixing_from(state, len(experts), known["n_classes"], float(self.ridge))
+        mixer, chain = mixing_from(state, len(experts), known["n_classes"])
         self._experts, self._names, self._seed = experts, names_of(experts), known["seed"]
         self._n_features = n_features
         counts = {name: known[name] for name in COUNTS}
@@ -400,9 +402,12 @@ class Portfolio(Parameterised):
         self._live, self._scorer = live, functools.partial(score, scorers, live)
         self._marks = self._tested = None
 
-    def _first_mixer(self, experts: int, n_classes: int) -> Mixer:
-        mixer = Mixer.of(experts, float(self.ridge), votes=bool(n_classes))
-        return mixer.with_more(float(self.ridge)) if n_classes else mixer
+    def _beginning(self, experts: int, n_classes: int) -> Live:
+        """Return what is known before the first batch."""
+        chain = Chain.of(n_classes) if n_classes else None
+        return Live(
+            Mixer.of(experts, float(self.ridge), votes=bool(n_classes), chain=bool(chain)), n_classes, chain=chain
+        )
 
     def _shares(self, mixer: Mixer) -> list[float]:
         """Return the share of each expert among the experts, without that of the last label."""
@@ -435,7 +440,7 @@ class Portfolio(Parameterised):
         turned = bool(live.learned and fresh) and is_worse_than_guessing(tested.mixture, batch, n_classes)
         if turned:
             mixer = mixer.turned_to(fresh, float(self.ridge))
-        chain = live.chain.after(y, weight, n_classes) if n_classes else live.chain
+        chain = None if live.chain is None else live.chain.after(y, weight, n_classes)
         after = Live(mixer, n_classes, live.step + 1, live.next_row + count, live.learned + 1, live.whole, chain)
         risks = batch_risks(together, batch, len(decisions), n_classes)
         records = [ExpertRecord(*each) for each in zip(self._names, decisions, self._shares(mixer), risks, strict=True)]
@@ -446,16 +451,14 @@ class Portfolio(Parameterised):
 def mixing_state(live: Live) -> State:
     """Return the entries of what mixes the experts."""
     state = nest("mixer", live.mixer.state())
-    return state | nest("chain", live.chain.state()) if live.n_classes else state
+    return state if live.chain is None else state | nest("chain", live.chain.state())
 
 
-def mixing_from(state: Mapping[str, Any], experts: int, n_classes: int, ridge: float) -> tuple[Mixer, Chain]:
+def mixing_from(state: Mapping[str, Any], experts: int, n_classes: int) -> tuple[Mixer, Chain | None]:
     """Return what mixes the experts, from the entries that ``mixing_state`` wrote."""
     saved = pick("chain", state)
     mixer = Mixer.from_state(pick("mixer", state), experts + bool(saved), votes=bool(n_classes))
-    if n_classes and not saved:  # version 0.2 had no chain
-        mixer = mixer.with_more(ridge)
-    return mixer, Chain.from_state(saved, n_classes)
+    return mixer, Chain.from_state(saved, n_classes) if saved else None
 
 
 COUNTS = "n_classes", "step", "next_row", "learned", "whole"

@@ -54,6 +54,8 @@ class Pace:
     """Number of gathered batches since the last fit."""
     starts: tuple[int, ...] = ()
     """First rows of the last gathered batches, for a window of them."""
+    alone: int = ALONE
+    """Rows of a batch that decides alone; 1 in a state of version 0.2, which gathered none."""
     rows: int = 0
     """Number of rows gathered so far."""
     mass: float = 0.0
@@ -232,7 +234,7 @@ class LazyBoostedTrees(BoostedTrees):
         scores = told[1] if told is not None and told[0] == new else self._scored(known, batch.X)
         lost = float((batch.weight * self.row_losses(scores, batch.y)).sum())
         pace = pace.gathered(len(new), float(batch.weight.sum()), lost)
-        alone = len(new) >= ALONE
+        alone = len(new) >= pace.alone
         if not alone and pace.rows < min(GATHERED, known.gradients):
             return replace(known, memory=pace)
         # A model of fewer rows than are gathered is no measure of later ones, and is soon replaced.
@@ -300,7 +302,7 @@ class LazyBoostedTrees(BoostedTrees):
         return super()._model_state(fitted) | nest("pace", own)
 
     def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
-        known = {"rows": 0, "mass": 0.0, "lost": 0.0} | PACE.read(pick("pace", state))
+        known = {"alone": 1, "rows": 0, "mass": 0.0, "lost": 0.0} | PACE.read(pick("pace", state))
         pace = Pace(**{name: known[name] for name in vars(Pace())} | {"starts": tuple(known["starts"].tolist())})
         return replace(super()._model_from(fitted, state), memory=pace)
 
@@ -321,11 +323,12 @@ PACE = Fields(
         "judged": Truth(),
         "waited": Whole(),
         "starts": Array(np.int64, ("*",), least=0),
+        "alone": Whole(1),
         "rows": Whole(),
         "mass": Real(0.0),
         "lost": Real(),
     },
-    optional=["rows", "mass", "lost"],
+    optional=["alone", "rows", "mass", "lost"],
     rules=[Rule("starts", "must be rising row numbers", _rise)],
 )
 """Saved entries of what decides when the model is fitted again."""
