@@ -27,8 +27,8 @@ from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import NonFiniteError, OptionError, SchemaError, ShapeError, StateError
 from driftsurf.estimators.tabular import TableTransformer
-from driftsurf.kernels.encoding import is_sound_csr
 from driftsurf.learners import LogisticRegression
+from driftsurf.native.columns import is_sound_csr
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 

@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from driftsurf.core.contracts import CSR, FloatArray, Rows, n_rows
-from driftsurf.kernels.columns import (
-    all_within_csr,
-    all_within_dense,
-    clip_csr,
-    clip_dense,
-    extend_range_csr,
-    extend_range_dense,
-    squared_norms_csr,
-    squared_norms_dense,
-)
-from driftsurf.kernels.frames import frame_csr, frame_dense, usual_norm_csr, usual_norm_dense
-from driftsurf.kernels.guard import CAP
+from driftsurf.kernels.frames import usual_norm_csr, usual_norm_dense
+from driftsurf.native import columns
 
 __all__ = [
     "CAP",
@@ -29,6 +19,8 @@ __all__ = [
     "usual_sizes",
 ]
 
+CAP = 3.0
+"""A value counts as at most this multiple of the typical size of its column; DS_CAP of guard.h is the same."""
 FAR = 1.0
 """A column is centred if its median is at least this multiple of its typical distance from the median."""
 FARTHEST = 10.0
@@ -39,7 +31,7 @@ ENOUGH_ROWS = 200
 MOST_PASSES = 200
 """Each pass divides a single huge value by a third of the number of rows, so this suffices for 1e150 among ten rows."""
 FRAME_RULES = CAP, FAR, FARTHEST, float(ENOUGH_ROWS)
-"""The rules above as ``frame_dense`` takes them."""
+"""The rules above as ``columns.frame`` takes them."""
 
 
 def squared_norms(X: Rows, factor: FloatArray, centre: FloatArray) -> FloatArray:
@@ -48,10 +40,7 @@ def squared_norms(X: Rows, factor: FloatArray, centre: FloatArray) -> FloatArray
     Factor and centre have one entry more than there are columns, for the constant column (whose centre is 0).
     """
     out = np.empty(n_rows(X))
-    if isinstance(X, CSR):
-        squared_norms_csr(X[:3], factor, centre, out)
-    else:
-        squared_norms_dense(X, factor, centre, out)
+    columns.squared_norms(X, factor, centre, out)
     return out
 
 
@@ -60,23 +49,18 @@ def limited(X: Rows, most: FloatArray) -> Rows:
 
     Values are limited in absolute value, to the range -``most`` to ``most``.
     """
-    if isinstance(X, CSR):
-        a, b = X.indptr[0], X.indptr[-1]
-        within = all_within_csr(X.data[a:b], X.indices[a:b], most)
-    else:
-        within = all_within_dense(X, most)
-    return X if within else clipped(X, most)
+    return X if columns.all_within(X, most) else clipped(X, most)
 
 
 def clipped(X: Rows, most: FloatArray) -> Rows:
     """Return a copy of rows whose values are limited to the range -``most`` to ``most`` of their column."""
     if isinstance(X, CSR):
         a, b = X.indptr[0], X.indptr[-1]
-        values, indices = np.empty_like(X.data[a:b]), X.indices[a:b]
-        clip_csr(X.data[a:b], indices, most, values)
-        return CSR(values, indices, X.indptr - a, X.n_features)
+        values = np.empty_like(X.data[a:b])
+        columns.clip(X, most, values)
+        return CSR(values, X.indices[a:b], X.indptr - a, X.n_features)
     rows = np.empty_like(X)
-    clip_dense(X, most, rows)
+    columns.clip(X, most, rows)
     return rows
 
 
@@ -85,9 +69,7 @@ def extend_range(X: Rows, weight: FloatArray, low: FloatArray, high: FloatArray)
 
     A first range is infinity to -infinity before. A value of 0 that a sparse row does not store belongs to it, too.
     """
-    if isinstance(X, CSR):
-        return bool(extend_range_csr(X[:3], weight, low, high))
-    return bool(extend_range_dense(X, weight, low, high))
+    return columns.extend_range(X, weight, low, high) > 0
 
 
 def usual_norm(X: Rows, weight: FloatArray, factor: FloatArray, centre: FloatArray, quantile: float) -> float:
@@ -96,6 +78,7 @@ def usual_norm(X: Rows, weight: FloatArray, factor: FloatArray, centre: FloatArr
     Factor and centre have one entry more than there are columns, as for ``squared_norms``. The result is 1 if the
     quantile is 0 or overflows.
     """
+    # The compiled steps call these kernels, whose sums have another order than those of the native core.
     values = np.empty(len(weight))
     if isinstance(X, CSR):
         return float(usual_norm_csr(X[:3], weight, factor, centre, quantile, values))
@@ -133,9 +116,6 @@ def usual_frame(X: Rows, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _frame(X: Rows, weight: FloatArray, *, centred: bool) -> tuple[FloatArray, FloatArray]:
     width = X.n_features if isinstance(X, CSR) else X.shape[1]
     centre, sizes = np.empty((2, width))
-    how = weight, centred, FRAME_RULES, MOST_PASSES, centre, sizes, np.empty((6, width)), np.empty(len(weight))
-    if isinstance(X, CSR):
-        frame_csr(X[:3], *how)
-    else:
-        frame_dense(X, *how)
+    work, values = np.empty((6, width)), np.empty(len(weight))
+    columns.frame(X, weight, centred, FRAME_RULES, MOST_PASSES, centre, sizes, work, values)
     return centre, sizes

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import Pickled, State
 from driftsurf.core.state import grouped, name_in, part_of
 from driftsurf.errors import DriftsurfError, StateError
-from driftsurf.kernels.columns import all_between
+from driftsurf.native.columns import all_between
 
 __all__ = [
     "MOST",
@@ -228,7 +228,7 @@ class Array:
         flat = value if value.ndim == 1 and value.flags.c_contiguous else np.ascontiguousarray(value).reshape(-1)
         finite, least = self._finite, self.least
         least, most = -finite if least < -finite else least, finite if most > finite else most
-        return bool(all_between(flat, least, most, self.missing))
+        return all_between(flat, least, most, self.missing)
 
     def _hold(self, value: npt.NDArray[Any], most: float) -> bool:
         """Return whether all integers are within the limits; they are not rounded to be compared."""

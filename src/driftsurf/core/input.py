@@ -32,8 +32,7 @@ from driftsurf.core.options import shown
 from driftsurf.core.typing import MatrixLike
 from driftsurf.core.wording import in_words
 from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
-from driftsurf.kernels.columns import all_finite, all_within_dense
-from driftsurf.kernels.encoding import is_sound_csr
+from driftsurf.native.columns import all_finite, all_within, is_sound_csr
 
 __all__ = [
     "Schema",
@@ -182,7 +181,7 @@ def is_ready(
         and X.shape[0] > 0
         and (flags := X.flags).c_contiguous
         and flags.aligned
-        and (not finite or bool(all_finite(X) if most is None else all_within_dense(X, most)))
+        and (not finite or (all_finite(X) if most is None else all_within(X, most)))
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,19 +24,12 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, Truth, Values, Whole
 from driftsurf.core.state import resolved
-from driftsurf.kernels.columns import FULL, REFUSED, all_finite, are_codes, put_row
 from driftsurf.kernels.losses import largest
+from driftsurf.native.columns import all_finite, are_codes
 
 __all__ = ["Samples"]
 
 DTYPES = {name: np.dtype(name) for name in ("float64", "float32")}
-
-
-@functools.cache
-def _row_writer(dtype: np.dtype[Any]) -> Callable[..., int]:
-    """Return ``put_row`` for values of this type: looking for it at each call would take longer than writing a row."""
-    kernel: Any = put_row
-    return kernel.compiled_for(dtype, False)  # type: ignore[no-any-return]
 
 
 class Samples:
@@ -138,23 +130,9 @@ class Samples:
 
     def append_one(self, X: DenseRows, code: float) -> bool:
         """Append a single dense row of weight 1, if its values are finite; otherwise return False, nothing changed."""
-        known = len(self._y)
-        # The places are those after the targets, as in ``append``: the others may have values of a call broken off.
-        rows, row = self._X.place(known)
-        codes, at = self._y.place(known)
-        weight, place = self._weight.place(known)
-        result = _row_writer(self.dtype)(X, code, rows, codes, weight, row, at, place)
-        if result == FULL:
-            del rows, codes, weight  # memory cannot grow in place while somebody else holds the array
-            finite = bool(all_finite(X))
-            if finite:
-                self.append(X, np.array((code,)))
-            return finite
-        if result == REFUSED:
+        if not all_finite(X):
             return False
-        self._X.truncate(known + 1)
-        self._weight.truncate(known + 1)
-        self._y.truncate(known + 1)
+        self.append(X, np.array((code,)))
         return True
 
     def view(self, segment: Segment) -> Batch:
@@ -265,7 +243,7 @@ def _are_targets(known: Values) -> bool:
     Compiled code uses the code of a class as an index.
     """
     y, n_classes = np.ascontiguousarray(known["y"]), known["n_classes"]
-    return bool(are_codes(y, n_classes) if n_classes else largest(y) < math.inf)
+    return are_codes(y, n_classes) if n_classes else bool(largest(y) < math.inf)
 
 
 _EITHER: dict[str, Entry] = {

@@ -164,7 +164,7 @@ class Layout:
 
     @cached_property
     def places(self) -> npt.NDArray[np.int32]:
-        """Layout of the values of a row, for :func:`~driftsurf.kernels.encoding.assemble_rows`.
+        """Layout of the values of a row, for :func:`~driftsurf.native.columns.assemble_rows`.
 
         In rows: its slot; the number of the column of slots that it has instead, or -1; the place of the value that
         marks that this one is missing, or -1; and whether it is such a mark.

@@ -20,7 +20,7 @@ from driftsurf.data.frames import read_table
 from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.data.tables import Column, Table, empty_column, which_columns
 from driftsurf.errors import OptionError, SchemaError, ShapeError, StateError
-from driftsurf.kernels.encoding import assemble_rows, put_column
+from driftsurf.native.columns import assemble_rows, put_column
 
 __all__ = ["TableEncoder"]
 

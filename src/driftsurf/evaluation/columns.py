@@ -19,7 +19,7 @@ from driftsurf.core.input import listed
 from driftsurf.core.measures import significant
 from driftsurf.errors import InputError
 from driftsurf.evaluation.trace import csv_line
-from driftsurf.kernels.encoding import column_products
+from driftsurf.native.columns import column_products
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
@@ -256,7 +256,7 @@ class ColumnMoves:
         targets = self._targets(y)
         by_column = np.zeros((width + 1, targets.shape[1] + 1))
         if isinstance(rows, CSR):
-            column_products(rows.data, rows.indices, rows.indptr, targets, by_column)
+            column_products(rows, targets, by_column)
             return np.ascontiguousarray(by_column.T)
         by_column[0, :-1], by_column[0, -1] = targets.sum(axis=0), len(y)
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is noticed later, and the column left out

@@ -19,7 +19,7 @@ from driftsurf.errors import InputError
 from driftsurf.evaluation.metrics import average_precision
 from driftsurf.evaluation.step_map import StepMap
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.kernels.tallies import mean_auc, tally_margins
+from driftsurf.native.scores import mean_auc, tally_margins
 from driftsurf.session.observation import Observation, probability_of_second
 
 __all__ = ["ProbabilityOf", "ScoreRecorder", "Scores"]

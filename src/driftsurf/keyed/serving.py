@@ -15,10 +15,10 @@ from driftsurf.core.fields import Array, Fields
 from driftsurf.core.state import name_in, to_bytes
 from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import InputError
-from driftsurf.kernels.columns import all_finite
 from driftsurf.keyed.packed import packed, unpacked
 from driftsurf.keyed.quarantine import Fault, error_fault, label_fault
 from driftsurf.keyed.rows import KeyRows
+from driftsurf.native.columns import all_finite
 from driftsurf.session.late import DelayedLabels
 from driftsurf.session.session import Session
 

@@ -19,11 +19,18 @@ cdef inline void release(Buffers* held) noexcept:
         PyBuffer_Release(&held.views[held.count])
 
 
-cdef inline Py_buffer* hold(Buffers* held, object array, str kinds, Py_ssize_t size, int dimensions, bint writable) except NULL:
+cdef inline bint is_one_of(const char* kinds, const char* format) noexcept:
+    """Return whether a format is a single character, one of ``kinds``."""
+    while kinds[0] != 0 and kinds[0] != format[0]:
+        kinds += 1
+    return kinds[0] != 0 and format[1] == 0
+
+
+cdef inline Py_buffer* hold(Buffers* held, object array, const char* kinds, Py_ssize_t size, int dimensions, bint writable) except NULL:
     """Hold an array until ``release``, and return its view.
 
-    ``kinds`` has the format characters that are accepted, ``size`` is the size of an element in bytes. Negative
-    ``dimensions`` stand for any number.
+    ``kinds`` has the format characters that are accepted, ``size`` is the size of an element in bytes, or 0 if the
+    format says it. Negative ``dimensions`` stand for any number.
     """
     cdef Py_buffer* view
     cdef bint suits
@@ -32,10 +39,10 @@ cdef inline Py_buffer* hold(Buffers* held, object array, str kinds, Py_ssize_t s
     view = &held.views[held.count]
     PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (PyBUF_WRITABLE if writable else 0))
     held.count += 1
-    suits = view.itemsize == size and (dimensions < 0 or view.ndim == dimensions)
-    if not suits or (<bytes>view.format)[:1].decode() not in kinds:
+    suits = (size == 0 or view.itemsize == size) and (dimensions < 0 or view.ndim == dimensions)
+    if not suits or not is_one_of(kinds, view.format):
         raise TypeError(
-            f"expected an array with {dimensions} axes of {size}-byte elements of kind {kinds!r}, "
+            f"expected an array with {dimensions} axes of {size}-byte elements of kind {kinds.decode()!r}, "
             f"got {view.ndim} axes, {view.itemsize} bytes, kind {(<bytes>view.format).decode()!r}"
         )
     return view
@@ -79,3 +86,10 @@ cdef inline int32_t* columns_of(Buffers* held, object array, Py_ssize_t* n = NUL
     if n != NULL:
         n[0] = view.len // 4
     return <int32_t*>view.buf
+
+
+cdef inline int expect(bint suits) except -1:
+    """Raise a ValueError unless the arrays of a call suit each other."""
+    if not suits:
+        raise ValueError("the arrays of a call do not fit each other")
+    return 0

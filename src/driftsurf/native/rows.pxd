@@ -37,7 +37,7 @@ cdef inline int rows_of(Buffers* held, object X, Rows* rows) except -1:
     cdef Py_ssize_t n = 0, stored = 0
     cdef bint sparse = isinstance(X, tuple)
     values = X[0] if sparse else X
-    view = hold(held, values, "df", values.itemsize, 1 if sparse else 2, False)
+    view = hold(held, values, "df", 0, 1 if sparse else 2, False)
     rows.values = view.buf
     rows.is_single = view.itemsize == 4
     if not sparse:

@@ -31,7 +31,7 @@ from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
 from driftsurf.core.typing import Classes, MatrixLike
 from driftsurf.core.values import replace
 from driftsurf.errors import StateError
-from driftsurf.kernels.columns import all_finite
+from driftsurf.native.columns import all_finite
 from driftsurf.session.drift_monitor import DriftMonitor
 from driftsurf.session.guard import RangeGuard
 from driftsurf.session.interrupts import uninterrupted

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.fields import Array, Fields, Real
-from driftsurf.kernels.encoding import column_products
+from driftsurf.native.columns import column_products
 
 __all__ = ["Correction", "Evidence", "changed_columns", "narrowed", "telling_columns"]
 
@@ -44,7 +44,7 @@ def telling_columns(X: Rows, residuals: FloatArray, most: int = MOST_COLUMNS) ->
     centred = residuals - residuals.mean()
     if isinstance(X, CSR):
         products = np.zeros((width + 1, 3))
-        column_products(X.data, X.indices, X.indptr, np.column_stack([np.ones(len(centred)), centred]), products)
+        column_products(X, np.column_stack([np.ones(len(centred)), centred]), products)
         total, along, squares = products[1:].T
         spread, along = np.sqrt(np.maximum(squares - total**2 / len(centred), 0.0)), np.abs(along)
     else:

@@ -14,7 +14,6 @@ from driftsurf.core.contracts import CSR, FloatArray, Rows, State, n_rows
 from driftsurf.core.fields import Array, Entry, Fields, Real, Rule
 from driftsurf.core.options import number
 from driftsurf.core.values import lazy
-from driftsurf.kernels.columns import column_limits
 from driftsurf.kernels.guard import (
     CAP,
     COLUMN_CAP,
@@ -29,6 +28,7 @@ from driftsurf.kernels.guard import (
     admit_csr,
     admit_dense,
 )
+from driftsurf.native.columns import column_limits
 
 __all__ = ["RangeGuard"]
 

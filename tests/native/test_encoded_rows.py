@@ -13,9 +13,7 @@ from scipy import sparse
 from driftsurf.core.contracts import CSR
 from driftsurf.core.input import Schema, read_rows
 from driftsurf.errors import NonFiniteError, ShapeError
-from driftsurf.kernels.encoding import assemble_rows, column_products, is_sound_csr, put_column
-
-pytestmark = pytest.mark.python_kernels
+from driftsurf.native.columns import assemble_rows, column_products, is_sound_csr, put_column
 
 CELLS = st.sampled_from([0.0, -0.0, 1.0, -2.5, 1e300, 1e-310, np.nan])
 
@@ -68,7 +66,8 @@ def test_products_of_columns_have_the_bits_of_numpy(seed: int, width: int, count
     rows: Any = sparse.random_array((20, 5), density=0.4, format="csr", rng=draw)
     targets = np.column_stack([np.ones(20), draw.normal(size=(20, count))])
     sums = np.zeros((width + 1, count + 2))
-    column_products(rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), targets, sums)
+    columns = CSR(rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int64), 5)
+    column_products(columns, targets, sums)
     assert sums[0].tobytes() == np.append(targets.sum(axis=0), 20.0).tobytes()
     out = np.ascontiguousarray(sums[1:].T)
     row = np.repeat(np.arange(20), np.diff(rows.indptr))

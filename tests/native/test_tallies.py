@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftsurf.evaluation.scores import BINS, LARGEST_LOGIT, LOGIT_BINS, ScoreRecorder, _calibration, _score_counts
-from driftsurf.kernels.tallies import mean_auc, tally_margins
+from driftsurf.native.scores import mean_auc, tally_margins
 from driftsurf.session.observation import Observation, probability_of_second
-
-pytestmark = pytest.mark.python_kernels
 
 MARGINS = st.one_of(st.floats(-15.0, 15.0), st.sampled_from([0.0, -0.0, np.inf, -np.inf, 1e300, -10.0, 10.0]))
 

@@ -1,0 +1,168 @@
+"""Scores of rows by linear models, and counts over the scores of a step. Weights have the intercept last."""
+
+from driftsurf.native.buffers cimport Buffers, expect, integer_out, integers, real_out, reals, release
+from driftsurf.native.gil cimport PyThreadState, let_go, take_back
+from driftsurf.native.rows cimport Rows, rows_of
+from libc.stdint cimport int64_t
+
+
+cdef extern from "scores.h" nogil:
+    void ds_margins_of_all(Rows rows, const double* weights, int64_t models, double* out) noexcept
+    void ds_outputs(Rows rows, const double* W, int64_t K, double* out, const double* limits) noexcept
+    void ds_log_softmax(double* z, int64_t n, int64_t K) noexcept
+
+
+cdef extern from "tallies.h" nogil:
+    ctypedef struct Tally:
+        int64_t* pairs
+        int64_t* scores
+        int64_t* hits
+        double* sums
+        int64_t known, bins, shelves
+        double largest
+
+    bint ds_tally_margins(const double* margins, const double* shares, const int64_t* actual, const int64_t* predicted,
+                          int64_t n, Tally tally) noexcept
+    double ds_mean_auc(const int64_t* counts, int64_t classes, int64_t bins) noexcept
+
+
+def margins(X, w, out):
+    """Write the margins of one model to ``out``, or of several models, whose weights and margins are matrices."""
+    cdef Buffers held
+    cdef Rows rows
+    cdef Py_ssize_t n = 0, size = 0
+    cdef int64_t models
+    cdef double* weights
+    cdef double* found
+    cdef PyThreadState* thread
+    held.count = 0
+    try:
+        rows_of(&held, X, &rows)
+        weights = reals(&held, w, &size, -1)
+        found = real_out(&held, out, &n, -1)
+        models = size // (rows.d + 1)
+        expect(size == models * (rows.d + 1) and n == models * rows.n)
+        thread = let_go(rows.n * rows.d)
+        ds_margins_of_all(rows, weights, models, found)
+        take_back(thread)
+    finally:
+        release(&held)
+
+
+def outputs(X, W, out, limits=None):
+    """Write the scores of all outputs, (rows, K); W has shape (K, d + 1) for dense rows, (d + 1, K) for CSR rows.
+
+    With ``limits`` (2, d), each value is limited to the range of its column. Zeros of CSR rows are not looked at.
+    """
+    cdef Buffers held
+    cdef Rows rows
+    cdef Py_ssize_t n = 0, size = 0, sides = 0
+    cdef int64_t K
+    cdef double* weights
+    cdef double* found
+    cdef double* ranges = NULL
+    cdef PyThreadState* thread
+    held.count = 0
+    try:
+        rows_of(&held, X, &rows)
+        weights = reals(&held, W, &size, 2)
+        found = real_out(&held, out, &n, 2)
+        if limits is not None:
+            ranges = reals(&held, limits, &sides, 2)
+        K = size // (rows.d + 1)
+        expect(size == K * (rows.d + 1) and n == K * rows.n and (ranges == NULL or sides == 2 * rows.d))
+        thread = let_go(rows.n * rows.d)
+        ds_outputs(rows, weights, K, found, ranges)
+        take_back(thread)
+    finally:
+        release(&held)
+
+
+def log_softmax(z):
+    """Replace the scores of each row by the logarithms of their softmax, in place."""
+    cdef Buffers held
+    cdef Py_ssize_t size = 0
+    cdef int64_t n
+    cdef double* scores
+    cdef PyThreadState* thread
+    held.count = 0
+    try:
+        scores = real_out(&held, z, &size, 2)
+        n = held.views[0].shape[0]
+        thread = let_go(size)
+        if size:
+            ds_log_softmax(scores, n, size // n)
+        take_back(thread)
+    finally:
+        release(&held)
+
+
+def tally_margins(margins, shares, true, predicted, double largest, pairs, scores, hits, sums):
+    """Count rows of two classes by their margins and by the probabilities of the second class.
+
+    Parameters
+    ----------
+    margins, shares
+        Log-odds and probability of the second class.
+    true, predicted
+        Codes of the classes. Codes outside of ``pairs`` are counted as -1.
+    largest
+        Margins beyond this, and below its negative, are in the outermost bins.
+    pairs
+        Rows by true and predicted code, both plus 1.
+    scores
+        Rows of other classes, and of the second one, by bins of margins.
+    hits, sums
+        The same by bins of probabilities, and the sum of the probabilities in each bin. A row with a probability of
+        exactly 0.5 is with the other rows of the same prediction.
+
+    Returns
+    -------
+    False if a probability is not a number: then the counts mean nothing.
+    """
+    cdef Buffers held
+    cdef Tally tally
+    cdef Py_ssize_t n = 0, other = 0, size = 0
+    cdef double* logits
+    cdef double* probabilities
+    cdef int64_t* actual
+    cdef int64_t* said
+    held.count = 0
+    try:
+        logits = reals(&held, margins, &n)
+        probabilities = reals(&held, shares, &other)
+        expect(other == n)
+        actual = integers(&held, true, &other)
+        expect(other == n)
+        said = integers(&held, predicted, &other)
+        expect(other == n)
+        tally.largest = largest
+        tally.pairs = integer_out(&held, pairs, &size, 2)
+        tally.known = held.views[held.count - 1].shape[0] - 1
+        expect(tally.known >= 0 and size == (tally.known + 1) * (tally.known + 1))
+        tally.scores = integer_out(&held, scores, &size, 2)
+        tally.bins = size // 2
+        expect(tally.bins > 0 and size == 2 * tally.bins)
+        tally.sums = real_out(&held, sums, &size)
+        tally.shelves = size
+        tally.hits = integer_out(&held, hits, &size, 2)
+        expect(tally.shelves > 1 and size == 2 * tally.shelves)
+        return ds_tally_margins(logits, probabilities, actual, said, n, tally)
+    finally:
+        release(&held)
+
+
+def mean_auc(counts):
+    """Return the mean ROC AUC of classes from counts of other rows and own rows by bins of scores; NaN without any.
+
+    Scores in the same bin count half. Classes without own rows, or without others, are left out.
+    """
+    cdef Buffers held
+    cdef int64_t* numbers
+    held.count = 0
+    try:
+        numbers = integers(&held, counts, NULL, 3)
+        expect(held.views[0].shape[1] == 2)
+        return ds_mean_auc(numbers, held.views[0].shape[0], held.views[0].shape[2])
+    finally:
+        release(&held)
