@@ -115,37 +115,45 @@ def test_columns_are_standardised_and_constant_ones_left_out() -> None:
 
 
 @settings(max_examples=40)
-@given(**kinds, d=st.integers(1, 6), H=st.integers(1, 6), K=st.sampled_from([0, 2, 3]), size=st.integers(1, 9))
+@given(
+    **kinds,
+    n=st.sampled_from([1, 8]),
+    d=st.integers(1, 6),
+    H=st.integers(1, 6),
+    K=st.sampled_from([0, 2, 3]),
+    size=st.integers(1, 16),
+)
 def test_a_perceptron_learns_as_its_twin_does(
-    d: int, H: int, K: int, size: int, seed: int, single: bool, sparse: bool
+    n: int, d: int, H: int, K: int, size: int, seed: int, single: bool, sparse: bool
 ) -> None:
     random = np.random.default_rng(seed)
-    X = data(random, 8, d, single=single)
+    X = data(random, n, d, single=single)
     rows: Any = csr_view(X) if sparse else X
-    y, weight = (random.integers(0, K, 8) * 1.0 if K else random.normal(size=8)), random.random(8)
+    y, weight = (random.integers(0, K, n) * 1.0 if K else random.normal(size=n)), random.random(n)
     centre = np.zeros(d) if sparse else random.normal(size=d)
     frame = frozen(centre), frozen(random.random(d))
-    outputs, order = K or 1, random.integers(0, 8, 11)
+    outputs, order = K or 1, random.integers(0, n, 11)
     start = [random.normal(size=(d + 1) * H + (H + 1) * outputs).astype(np.float32) for _ in range(3)]
     start[2] = np.abs(start[2])
     mine, others = ([array.copy() for array in start] for _ in range(2))
-    step = native.train_network(rows, y, weight, order, size, 3e-3, 4, H, K, frame, *mine)
+    time = native.train_network(rows, y, weight, order, size, 3e-3, 4.25, H, K, frame, *mine)
     scratch: Any = np.zeros_like(start[0]), np.empty(d, np.float32), np.empty((3, max(H, outputs)), np.float32)
-    plan: Any = order, size, 3e-3, 4, H, bool(K), *frame, *others, *scratch
+    plan: Any = order, size, 3e-3, 4.25, H, bool(K), *frame, *others, *scratch
     if isinstance(rows, CSR):
         last = np.zeros(d, np.int64)
         expected = networks.train_csr((rows.data, rows.indices, rows.indptr, y, weight), *plan, last)
     else:
         expected = networks.train_dense((rows, y, weight), *plan)
-    assert step == expected
+    assert time == expected
     for one, other in zip(mine, others, strict=True):
-        assert one.tobytes() == other.tobytes()
-    out = np.empty((8, outputs))
+        # The visits of a single row are one visit with their weight; powers may differ in the last bit.
+        np.testing.assert_allclose(one, other, rtol=1e-4 if n == 1 else 1e-6, atol=1e-6 if n == 1 else 1e-9)
+    out = np.empty((n, outputs))
     if isinstance(rows, CSR):
         frame = frozen(random.normal(size=d)), frame[1]  # rows of a model that began with dense ones
-        networks.outputs_csr(rows.data, rows.indices, rows.indptr, H, *frame, others[0], *scratch[1:], out)
+        networks.outputs_csr(rows.data, rows.indices, rows.indptr, H, *frame, mine[0], *scratch[1:], out)
     else:
-        networks.outputs_dense(rows, H, *frame, others[0], scratch[2], out)
+        networks.outputs_dense(rows, H, *frame, mine[0], scratch[2], out)
     if K:
         out -= np.logaddexp.reduce(out, axis=1, keepdims=True)
     np.testing.assert_allclose(native.network_outputs(rows, H, K, frame, mine[0]), out, rtol=1e-12, atol=1e-12)

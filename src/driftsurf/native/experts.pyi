@@ -21,14 +21,14 @@ def train_network(
     order: IntArray,
     size: int,
     rate: float,
-    step: int,
+    time: float,
     H: int,
     n_classes: int,
     frame: Frame,
     theta: Singles,
     m: Singles,
     v: Singles,
-) -> int: ...
+) -> float: ...
 def network_outputs(X: Rows, H: int, n_classes: int, frame: Frame, theta: Singles) -> FloatArray: ...
 def stacked_shares(scores: Sequence[npt.NDArray[Any]], n_classes: int) -> FloatArray: ...
 def mixed(G: FloatArray, weights: FloatArray) -> FloatArray: ...

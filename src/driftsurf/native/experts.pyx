@@ -40,8 +40,8 @@ cdef extern from "experts.h" nogil:
     void ds_standardise(CMoments moments, int64_t d, int centred, double* centre, double* factor)
     void ds_bayes(CMoments moments, int64_t K, int64_t d, double smoothing, double* mean, double* factor, double* start)
     void ds_densities(Rows rows, int64_t K, const double* mean, const double* factor, const double* start, double* out)
-    int64_t ds_train_network(Labelled rows, const int64_t* order, int64_t visits, int64_t size, double rate, int64_t step,
-                             Network net)
+    double ds_train_network(Labelled rows, const int64_t* order, int64_t visits, int64_t size, double rate, double time,
+                            Network net)
     void ds_network_outputs(Rows rows, Network net, double* out)
     void ds_expert_shares(const double* scores, int64_t n, int64_t columns, int64_t K, int64_t place, int64_t experts,
                           double* G)
@@ -63,7 +63,7 @@ cdef extern from "scores.h" nogil:
 cdef inline double* of_size(Buffers* held, object array, Py_ssize_t size, bint writable=False) except? NULL:
     """Return the memory of an array of float64 with this number of elements and any number of axes."""
     cdef Py_ssize_t n = 0
-    cdef double* found = (real_out if writable else reals)(held, array, &n, -1)
+    cdef double* found = real_out(held, array, &n, -1) if writable else reals(held, array, &n, -1)
     if n != size:
         raise ValueError(f"an array has {n} elements instead of {size}")
     return found
@@ -195,7 +195,7 @@ cdef inline int network_of(Buffers* held, int64_t d, int64_t H, int64_t K, frame
     return 0
 
 
-def train_network(X, y, weight, order, int64_t size, double rate, int64_t step, int64_t H, int64_t n_classes, frame,
+def train_network(X, y, weight, order, int64_t size, double rate, double time, int64_t H, int64_t n_classes, frame,
                   theta, m, v):
     """Take one step of Adam for every ``size`` rows of ``order``; return the number of steps so far.
 
@@ -207,7 +207,8 @@ def train_network(X, y, weight, order, int64_t size, double rate, int64_t step, 
     cdef Network net
     cdef Py_ssize_t visits = 0, i
     cdef int64_t* visited
-    cdef int64_t K = n_classes or 1, columns, after
+    cdef int64_t K = n_classes or 1, columns
+    cdef double after
     cdef PyThreadState* saved
     held.count = 0
     try:
@@ -229,7 +230,7 @@ def train_network(X, y, weight, order, int64_t size, double rate, int64_t step, 
             last = np.zeros(columns, np.int64)
             net.last = <int64_t*>hold(&held, last, "lq", 8, 1, True).buf
         saved = let_go(visits * columns * H)
-        after = ds_train_network(rows, visited, visits, size, rate, step, net)
+        after = ds_train_network(rows, visited, visits, size, rate, time, net)
         take_back(saved)
         return after
     finally:

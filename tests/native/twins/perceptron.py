@@ -71,11 +71,12 @@ def _backward(theta: Any, g: Any, a: Any, H: Any, K: Any, y: Any, weight: Any, c
         g[a - H + h] += work[ERRORS, h]
 
 
-def _adam(theta: Any, m: Any, v: Any, g: Any, start: Any, stop: Any, count: Any, rate: Any, small: Any) -> None:
+def _adam(theta: Any, m: Any, v: Any, g: Any, start: Any, stop: Any, count: Any, pace: Any) -> None:
     """Update a range of parameters by the mean gradient of ``count`` rows, and set the gradient to 0."""
     share = np.float32(1.0 / count)
-    keep_1, keep_2 = np.float32(BETA_1), np.float32(BETA_2)
-    add_1, add_2 = np.float32(1.0 - BETA_1), np.float32(1.0 - BETA_2)
+    rate, small, beta_1, beta_2 = pace
+    keep_1, keep_2 = np.float32(beta_1), np.float32(beta_2)
+    add_1, add_2 = np.float32(1.0 - beta_1), np.float32(1.0 - beta_2)
     for p in range(start, stop):
         slope = g[p] * share
         g[p] = 0
@@ -84,14 +85,15 @@ def _adam(theta: Any, m: Any, v: Any, g: Any, start: Any, stop: Any, count: Any,
         theta[p] -= rate * m[p] / (np.sqrt(v[p]) + small)
 
 
-def _rate(rate: Any, step: Any) -> Any:
-    """Return Adam's step size with both corrections for moments that start at 0, and its epsilon likewise."""
-    root = math.sqrt(1.0 - BETA_2**step)
-    return np.float32(rate * root / (1.0 - BETA_1**step)), np.float32(EPSILON * root)
+def _pace(rate: Any, time: Any, part: Any) -> Any:
+    """Return Adam's step size and epsilon, corrected for moments that start at 0, and what the moments keep."""
+    root = math.sqrt(1.0 - BETA_2**time)
+    betas = (BETA_1**part, BETA_2**part) if part < 1.0 else (BETA_1, BETA_2)
+    return np.float32(rate * root / (1.0 - BETA_1**time)), np.float32(EPSILON * root), *betas
 
 
 def train_dense(
-    rows: Any, order: Any, size: Any, rate: Any, step: Any, H: Any, classes: Any,
+    rows: Any, order: Any, size: Any, rate: Any, time: Any, H: Any, classes: Any,
     centre: Any, factor: Any, theta: Any, m: Any, v: Any, g: Any, x: Any, work: Any,
 ) -> Any:  # fmt: skip
     """Take one step of Adam for every ``size`` rows of ``order``; return the number of steps so far.
@@ -102,6 +104,7 @@ def train_dense(
     d = X.shape[1]
     a = (d + 1) * H
     K = (theta.shape[0] - a) // (H + 1)
+    part = min(order.shape[0] / size, 1.0)
     for first in range(0, order.shape[0], size):
         stop = min(first + size, order.shape[0])
         for place in range(first, stop):
@@ -117,29 +120,29 @@ def train_dense(
             for c in range(d):
                 for h in range(H):
                     g[c * H + h] += x[c] * work[ERRORS, h]
-        step += 1
-        pace, small = _rate(rate, step)
-        _adam(theta, m, v, g, 0, theta.shape[0], stop - first, pace, small)
-    return step
+        time += part
+        _adam(theta, m, v, g, 0, theta.shape[0], stop - first, _pace(rate, time, part))
+    return time
 
 
 def train_csr(
-    rows: Any, order: Any, size: Any, rate: Any, step: Any, H: Any, classes: Any,
+    rows: Any, order: Any, size: Any, rate: Any, time: Any, H: Any, classes: Any,
     centre: Any, factor: Any, theta: Any, m: Any, v: Any, g: Any, x: Any, work: Any, last: Any,
 ) -> Any:  # fmt: skip
     """Take one step of Adam for every ``size`` sparse rows of ``order``; return the number of steps so far.
 
     The arguments are those of ``train_dense``, but sparse rows are not centred: ``centre`` is 0. A column is updated
-    in the steps in which it has values; ``last`` (d,) is 0 before, and notes the last step of each column.
+    in the steps in which it has values; ``last`` (d,) is 0 before, and marks the columns of a step.
     """
     data, indices, indptr, y, weight = rows
     d = centre.shape[0]
     a = (d + 1) * H
     K = (theta.shape[0] - a) // (H + 1)
+    part = min(order.shape[0] / size, 1.0)
     for first in range(0, order.shape[0], size):
         stop = min(first + size, order.shape[0])
-        step += 1
-        pace, small = _rate(rate, step)
+        time += part
+        pace = _pace(rate, time, part)
         for place in range(first, stop):
             i = order[place]
             for h in range(H):
@@ -160,11 +163,11 @@ def train_csr(
             i = order[place]
             for p in range(indptr[i], indptr[i + 1]):
                 c = np.int64(indices[p])
-                if last[c] != step:
-                    last[c] = step
-                    _adam(theta, m, v, g, c * H, (c + 1) * H, stop - first, pace, small)
-        _adam(theta, m, v, g, d * H, theta.shape[0], stop - first, pace, small)
-    return step
+                if last[c] != first + 1:
+                    last[c] = first + 1
+                    _adam(theta, m, v, g, c * H, (c + 1) * H, stop - first, pace)
+        _adam(theta, m, v, g, d * H, theta.shape[0], stop - first, pace)
+    return time
 
 
 def outputs_dense(X: Any, H: Any, centre: Any, factor: Any, theta: Any, work: Any, out: Any) -> None:
