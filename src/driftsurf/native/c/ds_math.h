@@ -15,7 +15,8 @@ double ds_cos(double x);
 
 /* The largest integer that is not above x, for |x| < 2^63; the instruction for it is newer than x86-64. */
 static inline double ds_floor(double x) {
-    if (!(x > -4503599627370496.0 && x < 4503599627370496.0)) return x; /* an integer, infinite, or NaN */
+    /* An integer, infinite, or NaN; or 0, whose sign a compiler may keep or lose in what follows. */
+    if (!(x > -4503599627370496.0 && x < 4503599627370496.0) || x == 0.0) return x;
     const double whole = (double)(int64_t)x;
     return whole > x ? whole - 1.0 : whole;
 }
