@@ -32,6 +32,7 @@ except ImportError:  # `python hatch_build.py` needs no hatchling
 ROOT = Path(__file__).resolve().parent
 NATIVE = ROOT / "src" / "driftsurf" / "native"
 OBJECTS = ROOT / "build" / "native"
+GENERATED = OBJECTS / "cython"
 STABLE_ABI = "0x030b0000"
 """Oldest Python whose stable ABI the modules use: 3.11."""
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -120,6 +121,7 @@ class NativeBuild:
     def run(self) -> list[Path]:
         """Compile what has changed; return the modules."""
         self.objects.mkdir(parents=True, exist_ok=True)
+        GENERATED.mkdir(parents=True, exist_ok=True)
         modules = sorted(NATIVE.glob("*.pyx"), key=lambda path: -path.stat().st_size)
         files = [*modules, *sorted((NATIVE / "c").glob("*.c"))]
         # The compilers are processes of their own.
@@ -142,11 +144,11 @@ class NativeBuild:
         return target
 
     def _translated(self, path: Path) -> Path:
-        """Return the C file that Cython generates from a module."""
-        target = self.objects / f"{path.stem}.c"
+        """Return the C file that Cython generates from a module; it is the same for every compiler."""
+        target = GENERATED / f"{path.stem}.c"
         settings = [f"--directive={name}={value}" for name, value in DIRECTIVES.items()]
-        command = [sys.executable, "-m", "cython", "--fast-fail", *settings, str(path), "-o", str(target)]
-        self._run_if_changed(target, [path, *NATIVE.glob("*.pxd")], command)
+        command = ["-m", "cython", "--fast-fail", "--line-directives", *settings, str(path), "-o", str(target)]
+        self._run_if_changed(target, [path, *NATIVE.glob("*.pxd")], [sys.executable, *command])
         return target
 
     def _linked(self, path: Path, objects: list[Path]) -> Path:
@@ -169,10 +171,11 @@ class NativeBuild:
 
     def _run_if_changed(self, target: Path, inputs: Iterable[Path], command: list[str]) -> None:
         """Run a command that makes ``target``, unless neither the command nor the content of its inputs has changed."""
-        digest = hashlib.sha256(json.dumps(command).encode())
+        # The same tools run in several environments.
+        digest = hashlib.sha256(json.dumps([word for word in command if word != sys.executable]).encode())
         for path in sorted(inputs):
             digest.update(self._digest(path))
-        stamp = self.objects / f"{target.name}.stamp"
+        stamp = target.with_name(f"{target.name}.stamp")
         # What is made has the digest of what it is made from.
         self._digests[target] = found = digest.hexdigest()
         if target.exists() and stamp.exists() and stamp.read_text() == found:

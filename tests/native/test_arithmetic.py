@@ -1,0 +1,23 @@
+"""The arithmetic of the core has the same bits without optimisation and on another processor; `make test-bits` has more.
+
+After a change of results, ``python -m tools.same_bits --write arithmetic`` stores the digests.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import hatch_build
+import pytest
+from tools.same_bits import BUILDS, EXPECTED, Build, arithmetic
+
+COMPILER = shlex.join(hatch_build.find_compiler() or ("no compiler",))
+
+
+@pytest.mark.parametrize("build", [Build(COMPILER, ("-O0",)), BUILDS["aarch64-gcc-O3"]], ids=["-O0", "aarch64"])
+def test_the_digests_are_those_that_are_stored(build: Build) -> None:
+    if build.missing:
+        pytest.skip(f"this machine has no {build.missing}")
+    expected = {name: digest for name, digest in json.loads(EXPECTED.read_text()).items() if "arithmetic/" in name}
+    assert arithmetic(build) == expected
