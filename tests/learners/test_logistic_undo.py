@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logistic_cases import (
-    KERNEL_HOMES,
+    LOOP_HOMES,
     Data,
     Optimizer,
     check,
@@ -33,7 +33,6 @@ from driftsurf.core.contracts import FloatArray, Segment
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes
 from driftsurf.errors import DivergenceError, StateError
-from driftsurf.kernels import linear
 from driftsurf.learners import LogisticRegression, logistic
 
 # ---------------------------------------------------------------------------- all or nothing
@@ -111,11 +110,11 @@ def test_divergence_changes_no_byte(
     model, samples, data = trained(optimizer, sparse)
     before = snapshot(model)
     new = data.append(samples, 40)
-    name = ("saga" if "saga" in optimizer else "sgd") + ("_csr" if sparse else "_dense")
-    kernel = getattr(logistic, name)
+    name = "saga" if "saga" in optimizer else "sgd"
+    loop = getattr(logistic, name)
 
-    def diverging(rows: Any, order: Any, target: Any, *arguments: Any) -> Any:
-        result = kernel(rows, order, target, *arguments)
+    def diverging(X: Any, y: Any, weight: Any, order: Any, target: Any, *arguments: Any) -> Any:
+        result = loop(X, y, weight, order, target, *arguments)
         (target[0] if isinstance(target, tuple) else target)[1] = value
         return result
 
@@ -138,15 +137,15 @@ def test_an_extreme_row_is_reported_as_divergence(optimizer: Optimizer, huge: fl
     assert snapshot(model) == before
 
 
-@pytest.mark.parametrize("interrupted", ["schedule", "saga_dense"])
+@pytest.mark.parametrize("interrupted", ["schedule", "saga"])
 def test_an_interruption_changes_no_byte(interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, samples, data = trained("strsaga", False)
     before = snapshot(model)
-    home = KERNEL_HOMES[interrupted]
-    kernel = getattr(home, interrupted)
+    home = LOOP_HOMES[interrupted]
+    loop = getattr(home, interrupted)
 
     def interrupt(*arguments: Any) -> None:
-        kernel(*arguments)
+        loop(*arguments)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(home, interrupted, interrupt)
@@ -186,46 +185,25 @@ def test_several_models_trained_jointly_equal_models_trained_in_turn(steps: tupl
     assert [snapshot(model) for model in together] == [snapshot(model) for model in alone]
 
 
-@pytest.mark.parametrize("interrupted", ["schedule", "saga_both_dense", "largest_of_two"])
+@pytest.mark.parametrize("interrupted", ["schedule", "saga_both", "largest"])
 def test_joint_training_updates_both_models_or_none(interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     models = [LogisticRegression().fresh(seed, 3, 2) for seed in (1, 2)]
     samples, new = Data.make(60).samples(False)
     models[0].update_all(models, samples, (new, new), (80, 80))
     before = [snapshot(model) for model in models]
-    home = KERNEL_HOMES[interrupted]
-    kernel, calls = getattr(home, interrupted), [0]
+    home = LOOP_HOMES[interrupted]
+    loop, calls = getattr(home, interrupted), [0]
 
     def interrupt(*arguments: Any) -> Any:
         calls[0] += 1
-        if calls[0] == {"schedule": 2, "saga_both_dense": 1, "largest_of_two": 2}[interrupted]:
+        if calls[0] == {"schedule": 2, "saga_both": 1, "largest": 2}[interrupted]:
             raise KeyboardInterrupt
-        return kernel(*arguments)
+        return loop(*arguments)
 
-    monkeypatch.setattr(logistic, "_paired_steps", logistic.LEAST_PAIRED_STEPS)
     monkeypatch.setattr(home, interrupted, interrupt)
     with pytest.raises(KeyboardInterrupt):
         models[0].update_all(models, samples, (new, new), (80, 80))
     assert [snapshot(model) for model in models] == before
-
-
-@pytest.mark.parametrize(("at_hand", "before", "joint"), [(False, 0, False), (True, 0, True), (False, 10**9, True)])
-def test_the_loop_for_two_models_is_compiled_only_if_it_pays(
-    at_hand: bool, before: int, joint: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = list[int]()
-    kernel = linear.saga_both_dense
-
-    def watched(*arguments: Any) -> Any:
-        calls.append(1)
-        return kernel(*arguments)
-
-    watched.is_at_hand = lambda: at_hand  # type: ignore[attr-defined]
-    monkeypatch.setattr(logistic, "saga_both_dense", watched)
-    monkeypatch.setattr(logistic, "_paired_steps", before)
-    models = [LogisticRegression().fresh(seed, 3, 2) for seed in (1, 2)]
-    samples, new = Data.make(60).samples(False)
-    models[0].update_all(models, samples, (new, new), (80, 80))
-    assert bool(calls) is joint
 
 
 # ---------------------------------------------------------------------------- forgetting

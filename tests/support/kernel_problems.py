@@ -55,6 +55,12 @@ class Problem:
         return (frozen(self.X), y, weight), (csr.data, csr.indices, csr.indptr, y, weight)
 
     @property
+    def native_rows(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Rows, targets and weights, dense and CSR."""
+        y, weight = frozen(self.y), frozen(self.weight)
+        return (frozen(self.X), y, weight), (csr_view(self.X), y, weight)
+
+    @property
     def model(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Weights, gradient sum and table for the kernels."""
         table = np.full(len(self.X), math.nan)

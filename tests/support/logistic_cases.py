@@ -15,8 +15,7 @@ from row_arrays import as_rows
 from driftsurf.core.contracts import FloatArray, Segment
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import to_bytes
-from driftsurf.kernels import draws
-from driftsurf.learners import LogisticRegression, _linear, logistic
+from driftsurf.learners import LogisticRegression, _linear, _update, logistic
 
 Optimizer = Literal["strsaga", "saga", "sgd", "one-pass"]
 Move = tuple[str, int, int]
@@ -25,13 +24,8 @@ optimizers = pytest.mark.parametrize("optimizer", ["strsaga", "saga", "sgd", "on
 keeping_rows = pytest.mark.parametrize("optimizer", ["strsaga", "saga", "sgd"])
 layouts = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 
-KERNEL_HOMES: dict[str, Any] = {
-    "schedule": draws,
-    "saga_dense": logistic,
-    "saga_both_dense": logistic,
-    "largest_of_two": _linear,
-}
-"""Module in which a learner looks up each kernel."""
+LOOP_HOMES: dict[str, Any] = {"schedule": _update, "saga": logistic, "saga_both": logistic, "largest": _linear}
+"""Module in which a learner looks up each function of the native core."""
 check = settings(max_examples=60)
 
 

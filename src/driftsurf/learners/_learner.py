@@ -30,11 +30,11 @@ from driftsurf.core.parameters import parameter_names
 from driftsurf.core.state import resolved
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, StateError
-from driftsurf.kernels.draws import draw_uniformly, fill_uniform
-from driftsurf.learners._linear import Frame, Linear, blank, check_width, linear_from
+from driftsurf.learners._linear import Linear, blank, check_width, linear_from
 from driftsurf.learners._options import LinearOptions
 from driftsurf.learners._saved import linear_fields
 from driftsurf.learners._update import Update
+from driftsurf.native.linear import discharge, draw_uniformly, fill_uniform
 from driftsurf.registry import name_of
 
 STEP_QUANTILE = 0.9
@@ -81,10 +81,6 @@ class LinearLearner(LinearOptions, ABC):
         """Take one step at each row of ``order``, changing weights, gradient sum and table; return the rows drawn."""
 
     @abstractmethod
-    def _discharge(self, X: Rows, table: FloatArray, gradient_sum: FloatArray, frame: Frame) -> int:
-        """Subtract the gradients of these rows from the gradient sum; return how many of them were drawn."""
-
-    @abstractmethod
     def scores(self, X: Rows) -> FloatArray:
         """Return the scores of rows."""
 
@@ -113,7 +109,7 @@ class LinearLearner(LinearOptions, ABC):
         weights, words = start.weights, 0
         if self.start == "uniform":
             weights = weights.copy()
-            words = fill_uniform(weights[: n_features + self.fit_intercept].reshape(-1), seed, 0)
+            words = fill_uniform(weights[: n_features + self.fit_intercept], seed, 0)
         step_size = math.nan if self.step_size == "auto" else float(self.step_size)
         return self._make(replace(start, weights=weights, step_size=step_size, seed=seed, words=words))
 
@@ -260,7 +256,7 @@ class LinearLearner(LinearOptions, ABC):
         if self._tabled and before.admitted > before.lo:  # a retired model has no rows, nor has the store
             gone = Segment(before.lo, min(before_row, before.admitted))
             entries = self._table.live[: len(gone)].copy()
-            drawn -= self._discharge(samples.view(gone).X, entries, gradient_sum, before.frame)
+            drawn -= discharge(samples.view(gone).X, entries, gradient_sum, before.frame)
         after = replace(
             before,
             gradient_sum=gradient_sum,

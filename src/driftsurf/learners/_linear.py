@@ -15,8 +15,8 @@ from driftsurf.core.contracts import CSR, Batch, FloatArray, IntArray, Rows
 from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError, Option, ShapeError
 from driftsurf.kernels.frames import reframe, uncentre
-from driftsurf.kernels.losses import SUM_STACK, evidence_terms, largest_of_two, pairwise_sum, squared_length
 from driftsurf.kernels.scores import margins_csr, margins_dense, margins_of_all_csr, margins_of_all_dense
+from driftsurf.native.linear import evidence, largest, squared_length
 
 SMALLEST_SIZE = 1e-30
 RANGE_MARGIN = 0.1
@@ -132,7 +132,7 @@ class Linear:
         """Return l2 / 2 |u|^2, where u are the weights of the scaled columns."""
         outputs = self.weights.size // len(self.factor)
         factor = self.factor if outputs == 1 else np.repeat(self.factor, outputs)
-        return 0.5 * l2 * float(squared_length(self.weights.ravel(), factor))
+        return 0.5 * l2 * squared_length(self.weights.ravel(), factor)
 
     def reframed(self, rows: Batch) -> Linear:
         """Return the same model with the columns centred and scaled as these rows suggest.
@@ -172,10 +172,8 @@ class Linear:
         Evidence fades with a memory of 10,000 rows of positive weight, so that the unit of the weights does not matter.
         """
         weight, mean, product, square = self.evidence.tolist() if len(self.evidence) else (0.0,) * 4
-        terms = np.empty((4, len(rows.y)))
-        counted = evidence_terms(rows.y if predicted is None else predicted, rows.y, rows.weight, mean, terms)
-        stack = np.empty(SUM_STACK)
-        mass, distance, products, squares = (pairwise_sum(values, stack) for values in terms)
+        counted, sums = evidence(rows.y if predicted is None else predicted, rows.y, rows.weight, mean)
+        mass, distance, products, squares = sums
         if mass <= 0.0:
             return self
         kept = EVIDENCE_ROWS / (EVIDENCE_ROWS + counted)
@@ -193,7 +191,7 @@ class Linear:
 
     def check_finite(self) -> None:
         """Raise DivergenceError if training diverged."""
-        reached = largest_of_two(self.weights.ravel(), self.gradient_sum.ravel())
+        reached = largest(self.weights, self.gradient_sum)
         if not reached < LARGEST:
             raise diverged(reached, self.step_size)
 

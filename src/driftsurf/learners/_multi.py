@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows
-from driftsurf.kernels import multi
 from driftsurf.kernels.scores import outputs_csr, outputs_dense
 from driftsurf.learners._learner import LinearLearner
-from driftsurf.learners._linear import Frame, Linear, check_width
+from driftsurf.learners._linear import Linear, check_width
+from driftsurf.native.linear import multi_saga, multi_sgd
 
 LARGEST_STEP = 1.0 / 3.0
 """Largest step size, times the curvature, up to which SAGA is known to converge."""
@@ -43,30 +43,20 @@ class MultiLearner(LinearLearner):
     def _run(self, rows: Batch, order: Any, fitted: Linear, table: FloatArray) -> int:
         X, y, weight, _ = rows
         weights, sums = fitted.weights, fitted.gradient_sum
-        work = np.empty((2, weights.shape[1]))
-        how = fitted.step_size, float(self.l2), fitted.frame, (*self._loss, fitted.target, self._reach), work
-        if isinstance(X, CSR):
-            sparse = X.data, X.indices, X.indptr, y, weight
-            if self._tabled:
-                return int(multi.saga_csr(sparse, order, (weights, sums, table), fitted.drawn, *how))
-            multi.sgd_csr(sparse, order, weights, *how)
-            return 0
-        # For dense rows the kernels run along the columns of one output, which must be contiguous.
-        turned, turned_sums = (np.ascontiguousarray(matrix.T) for matrix in (weights, sums))
+        loss = *self._loss, fitted.target, self._reach
+        how = fitted.step_size, float(self.l2), fitted.frame, loss, weights.shape[1]
+        # For dense rows the loops run along the columns of one output, which must be contiguous.
+        turned, turned_sums = (
+            (weights, sums) if isinstance(X, CSR) else (np.ascontiguousarray(matrix.T) for matrix in (weights, sums))
+        )
         drawn = 0
         if self._tabled:
-            model = turned, turned_sums, table
-            drawn = int(multi.saga_dense((X, y, weight), order, model, fitted.drawn, *how))
-            sums[:] = turned_sums.T
+            drawn = multi_saga(X, y, weight, order, (turned, turned_sums, table), fitted.drawn, *how)
         else:
-            multi.sgd_dense((X, y, weight), order, turned, *how)
-        weights[:] = turned.T
+            multi_sgd(X, y, weight, order, turned, *how)
+        if not isinstance(X, CSR):
+            weights[:], sums[:] = turned.T, turned_sums.T
         return drawn
-
-    def _discharge(self, X: Rows, table: FloatArray, gradient_sum: FloatArray, frame: Frame) -> int:
-        if isinstance(X, CSR):
-            return int(multi.discharge_csr(X[:3], table, gradient_sum, frame))
-        return int(multi.discharge_dense(X, table, gradient_sum, frame))
 
     def scores(self, X: Rows) -> FloatArray:
         """Return the scores of rows."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import Batch, FloatArray, IntArray
-from driftsurf.kernels import draws
 from driftsurf.learners._linear import Linear
+from driftsurf.native.linear import schedule
 
 
 class Update:
@@ -44,9 +44,7 @@ class Update:
         table.lengthen(min(waiting, (len(order) + 1) // 2))
         live = table.live
         touched = np.empty((len(order), *live.shape[1:]))
-        words: int = draws.schedule(
-            order, live.reshape(-1), touched.reshape(-1), admitted, waiting, before.seed, before.words, alternating
-        )
+        words = schedule(order, live, touched, admitted, waiting, before.seed, before.words, alternating)
         self.touched = touched
         if self.model._overwritten is not None:
             self.model._overwritten.append((table, order, table.first, touched))  # before the steps write

@@ -13,30 +13,17 @@ from driftsurf.core.buffer import Buffer
 from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
-from driftsurf.kernels.linear import (
-    discharge_csr,
-    discharge_dense,
-    saga_both_dense,
-    saga_csr,
-    saga_dense,
-    sgd_csr,
-    sgd_dense,
-)
-from driftsurf.kernels.losses import logistic_losses
 from driftsurf.learners._learner import AUTO_STEP
-from driftsurf.learners._linear import Frame, Linear, margins, margins_of_all
+from driftsurf.learners._linear import Linear, margins, margins_of_all
 from driftsurf.learners._update import Update
 from driftsurf.learners.softmax import SoftmaxRegression
+from driftsurf.native.linear import logistic_losses, saga, saga_both, sgd
 from driftsurf.registry import register
 
 __all__ = ["LogisticRegression", "paper_learner"]
 
 NARROW = 64
 """Up to this many columns, two models learn faster in alternation: the steps of one fill the waits of the other."""
-LEAST_PAIRED_STEPS = 1_000_000
-"""Steps of two models in this process from which on the loop for both is compiled, which takes a second; before that it
-is used only if it is in the cache. The results are the same to the bit."""
-_paired_steps = 0
 
 
 @register(
@@ -145,14 +132,8 @@ class LogisticRegression(SoftmaxRegression):
         how = fitted.step_size, float(self.l2), fitted.frame, fitted.offsets(X)
         if self._tabled:
             model = fitted.weights, fitted.gradient_sum, table
-            if isinstance(X, CSR):
-                sparse = X.data, X.indices, X.indptr, y, weight
-                return int(saga_csr(sparse, order, model, fitted.drawn, *how))
-            return int(saga_dense((X, y, weight), order, model, fitted.drawn, *how))
-        if isinstance(X, CSR):
-            sgd_csr((X.data, X.indices, X.indptr, y, weight), order, fitted.weights, *how)
-        else:
-            sgd_dense((X, y, weight), order, fitted.weights, *how)
+            return saga(X, y, weight, order, model, fitted.drawn, *how)
+        sgd(X, y, weight, order, fitted.weights, *how)
         return 0
 
     @classmethod
@@ -164,13 +145,6 @@ class LogisticRegression(SoftmaxRegression):
                 _alternate(one, waiting.pop(0))
             else:
                 one.run()
-
-    def _discharge(self, X: Rows, table: FloatArray, gradient_sum: FloatArray, frame: Frame) -> int:
-        if gradient_sum.ndim == 2:
-            return super()._discharge(X, table, gradient_sum, frame)
-        if isinstance(X, CSR):
-            return int(discharge_csr(X[:3], table, gradient_sum, frame))
-        return int(discharge_dense(X, table, gradient_sum, frame))
 
     def scores(self, X: Rows) -> FloatArray:
         """Return the margins w.x + intercept, above 0 for class 1; log-probabilities of more than two classes."""
@@ -213,28 +187,18 @@ def _can_alternate(one: Update, two: Update) -> bool:
         and one.touched is not None
         and len(one.order) == len(two.order)
         and not (len(one.fitted.anchor) or len(two.fitted.anchor))
-        and _pays(len(one.order))
     )
-
-
-def _pays(steps: int) -> bool:
-    """Return whether the loop for two models is at hand, or there was enough work for it to be compiled."""
-    global _paired_steps
-    _paired_steps += steps
-    kernel: Any = saga_both_dense
-    return _paired_steps > LEAST_PAIRED_STEPS or kernel.is_at_hand()
 
 
 def _alternate(one: Update, two: Update) -> None:
     """Take the steps of two narrow models in one loop, in alternation."""
-    arguments = [*_arguments(one), *_arguments(two), float(one.model.l2)]
-    one.drawn, two.drawn = saga_both_dense(*arguments)
+    one.drawn, two.drawn = saga_both(_arguments(one), _arguments(two), float(one.model.l2))
 
 
 def _arguments(update: Update) -> tuple[Any, ...]:
     fitted = update.fitted
     model = fitted.weights, fitted.gradient_sum, update.table
-    return update.rows[:3], update.order, model, fitted.drawn, fitted.step_size, fitted.frame
+    return *update.rows[:3], update.order, model, fitted.drawn, fitted.step_size, fitted.frame
 
 
 def paper_learner(step_size: float | Literal["auto"], l2: float, **options: Any) -> LogisticRegression:

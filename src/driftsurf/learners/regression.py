@@ -11,17 +11,16 @@ from driftsurf.core.contracts import Batch, Capabilities, FloatArray, SampleStor
 from driftsurf.core.options import choice, number
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
-from driftsurf.kernels import multi
 from driftsurf.kernels.frames import median_target
-from driftsurf.kernels.losses import output_losses
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner
 from driftsurf.learners._options import Optimizer
+from driftsurf.native.linear import HUBER, SQUARED, output_losses
 from driftsurf.registry import REGRESSION, Example, register
 
 __all__ = ["LinearRegression"]
 
-KINDS = {"squared": multi.SQUARED, "huber": multi.HUBER}
+KINDS = {"squared": SQUARED, "huber": HUBER}
 
 
 @register(

@@ -10,10 +10,10 @@ import numpy as np
 from driftsurf.core.buffer import Buffer
 from driftsurf.core.contracts import Capabilities, FloatArray, Undo
 from driftsurf.errors import CapabilityError
-from driftsurf.kernels import multi
 from driftsurf.kernels.scores import log_softmax
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner
+from driftsurf.native.linear import SOFTMAX
 from driftsurf.registry import CLASSIFICATION, name_of, register
 
 __all__ = ["SoftmaxRegression"]
@@ -59,7 +59,7 @@ class SoftmaxRegression(MultiLearner):
         frozenset({"binary", "multiclass"}), linear=True, one_pass=True, grows_classes=True
     )
     curvature: ClassVar[float] = 0.5
-    kind: ClassVar[int] = multi.SOFTMAX
+    kind: ClassVar[int] = SOFTMAX
 
     @staticmethod
     def read(outputs: FloatArray) -> FloatArray:

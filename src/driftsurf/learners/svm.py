@@ -8,9 +8,8 @@ import numpy as np
 
 from driftsurf.core.contracts import Capabilities, FloatArray
 from driftsurf.errors import CapabilityError
-from driftsurf.kernels import multi
-from driftsurf.kernels.losses import output_losses
 from driftsurf.learners._multi import MultiLearner
+from driftsurf.native.linear import SQUARED_HINGE, output_losses
 from driftsurf.registry import register
 
 __all__ = ["LinearSVM"]
@@ -44,7 +43,7 @@ class LinearSVM(MultiLearner):
 
     capabilities: Capabilities = Capabilities(linear=True, one_pass=True, quadratic_loss=True, probabilities=False)
     curvature: ClassVar[float] = 2.0
-    kind: ClassVar[int] = multi.SQUARED_HINGE
+    kind: ClassVar[int] = SQUARED_HINGE
 
     def _outputs(self, n_classes: int) -> int | None:
         if n_classes != 2:

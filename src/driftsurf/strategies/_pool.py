@@ -37,7 +37,7 @@ from driftsurf.core.samples import Samples
 from driftsurf.core.state import name_in, nest, pick
 from driftsurf.core.values import replace
 from driftsurf.errors import StateError
-from driftsurf.kernels.losses import largest, weighted_sum
+from driftsurf.native.linear import largest, weighted_sum
 from driftsurf.native.rule import reference_risk
 from driftsurf.strategies._joint import JointScorer, joint_scorer
 from driftsurf.strategies._votes import row_errors

@@ -12,7 +12,7 @@ import numpy as np
 
 from driftsurf.core.contracts import Batch, Learner, State
 from driftsurf.core.fields import Array, Fields, Real, Rule
-from driftsurf.kernels.losses import weighted_sum
+from driftsurf.native.linear import weighted_sum
 
 WINDOW = 25
 

@@ -13,7 +13,7 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import Fields, Rule
 from driftsurf.core.options import number, whole
 from driftsurf.core.random import derive
-from driftsurf.kernels.draws import fill_uniform
+from driftsurf.native.linear import fill_uniform
 from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._ensemble import Combine, Ensemble, VotingStrategy, voting_fields
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member

@@ -13,7 +13,7 @@ from driftsurf.core.options import number, whole
 from driftsurf.core.random import derive
 from driftsurf.core.samples import Samples
 from driftsurf.errors import OptionError
-from driftsurf.kernels.draws import fill_uniform
+from driftsurf.native.linear import fill_uniform
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, risk
 from driftsurf.strategies._single import Single, SingleModel

@@ -16,8 +16,8 @@ from driftsurf.core.fields import Fields, Json
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import pick
 from driftsurf.errors import CapabilityError, StateError
-from driftsurf.kernels.draws import draw_uniformly
 from driftsurf.learners.foreign._base import Fitted, ForeignLearner, Risk, declared, extra, refuse, tasks_of, visits
+from driftsurf.native.linear import draw_uniformly
 
 __all__ = ["TorchLearner"]
 

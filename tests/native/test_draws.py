@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from driftsurf.core.random import MASK, word
-from driftsurf.kernels.draws import alternate, draw_uniformly, fill_uniform, schedule
-
-# Uncompiled, products of uint64 wrap with a warning of numpy, and so do floats that overflow on purpose.
-pytestmark = [
-    pytest.mark.python_kernels,
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
-]
+from driftsurf.native.linear import alternate, draw_uniformly, fill_uniform, schedule
 
 SEEDS = st.integers(0, MASK)
 
@@ -82,8 +75,7 @@ def test_a_schedule_admits_rows_to_the_table_and_saves_overwritten_entries(
     visited, size, next_k = (reference.growing if plain else reference.alternating)(steps, admitted, waiting, seed, k)
     before = np.arange((size + 1) * width, dtype=float).reshape(size + 1, width)
     order, table, old = np.empty(steps, np.int64), before.copy(), np.empty((steps, width))
-    flat = table.reshape(-1), old.reshape(-1)
-    assert schedule(order, *flat, admitted, waiting, seed, k, not plain) == next_k
+    assert schedule(order, table, old, admitted, waiting, seed, k, not plain) == next_k
     assert order.tolist() == visited
     before[admitted:size] = np.nan
     np.testing.assert_array_equal(table, before)

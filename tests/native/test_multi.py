@@ -16,19 +16,13 @@ from reference import LabelledRows
 from row_arrays import csr_view, frozen
 
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray
-from driftsurf.kernels import multi
-
-pytestmark = [
-    pytest.mark.python_kernels,
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
-]
+from driftsurf.native import linear
 
 KINDS = {
-    "softmax": multi.SOFTMAX,
-    "squared": multi.SQUARED,
-    "huber": multi.HUBER,
-    "hinge": multi.SQUARED_HINGE,
+    "softmax": linear.SOFTMAX,
+    "squared": linear.SQUARED,
+    "huber": linear.HUBER,
+    "hinge": linear.SQUARED_HINGE,
 }
 losses = pytest.mark.parametrize("name", list(KINDS))
 check = settings(max_examples=60)
@@ -73,7 +67,7 @@ class Problem:
     @property
     def kernel_rows(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         csr, y, weight = csr_view(self.X), frozen(self.y), frozen(self.weight)
-        return (frozen(self.X), y, weight), (csr.data, csr.indices, csr.indptr, y, weight)
+        return (frozen(self.X), y, weight), (csr, y, weight)
 
     @property
     def model(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -86,7 +80,7 @@ class Problem:
     @property
     def how(self) -> tuple[Any, ...]:
         kind = KINDS[self.loss.name], self.loss.epsilon, self.shift, self.reach
-        return self.eta, self.mu, self.frame, kind, np.empty((2, self.W.shape[1]))
+        return self.eta, self.mu, self.frame, kind, self.W.shape[1]
 
 
 @st.composite
@@ -134,11 +128,11 @@ def test_saga_takes_the_steps_of_its_twin(name: str, data: st.DataObject) -> Non
         W, G, kept = problem.model
         if place == 0:
             model = W.T.copy(), G.T.copy(), kept
-            drawn = multi.saga_dense(rows, frozen(problem.order), model, len(problem.table), *problem.how)
+            drawn = linear.multi_saga(*rows, frozen(problem.order), model, len(problem.table), *problem.how)
             W, G = model[0].T, model[1].T
         else:
             model = W, G, kept
-            drawn = multi.saga_csr(rows, frozen(problem.order), model, len(problem.table), *problem.how)
+            drawn = linear.multi_saga(*rows, frozen(problem.order), model, len(problem.table), *problem.how)
         assert drawn == len(table)
         close(W, problem.factor[:, None] * U)
         close(G, problem.factor[:, None] * sums)
@@ -155,8 +149,8 @@ def test_sgd_takes_the_steps_of_its_twin(name: str, data: st.DataObject) -> None
     U = twins.sgd(problem.loss, problem.rows, problem.order, problem.start, problem.eta, problem.mu)
     dense, csr = problem.kernel_rows
     turned, W = problem.W.T.copy(), problem.W.copy()
-    multi.sgd_dense(dense, frozen(problem.order), turned, *problem.how)
-    multi.sgd_csr(csr, frozen(problem.order), W, *problem.how)
+    linear.multi_sgd(*dense, frozen(problem.order), turned, *problem.how)
+    linear.multi_sgd(*csr, frozen(problem.order), W, *problem.how)
     close(turned.T, problem.factor[:, None] * U)
     close(W, problem.factor[:, None] * U)
 
@@ -168,13 +162,13 @@ def test_discharged_rows_are_subtracted_from_the_gradient_sum_of_every_output(da
     count = data.draw(st.integers(0, len(problem.X)))
     left = {i: alpha for i, alpha in problem.table.items() if i >= count}
     expected = problem.factor[:, None] * twins.gradient_sum(problem.rows[0], left, problem.W.shape[1])
-    values, indices, indptr = problem.kernel_rows[1][:3]
+    sparse = problem.kernel_rows[1][0]
     _, G, table = problem.model
     gone = frozen(table[:count])
-    drawn = multi.discharge_dense(frozen(problem.X[:count]), gone, G, problem.frame)
+    drawn = linear.discharge(frozen(problem.X[:count]), gone, G, problem.frame)
     assert drawn == len(problem.table) - len(left)
     close(G, expected)
     _, G, _ = problem.model
-    again = multi.discharge_csr((values, indices, indptr[: count + 1]), gone, G, problem.frame)
+    again = linear.discharge(sparse._replace(indptr=sparse.indptr[: count + 1]), gone, G, problem.frame)
     assert again == drawn
     close(G, expected)
