@@ -52,6 +52,8 @@ cdef extern from "experts.h" nogil:
                         const double* v, const double* A, double* u, Stacking room)
     int ds_remember(const double* u, const double* H, int64_t M, double keep, double ridge, const double* A, double* out)
     void ds_true_class_shares(const double* margins, const double* y, int64_t n, double* out)
+    double ds_rate_voters(const double* margins, const double* y, const double* weight, int64_t voters, int64_t n,
+                          double* values, double* out)
     void ds_balance_of_votes(const double* margins, const double* weights, int64_t voters, int64_t n, double* out)
     void ds_follow_losses(const double* margins, const double* losses, const double* weight, int64_t voters, int64_t n,
                           double decay, double* logs, double* balance)
@@ -376,6 +378,24 @@ def true_class_shares(margins, y):
         out = np.empty(n)
         ds_true_class_shares(of_size(&held, margins, n), of_size(&held, y, n), n, of_size(&held, out, n, True))
         return out
+    finally:
+        release(&held)
+
+
+def rate_voters(margins, y, weight):
+    """Return the mean squared error of guessing by the shares of two classes, and of the probabilities of each voter.
+
+    The margins of voter k are row k of ``margins``.
+    """
+    cdef Buffers held
+    cdef int64_t voters = margins.shape[0], n = margins.shape[1]
+    cdef double guess
+    held.count = 0
+    try:
+        out, values = np.empty(voters), np.empty(n)
+        guess = ds_rate_voters(of_size(&held, margins, voters * n), of_size(&held, y, n), of_size(&held, weight, n),
+                               voters, n, of_size(&held, values, n, True), of_size(&held, out, voters, True))
+        return guess, out
     finally:
         release(&held)
 

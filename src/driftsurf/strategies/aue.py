@@ -12,8 +12,7 @@ from driftsurf.core.contracts import FloatArray, Learner, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import choice, whole
 from driftsurf.core.values import replace
-from driftsurf.kernels.losses import SUM_STACK
-from driftsurf.kernels.votes import rate_voters
+from driftsurf.native.experts import rate_voters
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
@@ -133,9 +132,7 @@ def mean_squared_errors(
         return guessing_error(y, weight, regression), np.zeros(0)
     if regression or ballots[0].ndim == 2:
         return guessing_error(y, weight, regression), weighted_mean(squared_errors(ballots, y, regression), weight)
-    means = np.empty(len(ballots))
-    scratch = np.empty(len(y)), np.empty(SUM_STACK)
-    return float(rate_voters(np.asarray(ballots), y, weight, means, *scratch)), means
+    return rate_voters(np.asarray(ballots), y, weight)
 
 
 def guessing_error(y: FloatArray, weight: FloatArray, regression: bool = False) -> float:

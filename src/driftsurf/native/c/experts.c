@@ -1,6 +1,7 @@
 #include "experts.h"
 
 #include "ds_math.h"
+#include "losses.h"
 #include "scores.h"
 #include "values.h"
 
@@ -599,6 +600,21 @@ void ds_true_class_shares(const double *margins, const double *y, int64_t n, dou
         const double exponent = (1.0 - 2.0 * y[i]) * margins[i];
         out[i] = 1.0 / (1.0 + ds_exp(exponent < 700.0 ? exponent : 700.0));
     }
+}
+
+double ds_rate_voters(const double *margins, const double *y, const double *weight, int64_t voters, int64_t n,
+                      double *values, double *out) {
+    const double mass = ds_pairwise_sum(weight, n);
+    double zeros = 0.0, ones = 0.0;
+    for (int64_t i = 0; i < n; i++) *(y[i] == 0.0 ? &zeros : &ones) += weight[i];
+    for (int64_t k = 0; k < voters; k++) {
+        ds_true_class_shares(margins + k * n, y, n, values);
+        for (int64_t i = 0; i < n; i++) values[i] = weight[i] * ((1.0 - values[i]) * (1.0 - values[i]));
+        out[k] = ds_pairwise_sum(values, n) / mass;
+    }
+    zeros /= mass;
+    ones /= mass;
+    return zeros * ((1.0 - zeros) * (1.0 - zeros)) + ones * ((1.0 - ones) * (1.0 - ones));
 }
 
 void ds_balance_of_votes(const double *margins, const double *weights, int64_t voters, int64_t n, double *out) {

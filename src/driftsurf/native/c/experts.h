@@ -104,6 +104,12 @@ int ds_remember(const double *u, const double *H, int64_t M, double keep, double
 /* Probability of the true of two classes: out[i] = 1 / (1 + exp(-s_i margin_i)), s = 2y - 1. */
 void ds_true_class_shares(const double *margins, const double *y, int64_t n, double *out);
 
+/* Mean squared errors of the probabilities that voters give to the true of two classes, out[k] for row k of `margins`:
+   the weighted mean of (1 - p)^2. Returns the error of guessing by the class shares s, the sum of s (1 - s)^2. `values`
+   is room for a number per row. Sums have the order of numpy.sum. */
+double ds_rate_voters(const double *margins, const double *y, const double *weight, int64_t voters, int64_t n,
+                      double *values, double *out);
+
 /* Balance of a weighted vote: out[i] is the weight of the positive margins minus that of the others. */
 void ds_balance_of_votes(const double *margins, const double *weights, int64_t voters, int64_t n, double *out);
 
