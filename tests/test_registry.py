@@ -15,7 +15,7 @@ from driftsurf.strategies import SlidingWindow
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget after each test what it registered."""
     for kind in ("strategy", "learner", "detector"):  # a module registers its parts only once, when it is imported
-        registry.names(kind)
+        registry.entries(kind)
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     monkeypatch.setattr(registry, "_imported", set(registry._imported))
 

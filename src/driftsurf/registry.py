@@ -6,8 +6,9 @@ A part is registered once, beside its class::
     class SlidingWindow(SingleModel): ...
 
 Command-line names, estimators, the check matrix, comparison styles and documentation tables are made from entries.
-This module knows names and import paths only: it imports the packages in ``HOMES`` when a name is first asked for.
-Another package adds parts through entry points in the groups of ``ENTRY_POINTS``; each names the decorated class::
+This module knows names and import paths only. The module of a part of this package is imported when its name is first
+asked for; ``make generate`` writes all names and modules to ``registry_index.py``. Another package adds parts through
+entry points in the groups of ``ENTRY_POINTS``; each names the decorated class::
 
     [project.entry-points."driftsurf.strategies"]
     newest-batch = "my_package:NewestBatch"
@@ -18,16 +19,16 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import pkgutil
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from driftsurf.errors import MissingExtraError, OptionError, RegistryWarning
+from driftsurf.registry_index import DEFAULTS, PARTS
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -57,23 +58,6 @@ CLASSIFICATION = frozenset({"binary", "multiclass"})
 REGRESSION = frozenset({"regression"})
 ALL_TASKS = CLASSIFICATION | REGRESSION
 
-HOMES: Mapping[Kind, tuple[str, ...]] = {
-    "strategy": ("driftsurf.strategies",),
-    "learner": ("driftsurf.learners", "driftsurf.learners.foreign"),
-    "detector": ("driftsurf.detectors",),
-    "stream": ("driftsurf.streams", "driftsurf.data.datasets"),
-    "format": ("driftsurf.data.formats",),
-    "source": ("driftsurf.data.sources", "driftsurf.data.connectors", "driftsurf.service.log_source"),
-    "sink": ("driftsurf.runs.sinks",),
-    "engine": ("driftsurf.keyed.engines",),
-    "page": (
-        *("driftsurf.report.run_page", "driftsurf.report.keys", "driftsurf.report.model_page"),
-        *("driftsurf.report.notebook", "driftsurf.report.plots", "driftsurf.explanation.explain"),
-    ),
-}
-"""The packages whose public modules register parts, or single modules. They are imported in this order, until a name is
-found. A "page" is registered so that a lower layer, such as a run or an estimator, can show itself. Sections of a page
-are not parts: see :mod:`driftsurf.report.sections`."""
 ENTRY_POINTS: Mapping[Kind, str] = {
     "strategy": "driftsurf.strategies",
     "learner": "driftsurf.learners",
@@ -287,10 +271,13 @@ def lookup(kind: Kind | tuple[Kind, ...], name: str) -> Entry | None:
     'detector'
     """
     kinds = (kind,) if isinstance(kind, str) else kind
-    for _ in _discover(*kinds, strict=name):
-        for one in kinds:
-            if (one, name) in _entries:
-                return _entries[one, name]
+    for one in kinds:
+        if found := _own(one, name):
+            return found
+    for one in kinds:
+        _import_entry_points(one, strict=name)
+        if (one, name) in _entries:
+            return _entries[one, name]
     return None
 
 
@@ -304,15 +291,15 @@ def find(kind: Kind, part: Callable[..., Any] | str) -> Entry | None:
     >>> find("detector", "MDDM").name
     'mddm'
     """
-    for _ in _discover(kind):
-        found = [
-            entry
-            for entry in _of_kind(kind)
-            if (entry.part.__name__ == part if isinstance(part, str) else entry.part is part)
-        ]
-        if found:
-            return min(found, key=lambda entry: len(entry.options))
-    return None
+    if isinstance(part, str):
+        for name, place in PARTS[kind].items():
+            if place.endswith(f":{part}"):
+                _own(kind, name)
+    # The module of a class has been imported, and has registered it, but another module of its package may do that.
+    if not (found := _named(kind, part)):
+        _import_entry_points(kind)
+        found = _named(kind, part)
+    return min(found, key=lambda entry: len(entry.options)) if found else None
 
 
 def name_of(kind: Kind, part: object) -> str:
@@ -339,10 +326,11 @@ def default(kind: Kind, task: str) -> Entry:
     >>> default("learner", "regression").name
     'linear'
     """
-    for _ in _discover(kind):
-        for entry in _of_kind(kind):
-            if task in entry.default_for:
-                return entry
+    if task in DEFAULTS.get(kind, {}):
+        return get(kind, DEFAULTS[kind][task])
+    for entry in entries(kind):
+        if task in entry.default_for:
+            return entry
     raise OptionError(f"no {kind} is the default for the task {task!r}; choose one: {', '.join(names(kind))}")
 
 
@@ -369,7 +357,8 @@ def names(kind: Kind) -> list[str]:
     >>> names("detector")[:3]
     ['adwin', 'ddm', 'eddm']
     """
-    return [entry.name for entry in entries(kind)]
+    _import_entry_points(kind)
+    return sorted({*PARTS[kind], *(entry.name for entry in _of_kind(kind))})
 
 
 def entries(kind: Kind) -> list[Entry]:
@@ -380,8 +369,9 @@ def entries(kind: Kind) -> list[Entry]:
     >>> [entry.title for entry in entries("detector")][:3]
     ['ADWIN', 'DDM', 'EDDM']
     """
-    for _ in _discover(kind):
-        pass
+    for name in PARTS[kind]:
+        _own(kind, name)
+    _import_entry_points(kind)
     return _of_kind(kind)
 
 
@@ -389,21 +379,28 @@ def _of_kind(kind: Kind) -> list[Entry]:
     return [entry for (other, _), entry in sorted(_entries.items(), key=lambda item: item[0]) if other == kind]
 
 
-def _discover(*kinds: Kind, strict: str = "") -> Iterator[None]:
-    """Import the homes of these kinds one by one, then their entry points, and yield after each.
+def _named(kind: Kind, part: Callable[..., Any] | str) -> list[Entry]:
+    return [one for one in _of_kind(kind) if (one.part.__name__ == part if isinstance(part, str) else one.part is part)]
 
-    A caller that has found its part stops the iteration, so that later homes and entry points are not imported.
+
+def _own(kind: Kind, name: str) -> Entry | None:
+    """Return the entry of a part of this package, or of one that is registered already; import its module."""
+    module = PARTS[kind].get(name, "").partition(":")[0]
+    if module and module not in _imported:
+        with _lock:
+            importlib.import_module(module)
+            _imported.add(module)
+    return _entries.get((kind, name))
+
+
+def _import_entry_points(kind: Kind, strict: str = "") -> None:
+    """Import the parts of other packages.
+
     A fault of another package is a warning and does not hide the other parts, unless ``strict`` names its part.
     """
-    for kind in kinds:
-        for home in HOMES[kind]:
-            _import_home(home)
-            yield
-    for kind in kinds:
-        with _lock:
-            for point in _entry_points(ENTRY_POINTS[kind]):
-                _import_entry_point(kind, point, strict)
-        yield
+    with _lock:
+        for point in _entry_points(ENTRY_POINTS[kind]):
+            _import_entry_point(kind, point, strict)
 
 
 @functools.cache
@@ -412,17 +409,6 @@ def _entry_points(group: str) -> tuple[EntryPoint, ...]:
     from importlib.metadata import entry_points  # takes longer to import than this whole module
 
     return tuple(entry_points(group=group))
-
-
-def _import_home(home: str) -> None:
-    with _lock:
-        if home in _imported:
-            return
-        spec = importlib.import_module(home).__spec__
-        for module in pkgutil.iter_modules((spec and spec.submodule_search_locations) or []):
-            if not module.ispkg and not module.name.startswith("_"):
-                importlib.import_module(f"{home}.{module.name}")
-        _imported.add(home)
 
 
 def _import_entry_point(kind: Kind, point: EntryPoint, strict: str) -> None:

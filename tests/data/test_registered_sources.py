@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from source_files import everything, write
 
 from driftsurf import registry
@@ -20,16 +19,6 @@ from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Column, Table
 
 
-@pytest.fixture
-def registered() -> Iterator[None]:
-    """Undo what a test registers."""
-    before = dict(registry._entries)
-    yield
-    registry._entries.clear()
-    registry._entries.update(before)
-
-
-@pytest.mark.usefixtures("registered")
 def test_a_registered_format_is_read_by_its_ending_compressed_and_from_a_folder(tmp_path: Path) -> None:
     @registry.register("format", "semicolons", endings=(".semi",), streamed=True, cells="text")
     class SemicolonReader(CsvReader):
@@ -43,7 +32,6 @@ def test_a_registered_format_is_read_by_its_ending_compressed_and_from_a_folder(
     assert everything(FileSource(tmp_path / "c.data", ReadingOptions(format="semicolons"))) == [(3.0, "d")]
 
 
-@pytest.mark.usefixtures("registered")
 def test_a_registered_source_is_opened_by_its_scheme() -> None:
     @registry.register("source", "count", schemes=("count", "counts"))
     class Counter:

@@ -263,9 +263,8 @@ def test_a_strategy_that_is_not_registered_gets_an_estimator_class() -> None:
         kind(widow=30)
 
 
-def test_a_registered_strategy_is_an_attribute_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    registry.register("strategy", "newest-rows", tasks=registry.CLASSIFICATION)(NewestRows)
+def test_a_registered_strategy_is_an_attribute_of_the_package(register: Any) -> None:
+    register("strategy", "newest-rows", tasks=registry.CLASSIFICATION)(NewestRows)
     package: Any = estimators
     assert package.NewestRowsClassifier is estimator_class("newest-rows")
     X, y = stream(1)[0]

@@ -31,23 +31,30 @@ EXTRA: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """Exported names that are not registered parts, by module."""
-LAZY = '''
+FIND = '''
 def __getattr__(name: str) -> Any:
-    """Import an estimator when it is first used; one of another package is found through the registry."""
+    """Import a public name when it is first used."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if not name.startswith("_"):
-        from driftsurf.estimators.classes import find_estimator
-
-        found = find_estimator(name)
-        if found is not None:
-            return found
-    raise AttributeError(f"module 'driftsurf.estimators' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 '''
+FIND_ESTIMATORS = FIND.replace(
+    '''when it is first used."""''',
+    '''when it is first used; estimators of other packages are found through the registry."""''',
+).replace(
+    "    raise",
+    """    if not name.startswith("_"):
+        from driftsurf.estimators.classes import find_estimator
+
+        found = find_estimator(name)
+        if found is not None:
+            return found
+    raise""",
+)
 
 
 def with_exports(package: str, source: str) -> str:
@@ -55,7 +62,7 @@ def with_exports(package: str, source: str) -> str:
     docstring = ast.get_docstring(ast.parse(source), clean=False)
     homes = _homes(package)
     head = f'"""{docstring}"""\n\n# The rest of this file is made by `make generate`: do not edit.\n'
-    return head + (_lazy(homes) if package == "driftsurf.estimators" else _eager(homes))
+    return head + _lazy(homes, FIND_ESTIMATORS if package == "driftsurf.estimators" else FIND)
 
 
 def _homes(package: str) -> dict[str, str]:
@@ -72,17 +79,13 @@ def _homes(package: str) -> dict[str, str]:
     return homes
 
 
-def _eager(homes: dict[str, str]) -> str:
-    return f"{_imports(homes)}\n\n__all__ = {sorted(homes)!r}\n"
-
-
-def _lazy(homes: dict[str, str]) -> str:
+def _lazy(homes: dict[str, str], find: str) -> str:
     lines = "\n".join(f"    {line}" for line in _imports(homes).splitlines())
     return (
         "from __future__ import annotations\n\nfrom importlib import import_module\n"
         f"from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n{lines}\nelse:\n    from typing import Any\n\n"
         f"__all__ = {sorted(homes)!r}\n\n_HOMES = {dict(sorted(homes.items()))!r}\n\nif not TYPE_CHECKING:\n"
-        + "\n".join(f"    {line}" if line else "" for line in LAZY.splitlines())
+        + "\n".join(f"    {line}" if line else "" for line in find.splitlines())
         + "\n"
     )
 

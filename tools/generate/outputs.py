@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.generate import estimators, exports, tables
+from tools.generate import estimators, exports, parts, tables
 
 __all__ = ["ROOT", "outputs", "stale"]
 
@@ -17,7 +17,9 @@ GENERATED = PACKAGE / "estimators" / "generated"
 
 def outputs() -> dict[Path, str]:
     """Return the text of every file that is generated, in whole or in part."""
+    parts.refresh()
     made = {GENERATED / f"{name}.py": text for name, text in estimators.modules().items()}
+    made[PACKAGE / "registry_index.py"] = parts.index()
     for package in exports.PACKAGES:
         path = PACKAGE.joinpath(*package.split(".")[1:]) / "__init__.py"
         made[path] = exports.with_exports(package, path.read_text(encoding="utf-8"))

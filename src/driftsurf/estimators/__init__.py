@@ -112,7 +112,7 @@ _HOMES = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import an estimator when it is first used; one of another package is found through the registry."""
+        """Import a public name when it is first used; estimators of other packages are found through the registry."""
         if name in _HOMES:
             return getattr(import_module(_HOMES[name]), name)
         if not name.startswith("_"):
@@ -121,7 +121,7 @@ if not TYPE_CHECKING:
             found = find_estimator(name)
             if found is not None:
                 return found
-        raise AttributeError(f"module 'driftsurf.estimators' has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
         return sorted(__all__)
