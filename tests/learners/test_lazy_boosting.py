@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from driftsurf.core.contracts import Batch, Segment
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import OptionError, StateError
+from driftsurf.learners.foreign import _boosted
 from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees, Pace
 from driftsurf.strategies import Oblivious
 
@@ -117,6 +120,31 @@ def test_it_fits_what_lightgbm_fits_through_scikit_learn(classes: int, columns: 
     expected = model._new(known).fit(X, y if not classes else y.astype(int), **weight)
     found = expected.predict_proba(X) if classes else expected.predict(X)
     assert (np.exp(model.scores(X)) if classes else model.scores(X)) == pytest.approx(found, rel=1e-12)
+
+
+@pytest.mark.parametrize("classes", [0, 2, 4])
+def test_a_single_row_is_predicted_as_the_library_does(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 3))
+    y = X[:, 0] if not classes else np.digitize(X[:, 0] * X[:, 1], np.linspace(-1, 1, classes + 1)[1:-1]).astype(float)
+    model = LazyBoostedTrees(task="classification" if classes else "regression").fresh(5, 3, classes)
+    samples = Samples(3)
+    model.update(samples, samples.append(X, y), 10_000)
+    for rows in (X, X.astype(np.float32), np.asfortranarray(X)):
+        for row in range(50):
+            expected = model._fitted.model.booster_.predict(rows[row : row + 1], num_threads=1)
+            assert np.array_equal(model._fitted.model.predict(rows[row : row + 1]), expected)
+    assert model._fitted.model._row is not None
+    both = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+    for other in both:
+        assert np.array_equal(other.scores(X[:1]), model.scores(X[:1]))
+    before = model.scores(X[:1])
+    with pytest.raises(ValueError, match="columns"):
+        model._fitted.model.predict(X[:1, :2])
+    monkeypatch.setattr(_boosted, "_library", lambda: None)
+    without = copy.deepcopy(model)
+    assert np.array_equal(without.scores(X[:1]), before)
+    assert without._fitted.model._row is None
 
 
 def test_its_options_say_how_patient_it_is() -> None:

@@ -198,8 +198,12 @@ class BoostedTrees(SklearnLearner):
             matrix = self._coding.coded_rows(matrix)
         if not isinstance(matrix, np.ndarray):
             matrix = csr_matrix(matrix)  # it warns about csr_array
-        found = np.asarray(fitted.model.booster_.predict(matrix, num_threads=1))
+        found = self._predicted(fitted.model, matrix)
         return found if not fitted.n_classes or found.ndim == 2 else np.column_stack([1.0 - found, found])
+
+    @staticmethod
+    def _predicted(model: Any, matrix: Any) -> npt.NDArray[Any]:
+        return np.asarray(model.booster_.predict(matrix, num_threads=1))
 
     def _size(self, fitted: Fitted) -> Size:
         return self.sizes[fitted.n_classes > 2]

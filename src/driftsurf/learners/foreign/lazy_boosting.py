@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from driftsurf.core.options import number, whole
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
 from driftsurf.learners.foreign._base import Fitted, Risk, declared, extra
+from driftsurf.learners.foreign._boosted import Boosted
 from driftsurf.learners.foreign.boosting import MOST_DENSE, BoostedTrees, Size
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
@@ -32,12 +33,6 @@ MOST_BATCHES = 1_000
 GATHERED, ALONE = 64, 30
 """Rows that small batches gather before they decide, since the loss on few rows is noise; and the rows of a batch that
 decides alone."""
-
-
-class Boosted(NamedTuple):
-    """A fitted model, as LightGBM's interface for scikit-learn holds it."""
-
-    booster_: Any
 
 
 @dataclass(frozen=True)
@@ -200,6 +195,11 @@ class LazyBoostedTrees(BoostedTrees):
         if matrix.shape[1] > MOST_DENSE:  # a copy has no histograms, which are large then
             booster = package.Booster(model_str=booster.model_to_string())
         return Boosted(booster)
+
+    @staticmethod
+    def _predicted(model: Any, matrix: Any) -> npt.NDArray[Any]:
+        found: npt.NDArray[Any] = model.predict(matrix)
+        return found
 
     def _check(self) -> None:
         super()._check()
