@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,12 @@ WRITTEN = [
 ]
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+HAS_PERCEPTRON = re.compile("perceptron|light|portfolio")
+SINGLE = 1e-5
+"""Difference that numbers may have in cases with perceptrons, whose parameters are float32: version 0.2 added up their
+outputs in another order."""
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +63,8 @@ def test_what_a_version_has_saved_goes_on_as_it_did(
     found = golden.plain(case.go_on(place))
     if other:
         pytest.skip(f"it was loaded and learned on; another version of {', '.join(other)} decides its numbers")
-    assert golden.differences(expected, found) == []
+    close = SINGLE if HAS_PERCEPTRON.search(name) else golden.CLOSE
+    assert golden.differences(expected, found, close=close) == []
 
 
 def test_every_group_of_cases_has_an_archive() -> None:

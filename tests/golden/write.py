@@ -73,21 +73,23 @@ def _rounded(value: Any) -> Any:
     return [_rounded(one) for one in value] if isinstance(value, list) else value
 
 
-def differences(expected: Any, found: Any, where: str = "") -> list[str]:
+def differences(expected: Any, found: Any, where: str = "", close: float = CLOSE) -> list[str]:
     """Return where a result differs from the expected one; entries that only the result has do not count."""
     if isinstance(expected, dict) and isinstance(found, dict):
         missing = [f"{where}/{name} is missing" for name in expected if name not in found]
-        own = [differences(one, found[name], f"{where}/{name}") for name, one in expected.items() if name in found]
+        own = [
+            differences(one, found[name], f"{where}/{name}", close) for name, one in expected.items() if name in found
+        ]
         return list(itertools.chain(missing, *own))
     if isinstance(expected, list) and isinstance(found, list):
         if len(expected) != len(found):
             return [f"{where} has {len(found)} entries instead of {len(expected)}"]
-        own = [differences(*pair, f"{where}/{at}") for at, pair in enumerate(zip(expected, found, strict=True))]
+        own = [differences(*pair, f"{where}/{at}", close) for at, pair in enumerate(zip(expected, found, strict=True))]
         return list(itertools.chain(*own))
     same = expected == found
     if isinstance(expected, float) and isinstance(found, int | float):
         both_nan = math.isnan(expected) and math.isnan(found)
-        same = both_nan or math.isclose(expected, found, rel_tol=CLOSE, abs_tol=CLOSE)
+        same = both_nan or math.isclose(expected, found, rel_tol=close, abs_tol=close)
     return [] if same else [f"{where} is {found!r} instead of {expected!r}"]
 
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import reference
+from driftsurf.kernels.votes import follow_losses, true_class_shares
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -14,7 +15,6 @@ from kernel_problems import close
 from row_arrays import frozen
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.kernels.votes import follow_losses, true_class_shares
 
 # Uncompiled, products of uint64 wrap with a warning of numpy, and so do floats that overflow on purpose.
 pytestmark = [
