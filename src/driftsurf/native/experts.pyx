@@ -71,9 +71,9 @@ cdef inline double* of_size(Buffers* held, object array, Py_ssize_t size, bint w
     return found
 
 
-cdef inline float* singles(Buffers* held, object array, Py_ssize_t size) except? NULL:
-    """Return the memory of a writable array of float32 with this number of elements."""
-    cdef Py_buffer* view = hold(held, array, "f", 4, -1, True)
+cdef inline float* singles(Buffers* held, object array, Py_ssize_t size, bint writable=True) except? NULL:
+    """Return the memory of an array of float32 with this number of elements."""
+    cdef Py_buffer* view = hold(held, array, "f", 4, -1, writable)
     if view.len // 4 != size:
         raise ValueError(f"an array has {view.len // 4} elements instead of {size}")
     return <float*>view.buf
@@ -188,10 +188,12 @@ def log_posteriors(X, mean, factor, start):
 # -------------------------------------------------------------------------------------------------------- perceptron
 
 
-cdef inline int network_of(Buffers* held, int64_t d, int64_t H, int64_t K, frame, theta, work, Network* net) except -1:
+cdef inline int network_of(
+    Buffers* held, int64_t d, int64_t H, int64_t K, frame, theta, bint trained, work, Network* net
+) except -1:
     net.H, net.K = H, K
     net.centre, net.factor = of_size(held, frame[0], d), of_size(held, frame[1], d)
-    net.theta = singles(held, theta, (d + 1) * H + (H + 1) * K)
+    net.theta = singles(held, theta, (d + 1) * H + (H + 1) * K, trained)
     net.x = singles(held, work, d + 3 * max(H, K))
     net.work = net.x + d
     return 0
@@ -224,7 +226,7 @@ def train_network(X, y, weight, order, int64_t size, double rate, double time, i
                 raise ValueError(f"there is no row {visited[i]}")
         columns = rows.rows.d
         gradient, work = np.zeros_like(theta), np.empty(columns + 3 * max(H, K), np.float32)
-        network_of(&held, columns, H, K, frame, theta, work, &net)
+        network_of(&held, columns, H, K, frame, theta, True, work, &net)
         net.m, net.v, net.g = singles(&held, m, len(theta)), singles(&held, v, len(theta)), singles(&held, gradient, len(theta))
         net.is_classes = n_classes > 0
         net.last = NULL
@@ -251,7 +253,7 @@ def network_outputs(X, int64_t H, int64_t n_classes, frame, theta):
     try:
         rows_of(&held, X, &rows)
         out, work = np.empty((rows.n, K)), np.empty(rows.d + 3 * max(H, K), np.float32)
-        network_of(&held, rows.d, H, K, frame, theta, work, &net)
+        network_of(&held, rows.d, H, K, frame, theta, False, work, &net)
         to = of_size(&held, out, rows.n * K, True)
         saved = let_go(rows.n * rows.d * H)
         ds_network_outputs(rows, net, to)

@@ -33,8 +33,8 @@ class PortfolioClassifier(AdaptiveClassifier):
         of strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on all
         rows and never replaced.
     half_life
-        Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean
-        error over streams is the same to .003.
+        Number of batches in which the evidence for the weights loses half of its value; a batch of fewer than 100
+        rows counts as so many hundredths of one. From 3 to 100 the mean error over streams is the same to .003.
     ridge
         How strongly the weights resist change while there is little evidence; from 5 to 20 it makes no difference.
     max_rows
@@ -116,8 +116,8 @@ class PortfolioRegressor(AdaptiveRegressor):
         of strategies, learners, and estimators of this package, scikit-learn or river. A learner is trained on all
         rows and never replaced.
     half_life
-        Number of batches in which the evidence for the weights loses half of its value. From 3 to 100 the mean
-        error over streams is the same to .003.
+        Number of batches in which the evidence for the weights loses half of its value; a batch of fewer than 100
+        rows counts as so many hundredths of one. From 3 to 100 the mean error over streams is the same to .003.
     ridge
         How strongly the weights resist change while there is little evidence; from 5 to 20 it makes no difference.
     max_rows
