@@ -15,19 +15,19 @@ import numpy as np
 SOURCE = Path(__file__).with_name("anchor.c")
 FLAGS = ("-O3", "-march=native", "-std=c11", "-fPIC", "-shared")
 RELAXED = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-freciprocal-math")
-"""Compiler flags that allow what ``driftsurf.kernels.compile.FASTMATH`` allows; NaN and infinity are kept."""
+"""Compiler flags that allow sums in another order; NaN and infinity are kept."""
 
 Loop = Callable[..., int]
 
 
 class Anchor:
-    """A build of ``anchor.c``, whose loops take the same arguments as those of ``driftsurf.kernels``."""
+    """A build of ``anchor.c``, whose loops take the arrays of rows as one tuple."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 
     def saga_dense(self, *, prefetch: bool) -> Loop:
-        """Return the C version of ``linear.saga_dense``."""
+        """Return the C version of ``linear.saga`` for dense rows."""
         function = self._function("saga_dense", prefetch, "pi" + "pppi" + "ppp" + "iffp")
 
         def call(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:

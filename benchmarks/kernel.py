@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.anchor import Anchor, Loop, build
 from benchmarks.harness import Contender, Contest
-from driftsurf.kernels import multi
-from driftsurf.kernels.linear import saga_both_dense, saga_csr, saga_dense, sgd_dense
+from driftsurf.core.contracts import CSR
+from driftsurf.native import linear
 
 COLUMNS = 3, 10, 54
 NARROW_COLUMNS = 3, 10, 16, 54
@@ -23,7 +23,6 @@ NARROW_COLUMNS = 3, 10, 16, 54
 ROWS = 1_000, 100_000, 500_000
 CLASSES, CLASSES_COLUMNS = (3, 10), (10, 54)
 WIDE_COLUMNS, WIDE_ROWS = 679, 20_000
-TWIN_STEPS = 2_000
 EPOCHS = 3
 SPARSE_ROWS, SPARSE_COLUMNS, SPARSE_NONZEROS = 100_000, 47_000, 75
 MU = 1e-4
@@ -118,9 +117,24 @@ def saga(name: str, problem: Problem, loop: Loop) -> Contender:
 
 def softmax(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:
     """Call the loop for several outputs with the softmax loss and the arguments of the loop for one output."""
-    loss = multi.SOFTMAX, 0.0, 0.0, np.inf
-    count: int = multi.saga_dense(rows, order, model, drawn, eta, mu, frame, loss, np.empty((2, len(model[0]))))
-    return count
+    loss = linear.SOFTMAX, 0.0, 0.0, np.inf
+    return linear.multi_saga(*rows, order, model, drawn, eta, mu, frame, loss, len(model[0]))
+
+
+def saga_dense(rows: Any, *arguments: Any) -> int:
+    """Call the loop for one output as the anchors are called."""
+    return linear.saga(*rows, *arguments)
+
+
+def saga_csr(rows: Any, *arguments: Any) -> int:
+    """Call the loop for CSR rows, given as their arrays."""
+    data, indices, indptr, y, weight = rows
+    return linear.saga(CSR(data, indices, indptr, SPARSE_COLUMNS), y, weight, *arguments)
+
+
+def sgd_dense(rows: Any, *arguments: Any) -> None:
+    """Call the loop of SGD."""
+    linear.sgd(*rows, *arguments)
 
 
 def sgd(name: str, problem: Problem, loop: Callable[..., Any]) -> Contender:
@@ -132,13 +146,6 @@ def sgd(name: str, problem: Problem, loop: Callable[..., Any]) -> Contender:
         loop(problem.rows, problem.order, w, problem.eta, MU, frame, None)
 
     return Contender(name, len(problem.order), lambda: np.zeros(problem.width), run)
-
-
-def twin(problem: Problem) -> Contender:
-    """Return the same loop without compilation, as plain Python."""
-    plain = saga_dense.__wrapped__  # type: ignore[attr-defined]
-    few = replace(problem, order=problem.order[:TWIN_STEPS])
-    return saga(f"the same in Python, {TWIN_STEPS:,} steps", few, plain)
 
 
 def scikit_learn(problem: Problem) -> Contender:
@@ -223,8 +230,6 @@ def _saga_dense(
         saga("driftsurf, float32 rows", half, saga_dense),
     ]
     agree(half, saga_dense, problem, saga_dense)
-    if problem.n_rows == ROWS[0]:
-        ours.append(twin(problem))
     if problem.n_rows == ROWS[1]:
         ours.append(scikit_learn(problem))
     if strict is None or relaxed is None or single is None:
@@ -249,8 +254,8 @@ def _two_models(title: str, problem: Problem) -> Contest:
         return problem.model(drawn=True), problem.model(drawn=True)
 
     def one_loop(pair: Any) -> None:
-        parts = [(rows, order, model, drawn, eta, frame) for model, drawn in zip(pair, counts, strict=True)]
-        saga_both_dense(*parts[0], *parts[1], MU)
+        one, two = ((*rows, order, model, drawn, eta, frame) for model, drawn in zip(pair, counts, strict=True))
+        linear.saga_both(one, two, MU)
 
     def in_turn(pair: Any) -> None:
         for model, drawn in zip(pair, counts, strict=True):
