@@ -122,7 +122,9 @@ class Entry:
     requires: tuple[str, ...] = ()
     """Import names of optional packages without which it cannot be used."""
     install: str = ""
-    """Command to run when a required package is missing, such as "pip install 'driftsurf[lightgbm]'"."""
+    """Command to run when a required package is missing, such as "pip install 'driftsurf[torch]'"."""
+    lacks: Callable[[], str] | None = None
+    """Function that returns what the packages need of the system and lack, with the command that installs it, or ""."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Arguments that this name stands for: "mddm-g" is MDDM with weighting="geometric"."""
     task_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -154,7 +156,14 @@ class Entry:
     @property
     def installed(self) -> bool:
         """Whether every package that it requires can be imported."""
-        return not self._missing()
+        return not self.remedy
+
+    @property
+    def remedy(self) -> str:
+        """What has to be done before it can be used, such as "pip install lightgbm"; "" if all is there."""
+        if self._missing():
+            return self.install or f"install {', '.join(self.requires)}"
+        return self.lacks() if self.lacks is not None else ""
 
     def for_task(self, task: str) -> Entry:
         """Return the entry to use for a task: the part that replaces this one, or this one with the task's options."""
@@ -164,8 +173,9 @@ class Entry:
 
     def make(self, *arguments: Any, **options: Any) -> Any:
         """Make the part; MissingExtraError if a package that it requires is not installed."""
-        if missing := self._missing():
-            raise MissingExtraError(f"the {self.kind} {self.name!r} needs {', '.join(missing)}: {self.install}")
+        if remedy := self.remedy:
+            missing = self._missing() or self.requires
+            raise MissingExtraError(f"the {self.kind} {self.name!r} needs {', '.join(missing)}: {remedy}")
         return self.part(*arguments, **{**self.options, **options})
 
     def _missing(self) -> list[str]:
@@ -189,6 +199,7 @@ def register(
     needs: Iterable[str] = (),
     requires: Iterable[str] = (),
     install: str = "",
+    lacks: Callable[[], str] | None = None,
     options: Mapping[str, Any] | None = None,
     task_options: Mapping[str, Mapping[str, Any]] | None = None,
     instead: Mapping[str, str] | None = None,
@@ -227,6 +238,7 @@ def register(
             needs=frozenset(needs),
             requires=tuple(requires),
             install=install,
+            lacks=lacks,
             options=dict(options or {}),
             task_options=dict(task_options or {}),
             instead=dict(instead or {}),

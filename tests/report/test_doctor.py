@@ -158,4 +158,3 @@ def test_it_names_what_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addresses, "calls_by_address", lambda: False)
     monkeypatch.setattr(doctor, "_version", lambda name: None if name == "lightgbm" else "1.0")
     assert "numba" in finding("speed").text
-    assert "lightgbm" in finding("speed").text

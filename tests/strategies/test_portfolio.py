@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from driftsurf import DriftSurfClassifier, PortfolioClassifier, PortfolioRegressor, explain, load
 from driftsurf.checks import check_strategy
 from driftsurf.core.contracts import Batch, FloatArray
-from driftsurf.errors import CapabilityError, OptionError, StateError
+from driftsurf.errors import CapabilityError, OptionError, RegistryWarning, StateError
 from driftsurf.learners import LinearRegression, LogisticRegression, NaiveBayes, Perceptron, SoftmaxRegression
 from driftsurf.registry import Entry
 from driftsurf.session.session import Session
@@ -63,7 +63,8 @@ def test_a_light_portfolio_has_fewer_experts() -> None:
 
 def test_a_state_keeps_its_experts_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Entry, "_missing", lambda self: list(self.requires))
-    strategy = begun(Portfolio(SoftmaxRegression(), seed=1))
+    with pytest.warns(RegistryWarning, match="no boosted trees: pip install lightgbm"):
+        strategy = begun(Portfolio(SoftmaxRegression(), seed=1))
     stream = list(batches())
     for batch in stream[:4]:
         strategy.step(batch)

@@ -81,5 +81,5 @@ def _named(models: Sequence[str]) -> str:
     from driftsurf import registry
     from driftsurf.session.default_model import has_trees
 
-    trees = "" if has_trees() else f"; with boosted trees: {registry.get('learner', 'lightgbm').install}"
+    trees = "" if has_trees() else f"; with boosted trees: {registry.get('learner', 'lightgbm').remedy}"
     return f"{', '.join(models)}; for others: --models{trees}"

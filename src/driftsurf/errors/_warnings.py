@@ -107,7 +107,7 @@ class CompilationWarning(DriftsurfWarning):
 
 
 class RegistryWarning(DriftsurfWarning):
-    """An entry point of another package names a component that cannot be used.
+    """A component cannot be used: an entry point of another package names one that fails, or LightGBM cannot be loaded.
 
     Examples
     --------

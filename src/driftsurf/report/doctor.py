@@ -18,7 +18,7 @@ from typing import Any, Literal
 import joblib
 import numpy as np
 
-from driftsurf import __version__
+from driftsurf import __version__, registry
 from driftsurf.core.wording import optional
 from driftsurf.data.datasets import files
 from driftsurf.data.datasets.known import DATASETS, find
@@ -147,7 +147,7 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
     try:
         listed = metadata.requires("driftsurf") or []
     except metadata.PackageNotFoundError:  # run from source
-        listed = [*("numpy", "scipy", "scikit-learn", "numba", "joblib", "click", "rich")]
+        listed = [*("numpy", "scipy", "scikit-learn", "lightgbm", "pyarrow", "joblib", "click", "rich")]
     core, extras = list[str](), dict[str, list[str]]()
     for line in listed:
         requirement, _, marker = line.partition(";")
@@ -167,6 +167,8 @@ def _dependency(requirement: str) -> Finding:
         return Finding(name, f"not installed: {remedy}", "bad")
     if _numbers(version) and _numbers(version) < _numbers(least):
         return Finding(name, f"{version} is older than {least}: {remedy}", "bad")
+    if name == "lightgbm" and (lacking := registry.get("learner", name).remedy):
+        return Finding(name, f"{version} cannot be used, and portfolios have no boosted trees: {lacking}", "bad")
     return Finding(name, version)
 
 
@@ -279,8 +281,6 @@ def _slow() -> Finding:
         found.append(
             "the compiled time step is not in the cache: small batches cost more; run 'driftsurf doctor --warm'"
         )
-    if _version("lightgbm") is None:
-        found.append("without lightgbm the recommended model has no boosted trees")
     if not found:
         return Finding("speed", "nothing is known to be slow here")
     return Finding("speed", "; ".join(found), "note")

@@ -23,15 +23,15 @@ class DefaultModel(NamedTuple):
 
 
 def has_trees() -> bool:
-    """Return whether LightGBM, whose trees are experts of "recommended", is installed; it is not imported."""
+    """Return whether LightGBM, whose trees are experts of "recommended", can be used; it is not imported."""
     return registry.get("learner", "lightgbm").installed
 
 
 def choose_model(learner: str | None = None, parameters: Iterable[str] = ()) -> DefaultModel:
-    """Return the model for tables: "recommended", a portfolio, which has boosted trees if LightGBM is installed.
+    """Return the model for tables: "recommended", a portfolio, which has boosted trees if LightGBM can be used.
 
     Options may call for another one. A ``learner`` is put into "driftsurf". ``parameters`` that the portfolio does not
-    have choose "recommended-trees", if DriftSurf and its trees have all of them and LightGBM is installed, and else
+    have choose "recommended-trees", if DriftSurf and its trees have all of them and LightGBM can be used, and else
     "recommended-linear".
 
     >>> choose_model(parameters=["l2"]).name, choose_model("svm").name
@@ -53,8 +53,7 @@ def choose_model(learner: str | None = None, parameters: Iterable[str] = ()) -> 
             Message(f"{TREES if has_trees() else LINEAR}, since ", Option(other), " is an option of DriftSurf"),
         )
     if not has_trees():
-        install = registry.get("learner", "lightgbm").install
-        return DefaultModel(PORTFOLIO, Message(f"{PORTFOLIO}, a portfolio of models without boosted trees ({install})"))
+        return DefaultModel(PORTFOLIO, Message(f"{PORTFOLIO}, a portfolio of models without boosted trees"))
     return DefaultModel(PORTFOLIO, Message(f"{PORTFOLIO}, a portfolio of models (", Option("model"), ")"))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from driftsurf import registry
 from driftsurf.core.abilities import IncrementallySaved, SnapshotScoring, abilities_of, check_contract
 from driftsurf.core.contracts import (
     Batch,
@@ -26,7 +28,7 @@ from driftsurf.core.options import choice, number, shown, whole
 from driftsurf.core.parameters import Parameterised
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.values import replace
-from driftsurf.errors import CapabilityError, OptionError
+from driftsurf.errors import CapabilityError, OptionError, RegistryWarning
 from driftsurf.learners._online import check_width
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._chain import Chain
@@ -140,8 +142,8 @@ class Portfolio(Parameterised):
     plus the same quadratic. The error of an expert counts up to five units, so that no outlier decides alone.
 
     By default the experts are: DriftSurf around ``learner`` with the prequential judge and with the training judge;
-    ``learner`` alone, never replaced; LightGBM, refitted when its loss rises, and on the last four batches, if it is
-    installed; a perceptron; and for classes naive Bayes. DriftSurf makes the portfolio safe at abrupt changes.
+    ``learner`` alone, never replaced; LightGBM, refitted when its loss rises, and on the last four batches; a
+    perceptron; and for classes naive Bayes. DriftSurf makes the portfolio safe at abrupt changes.
 
     Parameters
     ----------
@@ -244,6 +246,8 @@ class Portfolio(Parameterised):
     def begin(self, n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Make the experts."""
         self.check()
+        if self.experts in (None, LIGHT) and (lacking := registry.get("learner", "lightgbm-lazy").remedy):
+            warnings.warn(f"the portfolio has no boosted trees: {lacking}", RegistryWarning, stacklevel=2)
         experts = self._new_experts(whole("seed", self.seed, at_least=0, at_most=None))
         for expert in experts:
             self._require_sparse(expert, sparse)

@@ -1,15 +1,69 @@
-"""A fitted model of LightGBM, which predicts a single row by the library's own function for it."""
+"""LightGBM itself: what it lacks, and a fitted model, which predicts a single row by a function made for that."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import shutil
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.errors import MissingExtraError
+
+INSTALL = "pip install lightgbm"
+OPENMP = {
+    "apt-get": "apt-get install libgomp1",
+    "dnf": "dnf install libgomp",
+    "apk": "apk add libgomp",
+    "brew": "brew install libomp",
+}
+"""Commands that install the library of threads that LightGBM needs, by the program that installs packages."""
+
 NORMAL, FLOAT64 = 0, 1
 """Kind of prediction and type of numbers, as LightGBM's C interface calls them."""
+
+
+@functools.cache
+def lacks() -> str:
+    """Return what LightGBM needs of the system and lacks, with the command that installs it; "" if it can be loaded.
+
+    Its wheels need a library of the system, which small container images do not have.
+    """
+    if sys.modules.get("lightgbm") is not None:
+        return ""
+    spec = find_spec("lightgbm")
+    folder = Path(spec.origin or "").parent if spec is not None else None
+    for file in () if folder is None else sorted(folder.glob("*/*lib_lightgbm.*")):
+        if file.suffix in (".so", ".dylib", ".dll"):
+            try:
+                ctypes.CDLL(str(file))
+            except OSError as error:
+                return remedy(error)
+    return ""
+
+
+def remedy(error: BaseException) -> str:
+    """Return what to install where LightGBM cannot be loaded: the library of threads, which is most often missing."""
+    if not any(name in str(error) for name in ("libgomp", "libomp")):
+        return f"its library cannot be loaded ({error})"
+    known = next((command for program, command in OPENMP.items() if shutil.which(program)), OPENMP["apt-get"])
+    return f"LightGBM needs the system library libgomp1: {known}"
+
+
+def lightgbm() -> Any:
+    """Import LightGBM; MissingExtraError says what to install."""
+    try:
+        return import_module("lightgbm")
+    except ImportError as error:
+        raise MissingExtraError(f"boosted trees need lightgbm: {INSTALL}") from error
+    except OSError as error:
+        raise MissingExtraError(f"boosted trees need lightgbm: {remedy(error)}") from error
 
 
 class Boosted:

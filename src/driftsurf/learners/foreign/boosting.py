@@ -13,7 +13,8 @@ from scipy.sparse import csr_array, csr_matrix
 
 from driftsurf.core.contracts import Capabilities, Categories, FloatArray, Rows, SampleStore, Segment
 from driftsurf.core.options import choice
-from driftsurf.learners.foreign._base import Fitted, Risk, extra
+from driftsurf.learners.foreign._base import Fitted, Risk
+from driftsurf.learners.foreign._boosted import INSTALL, lacks, lightgbm
 from driftsurf.learners.foreign.sklearn import SklearnLearner
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
@@ -86,7 +87,8 @@ class CategoryColumns:
     title="LightGBM",
     tasks=ALL_TASKS,
     requires=["lightgbm"],
-    install="pip install 'driftsurf[lightgbm]'",
+    install=INSTALL,
+    lacks=lacks,
     task_options={"regression": {"task": "regression"}},
     draws=False,
     examples=[Example({}, "classes", CLASSIFICATION), Example({"task": "regression"}, "regression", REGRESSION)],
@@ -100,8 +102,6 @@ class BoostedTrees(SklearnLearner):
     streams; docs/comparing.md has the table. Text in a table becomes one categorical column of LightGBM, whose splits
     can group any words, instead of a column for each word. It uses one thread, so that models beside each other do not
     compete for cores. For other sizes use ``SklearnLearner(LGBMClassifier(...))``.
-
-    It needs the extra ``lightgbm``.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class BoostedTrees(SklearnLearner):
     ) -> None:
         self.task = task
         choice("task", task, ("classification", "regression"))
-        package = extra("lightgbm", "lightgbm")
+        package = lightgbm()
         kind = package.LGBMRegressor if task == "regression" else package.LGBMClassifier
         # Otherwise it measures which histogram is faster, and equal runs may differ.
         same_twice = {"deterministic": True, "force_col_wise": True}

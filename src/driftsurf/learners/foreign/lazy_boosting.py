@@ -18,8 +18,8 @@ from driftsurf.core.fields import Array, Fields, Real, Rule, Text, Truth, Values
 from driftsurf.core.options import number, whole
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
-from driftsurf.learners.foreign._base import Fitted, Risk, declared, extra
-from driftsurf.learners.foreign._boosted import Boosted
+from driftsurf.learners.foreign._base import Fitted, Risk, declared
+from driftsurf.learners.foreign._boosted import INSTALL, Boosted, lacks, lightgbm
 from driftsurf.learners.foreign.boosting import MOST_DENSE, BoostedTrees, Size
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
@@ -86,7 +86,8 @@ class Pace:
     title="LightGBM, lazy",
     tasks=ALL_TASKS,
     requires=["lightgbm"],
-    install="pip install 'driftsurf[lightgbm]'",
+    install=INSTALL,
+    lacks=lacks,
     task_options={"regression": {"task": "regression"}},
     draws=False,
     examples=[
@@ -110,8 +111,6 @@ class LazyBoostedTrees(BoostedTrees):
     that one row at a time is learned well too; only the first rows are fitted whenever they have about doubled. There
     are 25 trees of 31 leaves on the last 10,000 rows; with more than two classes 10 rounds of trees of 15 leaves on the
     last 4,000. The learning rate is 0.2.
-
-    It needs the extra ``lightgbm``.
 
     Parameters
     ----------
@@ -176,7 +175,7 @@ class LazyBoostedTrees(BoostedTrees):
 
     def _fit(self, known: Fitted, X: Any, y: npt.NDArray[Any], weights: Mapping[str, FloatArray]) -> Any:
         # The interface for scikit-learn checks the rows again and copies the finished model: a tenth of a fit.
-        package = extra("lightgbm", "lightgbm")
+        package = lightgbm()
         chosen, coded = self._chosen(known), list[int]()
         if self._categories:
             X, coded = self._coding.coded_rows(X), self._coding.coded
@@ -290,7 +289,7 @@ class LazyBoostedTrees(BoostedTrees):
         model = self.fresh(0, known["n_features"], known["n_classes"])
         fitted = replace(model._fitted, present=known.get("present"))
         if "trees" in known:
-            package = extra("lightgbm", "lightgbm")
+            package = lightgbm()
             fitted = replace(fitted, model=Boosted(package.Booster(model_str=known["trees"])))
         return functools.partial(model._scored, fitted)
 
