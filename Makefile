@@ -125,10 +125,40 @@ test: $(VENV)/dev $(VENV)/native ## Run the checks and all tests (about 8 minute
 test-portable: $(VENV)/dev $(VENV)/native ## Run the tests that start no processes and send no signals (for Windows)
 	$(BIN)/python -m pytest -q -n 2 $(wildcard $(addprefix tests/,core detectors estimators evaluation explanation kernels native learners strategies streams))
 
+.PHONY: test-bits
+test-bits: $(VENV)/dev $(VENV)/native ## Compare results to the bit between compilers, flags and processors (BUILDS="gcc-O0 zig": only these)
+	@$(call locked,$(VENV),compiler)
+	$(BIN)/python -m tools.same_bits $(BUILDS)
+
+# Another copy of the package, whose core checks memory and arithmetic. The sanitizer has to be loaded before Python;
+# memory that Python keeps until it ends is no leak.
+SANITIZED := $(CURDIR)/build/sanitized
+STATES ?= 1
+SANITIZER := LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096 PYTHONPATH=$(SANITIZED)/src
+
+.PHONY: test-sanitized
+test-sanitized: $(VENV)/dev ## Run the tests of the core and 100,000 hostile states with sanitizers, for gcc (STATES=0.1: a tenth)
+	@if command -v gcc >/dev/null; then $(MAKE) --no-print-directory run-sanitized; else \
+		echo "Skipped: the sanitizers are those of gcc. Install it (Debian: apt-get install gcc) and run make test-sanitized again."; fi
+
+.PHONY: run-sanitized
+run-sanitized:
+	rm -rf $(SANITIZED)/src && mkdir -p $(SANITIZED) && cp -a src $(SANITIZED)/src
+	rm -f $(SANITIZED)/src/driftsurf/native/*.so
+	CC=gcc $(BIN)/python hatch_build.py --out $(SANITIZED)/src/driftsurf/native --objects $(SANITIZED)/objects -- -O1 -g \
+		-fno-omit-frame-pointer -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
+	$(SANITIZER) $(BIN)/python -m pytest -q -p no:cacheprovider tests/native
+	$(SANITIZER) $(BIN)/python -m torture states --scale $(STATES)
+
 .PHONY: coverage
-coverage: $(VENV)/dev $(VENV)/native ## Run all tests and require that they execute 98 % of the code
+coverage: $(VENV)/dev ## Run all tests and require that they execute 98 % of the Python code; show what they execute of the core (needs gcc)
+	@rm -rf build/coverage $(VENV)/native # a core that counts takes the place of the usual one until the end
+	CC=gcc $(BIN)/python hatch_build.py --objects build/coverage -- -O0 --coverage
 	$(BIN)/python -m coverage erase
 	$(BIN)/$(PYTEST) --cov --cov-report=
+	@$(MAKE) --no-print-directory core
+	$(BIN)/python -m tools.core_coverage build/coverage
 	$(BIN)/python -m coverage report --fail-under=98
 
 .PHONY: test-engines

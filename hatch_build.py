@@ -147,7 +147,7 @@ class NativeBuild:
         """Return the C file that Cython generates from a module; it is the same for every compiler."""
         target = GENERATED / f"{path.stem}.c"
         settings = [f"--directive={name}={value}" for name, value in DIRECTIVES.items()]
-        command = ["-m", "cython", "--fast-fail", "--line-directives", *settings, str(path), "-o", str(target)]
+        command = ["-m", "cython", "--fast-fail", *settings, str(path), "-o", str(target)]
         self._run_if_changed(target, [path, *NATIVE.glob("*.pxd")], [sys.executable, *command])
         return target
 

@@ -1,5 +1,6 @@
-"""The arithmetic of the core has the same bits without optimisation and on another processor; `make test-bits` has more.
+"""The arithmetic of the core has the same bits without optimisation, and on another processor.
 
+`make test-bits` compares more builds, and what models learn.
 After a change of results, ``python -m tools.same_bits --write arithmetic`` stores the digests.
 """
 
