@@ -11,14 +11,10 @@ from driftsurf.core.contracts import Detector, Strategy
 from driftsurf.core.frames import SparseMatrix, unmasked
 from driftsurf.core.options import shown
 from driftsurf.core.typing import RandomState, TargetLike
-from driftsurf.detectors import MDDM
-from driftsurf.detectors.river import as_detector
 from driftsurf.errors import OptionError, ShapeError
 from driftsurf.estimators._sklearn import check_random_state, clone, column_or_1d
-from driftsurf.learners.foreign import as_learner
 from driftsurf.session.described import Parameterised
 from driftsurf.session.step_rows import step_rows
-from driftsurf.strategies._experts import EXPERTS
 
 
 def seed_of(random_state: RandomState) -> int:
@@ -67,7 +63,13 @@ def copied(value: Any) -> Any:
 
 def detector_of(value: Any) -> Detector:
     """Return a detector, one of river in its adapter; None means the default."""
-    return MDDM() if value is None else as_detector(value)
+    if value is None:
+        from driftsurf.detectors import MDDM
+
+        return MDDM()
+    from driftsurf.detectors.river import as_detector
+
+    return as_detector(value)
 
 
 def option_of(name: str, value: Any) -> Any:
@@ -86,6 +88,9 @@ def expert_of(model: Any, place: int = 0) -> Any:
     """
     if not isinstance(model, type) and (not missing_members(model, Strategy) or isinstance(model, StrategyMaker)):
         return model
+    from driftsurf.learners.foreign import as_learner
+    from driftsurf.strategies._experts import EXPERTS
+
     try:
         return as_learner(model)
     except OptionError as error:

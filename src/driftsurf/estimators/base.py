@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,11 @@ from driftsurf.estimators._parameters import as_column, fit_rows
 from driftsurf.estimators._sklearn import ClassifierMixin, RegressorMixin, available_if
 from driftsurf.estimators.fitted import Fitted
 from driftsurf.estimators.saving import SavedEstimator
-from driftsurf.learners.export import LinearModel, linear_model
 from driftsurf.session.observation import Observation
 from driftsurf.session.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from driftsurf.learners.export import LinearModel
 
 __all__ = ["AdaptiveClassifier", "AdaptiveEstimator", "AdaptiveRegressor"]
 
@@ -189,6 +191,8 @@ class AdaptiveEstimator(SavedEstimator):
 
         CapabilityError unless a single linear model predicts.
         """
+        from driftsurf.learners.export import linear_model
+
         session = self._session
         with session.lock:  # a compiled step changes its models in place
             session.settle()

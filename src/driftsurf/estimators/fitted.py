@@ -16,14 +16,14 @@ from driftsurf.core.contracts import Learner, Strategy
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.forks import ChangeLock
 from driftsurf.core.typing import LearnerLike, RandomState, TableLike
-from driftsurf.data.frame_encoder import FrameEncoder
-from driftsurf.data.frames import is_table
 from driftsurf.errors import CapabilityError, StateError
 from driftsurf.estimators._parameters import copied, option_of, seed_of
 from driftsurf.estimators._sklearn import BaseEstimator, check_is_fitted, clone
-from driftsurf.learners.foreign import as_learner
 from driftsurf.session.drift_monitor import DriftMonitor
 from driftsurf.session.session import Session
+
+if TYPE_CHECKING:
+    from driftsurf.data.frame_encoder import FrameEncoder
 
 __all__ = ["Fitted", "FittedEstimator"]
 
@@ -126,6 +126,8 @@ class FittedEstimator(BaseEstimator):
         if self.learner is None:
             made: Learner = registry.default("learner", self._default_task).make()
             return made
+        from driftsurf.learners.foreign import as_learner
+
         learner = as_learner(self.learner)
         if (self._default_task == "regression") != learner.capabilities.regression:
             wanted = "'regression'" if self._default_task == "regression" else "'binary' or 'multiclass'"
@@ -202,6 +204,11 @@ class FittedEstimator(BaseEstimator):
 
     def _first_frames(self, X: TableLike, learner: Learner) -> FrameEncoder | None:
         """Return the encoder that a first table fixes; None for an array."""
+        if isinstance(X, np.ndarray | list):
+            return None
+        from driftsurf.data.frame_encoder import FrameEncoder
+        from driftsurf.data.frames import is_table
+
         if not is_table(X):
             return None
         # A model of a run still ignores the label and the columns that the run left out when it is fitted again.

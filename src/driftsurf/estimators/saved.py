@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from driftsurf.core import files
 from driftsurf.core.contracts import Learner, State, Strategy
 from driftsurf.core.fields import Fields, Text
 from driftsurf.core.state import nest, to_bytes, to_parts
 from driftsurf.core.targets import ClassTargets
-from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import CapabilityError
 from driftsurf.registry import name_of
 from driftsurf.session.described import described, to_json_value
 from driftsurf.session.session import Session
+
+if TYPE_CHECKING:
+    from driftsurf.data.frame_encoder import FrameEncoder
 
 __all__ = [
     "FIELDS",

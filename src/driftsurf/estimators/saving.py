@@ -11,7 +11,6 @@ from driftsurf.core import files
 from driftsurf.core.fields import misfit
 from driftsurf.core.state import from_bytes, pick, read_header
 from driftsurf.core.typing import LearnerLike
-from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.errors import StateError
 from driftsurf.estimators.fitted import Fitted, FittedEstimator
 from driftsurf.estimators.saved import FIELDS, estimator_bytes
@@ -78,9 +77,12 @@ class SavedEstimator(FittedEstimator):
         session.restore(pick("session", state))
         if session.schema is None:
             raise StateError("these bytes hold a model that has not learned any batch")
-        encoder = pick("encoder", state)
-        frames = FrameEncoder.from_state(encoder) if encoder else None
-        if frames is not None and frames.encoder.width != session.schema.n_features:
-            raise misfit(encoder, "parts", f"make {frames.encoder.width} columns, not {session.schema.n_features}")
+        frames = None
+        if encoder := pick("encoder", state):
+            from driftsurf.data.frame_encoder import FrameEncoder
+
+            frames = FrameEncoder.from_state(encoder)
+            if frames.encoder.width != session.schema.n_features:
+                raise misfit(encoder, "parts", f"make {frames.encoder.width} columns, not {session.schema.n_features}")
         model._publish(Fitted(session, params, frames))
         return model

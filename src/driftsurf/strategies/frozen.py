@@ -18,7 +18,6 @@ from driftsurf.core.fields import Array, Fields, Text, Whole
 from driftsurf.core.state import nest, pick
 from driftsurf.learners._linear import margins
 from driftsurf.learners._multi import score_rows
-from driftsurf.strategies import portfolio
 
 __all__ = ["can_freeze", "frozen_from", "frozen_state"]
 
@@ -31,6 +30,8 @@ def can_freeze(scorer: Any) -> bool:
         return False
     if scorer.func in (margins, score_rows):
         return True
+    from driftsurf.strategies import portfolio  # which most models do not need
+
     if scorer.func is portfolio.score:
         return all(map(can_freeze, scorer.args[0]))
     owner = getattr(scorer.func, "__self__", None)
@@ -45,6 +46,8 @@ def frozen_state(scorer: Any) -> State:
         _, weights, limits = scorer.args
         own: State = {"kind": "linear", "matrix": np.ascontiguousarray(weights)}
         return own if limits is None else own | {"limits": np.asarray(limits)}
+    from driftsurf.strategies import portfolio
+
     if scorer.func is portfolio.score:
         scorers, live = scorer.args
         state: State = {"kind": "portfolio", "n_classes": live.n_classes} | portfolio.mixing_state(live)
@@ -65,6 +68,8 @@ def frozen_from(state: Mapping[str, Any], strategy: Strategy) -> Scorer:
     if kind == "linear":
         return functools.partial(score_rows, template.read, known["matrix"], known.get("limits"))
     if kind == "portfolio":
+        from driftsurf.strategies import portfolio
+
         mixed: Any = strategy
         experts = mixed.frozen_experts()
         n_classes = known["n_classes"]
