@@ -1,5 +1,6 @@
 #include "guard.h"
 
+#include "columns.h"
 #include "ds_math.h"
 #include "frames.h"
 #include "values.h"
@@ -10,8 +11,10 @@
    by EVIDENCE in total. Their mean is 1 as long as nothing changes, and 5/3 when a third of the values are at the cap. */
 #define GROWN (5.0 / 3.0)
 #define EVIDENCE 100.0
+#define MOST_PASSES 200 /* as in core/column_sizes.py */
 
-/* What one pass over rows finds: the largest norm, the number of norms that are 0, and of values beyond DS_LIMIT. */
+/* What one pass over rows finds: the largest norm, the number of norms that are 0, and of rows with a value
+   beyond DS_LIMIT. */
 typedef struct {
     double largest;
     int64_t zeros, extremes;
@@ -51,24 +54,25 @@ DS_INLINE Measured measure_dense(Rows rows, int64_t d, double *columns, double *
     Measured found = {0.0, 0, 0};
     for (int64_t i = 0; i < rows.n; i++) {
         const void *restrict row = ds_from(rows.values, i * d, single);
-        double plain[8] = {0.0}, scaled[8] = {0.0};
-        int64_t c = 0, extremes = 0;
+        double plain[8] = {0.0}, scaled[8] = {0.0}, most[8] = {0.0};
+        int64_t c = 0;
         for (; c + 8 <= d; c += 8)
             for (int64_t j = 0; j < 8; j++) {
-                const double value = ds_value(row, c + j, single), own = value * factor[c + j];
+                const double value = ds_value(row, c + j, single), own = fabs(value * factor[c + j]);
                 plain[j] += value * value;
                 scaled[j] += own * own;
-                extremes += fabs(own) > DS_LIMIT;
+                most[j] = own > most[j] ? own : most[j];
             }
         for (int64_t j = 0; c + j < d; j++) {
-            const double value = ds_value(row, c + j, single), own = value * factor[c + j];
+            const double value = ds_value(row, c + j, single), own = fabs(value * factor[c + j]);
             plain[j] += value * value;
             scaled[j] += own * own;
-            extremes += fabs(own) > DS_LIMIT;
+            most[j] = own > most[j] ? own : most[j];
         }
         out[i] = ds_sum8(scaled);
         note_norm(out[i], &found);
-        found.extremes += extremes;
+        for (int64_t j = 1; j < 8; j++) most[0] = most[j] > most[0] ? most[j] : most[0];
+        found.extremes += most[0] > DS_LIMIT;
         if (!(ds_sum8(plain) < INFINITY)) continue;
         for (c = 0; c < d; c++) {
             const double size = fabs(ds_value(row, c, single));
@@ -86,14 +90,15 @@ DS_INLINE Measured measure_csr(Rows rows, double *columns, double *restrict out,
     double *restrict total = columns + DS_TOTAL * d, *restrict mass = columns + DS_MASS * d;
     Measured found = {0.0, 0, 0};
     for (int64_t i = 0; i < rows.n; i++) {
-        double plain = 0.0, scaled = 0.0;
+        double plain = 0.0, scaled = 0.0, most = 0.0;
         for (int64_t p = rows.indptr[i]; p < rows.indptr[i + 1]; p++) {
             const double value = ds_value(rows.values, p, single), own = value * factor[rows.indices[p]];
             plain += value * value;
             scaled += own * own;
-            found.extremes += fabs(own) > DS_LIMIT;
+            most = fabs(own) > most ? fabs(own) : most;
         }
         out[i] = scaled;
+        found.extremes += most > DS_LIMIT;
         note_norm(scaled, &found);
         if (!(plain < INFINITY)) continue;
         for (int64_t p = rows.indptr[i]; p < rows.indptr[i + 1]; p++) {
@@ -149,11 +154,12 @@ static int resize(const double *before, double fade, const double *sizes, int64_
     return found;
 }
 
-/* Number of values below a limit. */
-static int64_t count_below(const double *values, int64_t n, double limit) {
-    int64_t below = 0;
-    for (int64_t k = 0; k < n; k++) below += values[k] < limit;
-    return below;
+/* Whether at least `enough` of the values are not below a limit; the last ones are looked at first. */
+static int reach(const double *values, int64_t n, double limit, int64_t enough) {
+    int64_t above = 0;
+    for (; n > 0 && above < enough; n -= n < 64 ? n : 64)
+        for (int64_t k = n < 64 ? 0 : n - 64; k < n; k++) above += values[k] >= limit;
+    return above >= enough;
 }
 
 /* Replace the norms of rows by their weights; return whether any of them is not 1, otherwise the norms remain. The limit
@@ -166,9 +172,9 @@ static int weigh(const Admission *guard, double *norms, int64_t rows, Measured f
        is more than rounding can change. */
     const double enough = found.largest / guard->squared * (1.0 + 1e-12);
     if (enough < INFINITY) {
-        int64_t below = enough > 0.0 ? count_below(norms, rows, enough) - found.zeros : 0;
-        if (below <= place) below += count_below(guard->recent, guard->n_recent, enough);
-        if (below <= place) return 0;
+        int64_t above = 0;
+        for (int64_t k = 0; k < rows; k++) above += (norms[k] >= enough) & (norms[k] > 0.0);
+        if (reach(guard->recent, guard->n_recent, enough, n - place - above)) return 0;
     }
     int64_t count = 0;
     for (int64_t k = 0; k < guard->n_recent; k++) /* NaN, which a saved state may have, would be the largest values */
@@ -185,25 +191,22 @@ static int weigh(const Admission *guard, double *norms, int64_t rows, Measured f
     return 1;
 }
 
-/* Write the last positive norms to `later`, oldest first; return their number. */
-static int64_t keep(const Admission *guard, const double *norms, int64_t rows, int64_t zeros) {
-    const int64_t n = guard->n_recent + rows - zeros;
-    const int64_t kept = n < DS_GUARD_MEMORY ? n : DS_GUARD_MEMORY;
-    int64_t skipped = n - kept, at = 0;
-    for (int64_t k = skipped; k < guard->n_recent; k++) guard->later[at++] = guard->recent[k];
-    skipped = skipped > guard->n_recent ? skipped - guard->n_recent : 0;
+/* Write the last positive norms of rows to `out`, at most DS_GUARD_MEMORY; return their number. */
+static int64_t keep(const double *norms, int64_t rows, int64_t zeros, double *out) {
+    int64_t skipped = rows - zeros - DS_GUARD_MEMORY, at = 0;
     for (int64_t k = 0; k < rows; k++) {
         if (norms[k] == 0.0) continue;
         if (skipped > 0)
             skipped--;
         else
-            guard->later[at++] = norms[k];
+            out[at++] = norms[k];
     }
     return at;
 }
 
-int ds_admit(Rows rows, const Admission *guard, const double *sizes, double *norms, int64_t *extremes, int64_t *kept,
-             int *weighted) {
+/* As `ds_admit_new`, with the norms written behind as many of the recent ones as fit before them if `all`. */
+static int admit(Rows rows, const Admission *guard, const double *sizes, double *norms, int64_t *extremes,
+                 int64_t *kept, int *weighted, int all) {
     const int64_t d = rows.d;
     const double *before = guard->before;
     double *after = guard->after;
@@ -221,7 +224,32 @@ int ds_admit(Rows rows, const Admission *guard, const double *sizes, double *nor
         found = measure(rows, after, norms);
     }
     *extremes = found.extremes;
-    *kept = keep(guard, norms, rows.n, found.zeros);
+    const int64_t fit = DS_GUARD_MEMORY - (rows.n - found.zeros);
+    int64_t old = fit < guard->n_recent ? fit : guard->n_recent;
+    if (!all || old < 0) old = 0;
+    for (int64_t k = 0; k < old; k++) guard->later[k] = guard->recent[guard->n_recent - old + k];
+    *kept = old + keep(norms, rows.n, found.zeros, guard->later + old);
     *weighted = weigh(guard, norms, rows.n, found);
     return DS_ADMITTED;
+}
+
+int ds_admit(Rows rows, const Admission *guard, const double *sizes, double *norms, int64_t *extremes, int64_t *kept,
+             int *weighted) {
+    return admit(rows, guard, sizes, norms, extremes, kept, weighted, 1);
+}
+
+int ds_admit_new(Rows rows, const Admission *guard, const double *sizes, double *norms, int64_t *extremes,
+                 int64_t *kept, int *weighted) {
+    return admit(rows, guard, sizes, norms, extremes, kept, weighted, 0);
+}
+
+void ds_sizes_of_rows(Rows rows, double *sizes, double *work) {
+    const int64_t d = rows.d;
+    const FrameRules rules = {DS_CAP, 0.0, 0.0, 0.0};
+    double *centre = work, *frame = work + d, *weight = frame + 6 * d + 1;
+    for (int64_t c = 0; c <= d; c++) frame[c] = 1.0; /* the factor of each column, before it is scratch space */
+    for (int64_t c = 0; c < d; c++) centre[c] = 0.0;
+    ds_squared_norms(rows, frame, centre, weight);
+    for (int64_t i = 0; i < rows.n; i++) weight[i] = weight[i] < INFINITY ? 1.0 : 0.0;
+    ds_frame(rows, weight, 0, rules, MOST_PASSES, centre, sizes, frame, weight + rows.n);
 }

@@ -25,9 +25,18 @@ typedef struct {
 } Admission;
 
 /* Admit rows to a guard, and write its numbers after them. `sizes` (d) is the typical size of each column of these
-   rows, or NULL. `norms` receives the weight of each row if `weighted`, otherwise its squared norm. Returns DS_ADMITTED,
-   or DS_UNSIZED if a column has to be sized by these rows, and nothing else is valid. */
+   rows, or NULL. `norms` receives the weight of each row if `weighted`, otherwise its squared norm, and `extremes` the
+   number of rows with a value beyond DS_LIMIT sizes of its column. Returns DS_ADMITTED, or DS_UNSIZED if a column has to
+   be sized by these rows, and nothing else is valid. */
 int ds_admit(Rows rows, const Admission *guard, const double *sizes, double *norms, int64_t *extremes, int64_t *kept,
              int *weighted);
+
+/* Like `ds_admit`, but `later` receives the norms of these rows only, at most DS_GUARD_MEMORY of them. */
+int ds_admit_new(Rows rows, const Admission *guard, const double *sizes, double *norms, int64_t *extremes,
+                 int64_t *kept, int *weighted);
+
+/* Write the typical size of each column of rows (d), over those whose square does not overflow. `work` is scratch space
+   of 7 d + 1 + 2 n numbers. */
+void ds_sizes_of_rows(Rows rows, double *sizes, double *work);
 
 #endif

@@ -1,0 +1,24 @@
+"""The range guard as an object; ``c/guard.h`` has the arithmetic."""
+
+from driftsurf.native.rows cimport Rows
+from libc.stdint cimport int64_t
+
+
+cdef class Norms:
+    # Squared norms of rows, oldest first, in memory that guards share: each one adds behind those that it knows.
+    cdef double* values
+    cdef int64_t used, capacity
+
+
+cdef class RangeGuard:
+    # A guard is a value: what it refers to never changes.
+    cdef readonly double factor
+    cdef readonly bint clips
+    cdef int64_t d             # number of columns; 0 before the first row
+    cdef double* numbers       # numbers of each column, as in guard.h, and the room for values; NULL before the first row
+    cdef Norms norms
+    cdef int64_t first, last   # which of the norms belong to this guard
+    cdef object bounds         # ``limits``, once they are known
+
+    cdef RangeGuard after(self, Rows rows, double* weights, int64_t* extremes, int* weighted)
+    cdef double* room_for_values(self) noexcept

@@ -1,0 +1,33 @@
+"""The range guard as an object; ``c/guard.h`` has the arithmetic."""
+
+from driftsurf.core.contracts import FloatArray, Rows
+
+MEMORY: int
+"""Number of last rows whose norms are kept."""
+
+class RangeGuard:
+    def __init__(
+        self,
+        factor: float = 2.0,
+        clips: bool = False,
+        recent: FloatArray | tuple[()] = (),
+        total: FloatArray | None = None,
+        mass: FloatArray | None = None,
+        excess: FloatArray | None = None,
+    ) -> None: ...
+    @property
+    def factor(self) -> float: ...
+    @property
+    def clips(self) -> bool: ...
+    @property
+    def recent(self) -> FloatArray: ...
+    @property
+    def total(self) -> FloatArray | None: ...
+    @property
+    def mass(self) -> FloatArray | None: ...
+    @property
+    def excess(self) -> FloatArray | None: ...
+    @property
+    def limits(self) -> FloatArray | None: ...
+    def admit(self, X: Rows) -> tuple[Rows, FloatArray | None, RangeGuard]: ...
+    def limited(self, X: Rows) -> Rows: ...
