@@ -158,8 +158,8 @@ def test_the_compiled_step_refuses_the_same_models(judge: Any, weighted: bool, k
         decisions = [one.step(Batch(X, y, weight)) for one in (strategy, other)]
         assert decisions[0] == decisions[1]
         found += decisions[0].absent is not None
-    assert strategy._compiled is not None
-    assert other._compiled is None
+    assert strategy._cell is not None
+    assert other._cell is None
     assert found
 
 

@@ -112,7 +112,7 @@ def test_a_session_learns_the_same(kind: str, guard: float | None) -> None:
             assert (one.scores.tobytes(), one.decisions) == (two.scores.tobytes(), two.decisions)
             resets += sum(len(decision.transitions) for decision in one.decisions)
         strategy: Any = compiled.strategy
-        assert strategy._compiled is not None
+        assert strategy._cell is not None
         assert strategy.nbytes > 0
         assert to_bytes(compiled.state()) == to_bytes(generic.state())
     assert (resets > 0) == (kind not in ("oblivious", "window", "linear decay"))
@@ -180,4 +180,4 @@ def test_others_take_generic_steps(kind: Callable[..., SingleModel]) -> None:
     strategy.begin(3, sparse=False, n_classes=2)
     for batch in batches(3, 0, "float64", 3):
         strategy.step(batch)
-        assert strategy._compiled is None
+        assert strategy._cell is None

@@ -17,7 +17,6 @@ from generic_steps import stepping_generically
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_steps import LEARNERS, OPTIONS, WIDTHS, batches, made
-from numba import config
 from row_arrays import as_rows
 from same_steps import check_same_steps, saved
 
@@ -27,8 +26,7 @@ from driftsurf.errors import DivergenceError
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
-from driftsurf.strategies.compiled.strategy import CompiledStrategy
-from driftsurf.strategies.compiled.suitable import WIDEST
+from driftsurf.strategies.cell import WIDEST, CellStrategy
 
 pytestmark = [
     pytest.mark.python_kernels,
@@ -57,7 +55,7 @@ def begun(
     seed=st.integers(0, 999),
     data=st.data(),
 )
-@settings(max_examples=10 if config.DISABLE_JIT else 60)  # interpreted steps are a hundred times as slow
+@settings(max_examples=60)
 def test_it_takes_the_same_steps(
     sparse: bool,
     width: int,
@@ -78,7 +76,7 @@ def test_logistic_steps_become_softmax_steps_with_the_third_class() -> None:
         if number >= 6:
             batch = batch._replace(y=np.where(np.arange(len(batch.y)) % 3 == 0, 2.0, batch.y))
         assert repr(compiled.step(batch)) == repr(generic.step(batch))
-        assert (compiled._compiled is None) == (number == 6)  # the generic step makes room for the class
+        assert (compiled._cell is None) == (number == 6)  # the generic step makes room for the class
         assert saved(compiled) == saved(generic)
 
 
@@ -92,7 +90,7 @@ def test_classes_are_scored_by_the_predicting_model_of_a_softmax_step(sparse: bo
         assert expected.shape == (len(batch.y), compiled._pool.n_classes)
         assert compiled.scores(batch.X).tobytes() == expected.tobytes()
         np.testing.assert_allclose(np.exp(expected).sum(axis=1), 1.0)
-    assert compiled._compiled is not None
+    assert compiled._cell is not None
 
 
 def test_an_order_to_start_over_is_followed_by_compiled_steps() -> None:
@@ -160,7 +158,7 @@ def test_values_of_sparse_rows_keep_their_numbers_between_checkpoints() -> None:
 def test_wide_sparse_rows_are_left_to_the_generic_step() -> None:
     strategy = begun(WIDEST + 1, {}, {"seed": 1}, compiled=True, sparse=True)
     strategy.step(Batch(as_rows(np.eye(4, WIDEST + 1), True), np.array([0.0, 1.0, 0.0, 1.0]), np.ones(4)))
-    assert strategy._compiled is None
+    assert strategy._cell is None
 
 
 def test_rows_are_not_held_twice() -> None:
@@ -190,8 +188,8 @@ def test_a_copy_holds_the_generic_path_and_shares_nothing() -> None:
     compiled.step(first)
     before = saved(compiled)
     for copied in (copy.copy(compiled), copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
-        assert compiled._compiled is not None
-        assert copied._compiled is None  # where a pickle is loaded, calls by address may not work
+        assert compiled._cell is not None
+        assert copied._cell is None
         for batch in rest:
             copied.step(batch)
         assert saved(compiled) == before
@@ -202,44 +200,22 @@ def test_other_options_use_the_generic_step(options: dict[str, Any]) -> None:
     strategy = begun(2, {}, options, compiled=True)
     for batch in batches(2, 0, "float64", 3):
         strategy.step(batch)
-    assert strategy._compiled is None
+    assert strategy._cell is None
 
 
 def test_the_predicting_model_scores_like_the_strategy() -> None:
     compiled = begun(2, {}, {"seed": 1}, compiled=True)
     for batch in batches(2, 0, "float64", 12):
         compiled.step(batch)
-        assert isinstance(compiled, CompiledStrategy)
+        assert isinstance(compiled, CellStrategy)
         learner: Any = compiled.predicting
         assert learner.scores(batch.X).tobytes() == compiled.scores(batch.X).tobytes()
     assert compiled.nbytes > 0
 
 
-@pytest.mark.parametrize(("max_rows", "compiled"), [(None, False), (10_000, False), (50, True)])
-def test_rows_that_grow_far_leave_the_compiled_step(
-    max_rows: int | None, compiled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("driftsurf.strategies.compiled.suitable.GROWN_BYTES", 3_000)
-    monkeypatch.setattr("driftsurf.strategies.compiled.suitable.MOST_BYTES", 5_000)
-    rng, states = np.random.default_rng(1), list[bool]()
-    one, two = (DriftSurf(LogisticRegression(), max_rows=max_rows, seed=1) for _ in range(2))
-    stepping_generically(two)
-    for strategy in (one, two):
-        strategy.begin(n_features=3, sparse=False, n_classes=2)
-    for _ in range(20):
-        X = rng.normal(size=(20, 3))
-        batch = Batch(X, (X[:, 0] > 0).astype(float), np.ones(20))
-        assert str(two.step(batch)) == str(one.step(batch))
-        states.append(one._compiled is not None)
-    assert to_bytes(one.state()) == to_bytes(two.state())
-    assert states == sorted(states, reverse=True)
-    assert states[0]
-    assert states[-1] == compiled
-
-
 @pytest.mark.parametrize("max_rows", [None, 60, 300])
 def test_many_rows_grow_without_being_copied(max_rows: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftsurf.strategies.compiled.rows.LARGE", 1)
+    monkeypatch.setattr("driftsurf.strategies._cell_arrays.LARGE", 1)
     rng, starts = np.random.default_rng(1), set[int]()
     one, two = (DriftSurf(LogisticRegression(), max_rows=max_rows, seed=1) for _ in range(2))
     stepping_generically(two)
@@ -254,8 +230,8 @@ def test_many_rows_grow_without_being_copied(max_rows: int | None, monkeypatch: 
             one.put_back(mark)
             assert saved(one) == before
         assert str(two.step(batch)) == str(one.step(batch))
-        assert one._compiled is not None
-        starts.add(one._compiled._cell.X.__array_interface__["data"][0])
+        assert one._cell is not None
+        starts.add(one._cell._cell.X.__array_interface__["data"][0])
     assert saved(one) == saved(two)
     assert len(starts) <= 4  # doubled each time, it would be copied more often
 
@@ -265,7 +241,7 @@ def test_many_rows_grow_without_being_copied(max_rows: int | None, monkeypatch: 
 def test_short_batches_of_wide_rows_take_compiled_steps(
     count: int, max_rows: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("driftsurf.strategies.compiled.rows.LARGE", 1)
+    monkeypatch.setattr("driftsurf.strategies._cell_arrays.LARGE", 1)
     rng, make = np.random.default_rng(1), functools.partial(DriftSurf, LogisticRegression(), max_rows=max_rows, seed=1)
     one, two = make(), stepping_generically(make())
     for strategy in (one, two):

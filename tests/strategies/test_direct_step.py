@@ -22,7 +22,7 @@ from driftsurf.errors import DriftsurfError
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
-from driftsurf.strategies.compiled import direct
+from driftsurf.strategies._cell_models import CellModels
 
 pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the step in one call is compiled code only")
 
@@ -101,14 +101,14 @@ def usual_batches(count: int, rows: int = 40) -> list[tuple[Any, Any]]:
 
 def test_nearly_all_usual_steps_are_taken_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = list[bool]()
-    take = direct.DirectModels.take
+    take = CellModels.take
 
     def counted(self: Any, *arguments: Any, **options: Any) -> Any:
         result = take(self, *arguments, **options)
         taken.append(result is not None)
         return result
 
-    monkeypatch.setattr(direct.DirectModels, "take", counted)
+    monkeypatch.setattr(CellModels, "take", counted)
     model = DriftSurfClassifier(random_state=0)
     for X, y in usual_batches(60):
         model.partial_fit(X, y)
@@ -141,16 +141,3 @@ def test_an_exception_at_any_line_leaves_a_whole_step_or_none(how: str) -> None:
         assert raised
         seen.add(states.index(to_bytes(session.state())))
     assert seen == {0, 1}
-
-
-def test_a_refused_pointer_leaves_the_step_that_takes_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the kernel, for instance because it is not compiled yet, results are the same."""
-    models = [DriftSurfClassifier(random_state=0) for _ in range(2)]
-    for X, y in usual_batches(20):
-        models[0].partial_fit(X, y)
-    monkeypatch.setattr(direct, "call_is_at_hand", lambda kernel: False)
-    for X, y in usual_batches(20):
-        models[1].partial_fit(X, y)
-    assert models[0].journal_.to_jsonl() == models[1].journal_.to_jsonl()
-    one, other = (to_bytes(model._fitted.session.state()) for model in models if model._fitted is not None)
-    assert one == other

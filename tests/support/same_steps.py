@@ -97,7 +97,7 @@ def check_same_steps(
         # A new class is left to the generic step, and the next step is compiled again.
         grows = not values and batch.y.max() >= known
         if expected.startswith("Decision"):
-            left = compiled._compiled is None
+            left = compiled._cell is None
             assert left >= grows if renews else left == grows
             known = int(batch.y.max()) + 1 if grows else known
         event = data.draw(st.sampled_from(["", "", *DISTURBANCES]))

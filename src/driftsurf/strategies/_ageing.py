@@ -14,12 +14,11 @@ from driftsurf.core.contracts import Batch, FloatArray, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.values import lazy, replace
 from driftsurf.kernels.guard import Admission
+from driftsurf.strategies._cell_arrays import UNLIMITED, Rule, never_reacting
+from driftsurf.strategies._cell_models import CellModels
 from driftsurf.strategies._pool import Member
 from driftsurf.strategies._reweighted import Reweighted
 from driftsurf.strategies._single import SingleModel
-from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.direct import DirectModels
-from driftsurf.strategies.compiled.layout import UNLIMITED, Rule, never_reacting
 
 MOST_KNOWN = 2**16
 """Longest span whose factors are kept."""
@@ -59,21 +58,21 @@ class AgeingModel(SingleModel):
         span = self._span()
         return self._fading(np.arange(span - 1 if span <= MOST_KNOWN else -1, -1, -1, dtype=np.float64))
 
-    def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+    def _cell_rule(self) -> tuple[Rule, dict[str, Any]] | None:
         if not self._has_parts_of(AgeingModel):
             return None
         span = min(self._span(), UNLIMITED)
         return never_reacting(self._stored_pool.max_rows, span=span, faded=self._fades()), {}
 
-    def _learn_compiled(self, compiled: CompiledModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
+    def _learn_in_cell(self, cell: CellModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
         fading = (lambda lo, hi: self._factors(lo, hi, hi)) if self._fades() else None
-        return compiled.step(batch, tested, fading)
+        return cell.step(batch, tested, fading)
 
-    def _compiled_take(
-        self, compiled: DirectModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
+    def _cell_take(
+        self, cell: CellModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
     ) -> Taken | None:
         # The factors are computed in Python, between storing the rows and learning them.
-        return None if self._fades() else super()._compiled_take(compiled, X, codes, admission, shown)
+        return None if self._fades() else super()._cell_take(cell, X, codes, admission, shown)
 
     def _fit(self, model: Member, segment: Segment, undo: UndoStack) -> int:
         def fading(part: Segment) -> FloatArray:

@@ -13,13 +13,10 @@ from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.fields import Array, Entry, Fields, Rule, Whole, misfit
 from driftsurf.core.state import nest, pick
-from driftsurf.core.values import replace
 from driftsurf.strategies._base import NOTHING, PooledStrategy, Scorer, declared, make_decision
 from driftsurf.strategies._joint import JointScorer
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._votes import undecided, weighted_vote
-from driftsurf.strategies.compiled.slots import BankPool
-from driftsurf.strategies.compiled.suitable import is_supported
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,6 @@ class VotingStrategy(PooledStrategy[Ensemble]):
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was."""
-        self._choose_pool(batch)
         # The scores are known to be of this batch and these experts only by those that come back.
         if self._cast is not None and self._cast[0] is not tested:
             self._cast = None
@@ -90,56 +86,6 @@ class VotingStrategy(PooledStrategy[Ensemble]):
             return super().step(batch, tested)
         finally:
             self._cast = None
-
-    def _sides(self) -> int | None:
-        """Return the largest number of models before and in a step, if a bank can do all that is asked of them.
-
-        None if it cannot.
-        """
-        return None
-
-    def _with_members(self, live: Ensemble, members: tuple[Member, ...]) -> Ensemble:
-        """Return the live state with the same models in another form, in the order of ``live.members``."""
-        return replace(live, experts=members)
-
-    @functools.cached_property
-    def _suits(self) -> bool:
-        """Whether options and learner allow models in a bank."""
-        return self._sides() is not None and is_supported(self._template())
-
-    def _choose_pool(self, batch: Batch) -> None:
-        """Keep linear models in a bank, where one call trains all of them, as long as it takes the next batch.
-
-        The results are the same to the bit.
-        """
-        pool, live = self._pool, self._live
-        if isinstance(pool, BankPool):
-            if not pool.takes(batch):
-                self._move(*pool.generic(live.members))
-        elif self._suits:
-            sides = self._sides()
-            assert sides is not None
-            made = BankPool.of(pool, live.members, sides, learning=bool(self._learning(live)))
-            if made is not None and made[0].takes(batch):
-                self._move(*made)
-
-    def _move(self, pool: Pool, members: tuple[Member, ...]) -> None:
-        """Go on with the same rows and models in another pool."""
-        self._pool = pool
-        self._publish(self._with_members(self._live, members))
-
-    def _publish(self, live: Ensemble) -> None:
-        super()._publish(live)
-        if isinstance(self._pool, BankPool):
-            self._pool.publish(live.members)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled or copied: always models of the generic path, which share no arrays with others."""
-        entries, pool = vars(self).copy(), vars(self).get("_pool")
-        if isinstance(pool, BankPool):
-            entries["_pool"], members = pool.generic(self._live.members)
-            entries["_live"] = self._with_members(self._live, members)
-        return entries
 
     def _ballots_on(self, X: Rows) -> Sequence[FloatArray]:
         """Return the scores of each expert for the rows of this step, which ``test_scores`` may know already."""

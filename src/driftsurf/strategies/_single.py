@@ -19,16 +19,14 @@ from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError
 from driftsurf.kernels.guard import Admission
 from driftsurf.strategies._base import NOTHING, declared, make_decision
+from driftsurf.strategies._cell_arrays import Rule, never_reacting
+from driftsurf.strategies._cell_models import CellModels
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Live
-from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.direct import DirectModels
-from driftsurf.strategies.compiled.layout import Rule, never_reacting
-from driftsurf.strategies.compiled.renewal import learn_afresh, newest, next_step, renew_after_step
-from driftsurf.strategies.compiled.strategy import CompiledStrategy
+from driftsurf.strategies.cell import CellStrategy
 
 GENERIC_PARTS = "_advance", "_watch", "_cost_of_watching", "_fit", "_learning", "_keep", "_scoring"
-"""Methods of a step that the compiled one replaces. A subclass with others takes generic steps."""
+"""Methods of a step that the native one replaces. A subclass with others takes generic steps."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +49,14 @@ class Single:
         return self.model
 
 
-class SingleModel(CompiledStrategy[Single]):
+class SingleModel(CellStrategy[Single]):
     """Base class of strategies with one model, which a fresh one replaces at times: a subclass says when.
 
     ``watch`` sees every batch before it is learned and may ask for a fresh model, which then learns the batch;
     ``foresee`` may ask for one after a batch. What a subclass has to remember from one batch to the next is its memory:
     ``watch`` receives it and returns the next one, never changing it in place, so that a failed step changes nothing.
     A memory is saved by ``memory_state`` and ``memory_from``. Rows, models, budgets, decisions and their saved state
-    are taken care of; a linear learner is trained in compiled code.
+    are taken care of; a linear learner is trained by the native core.
 
     A subclass with options of its own has a constructor that passes ``learner``, ``max_rows``, ``dtype`` and ``seed``
     to this one and stores the others under their own names; it checks them in ``check``, after ``super().check()``.
@@ -89,7 +87,7 @@ class SingleModel(CompiledStrategy[Single]):
     [10, 20, 30, 40]
     """
 
-    # The compiled step is that of a DriftSurf that never reacts; the model is replaced between such steps.
+    # The native step is that of a DriftSurf that never reacts; the model is replaced between such steps.
 
     # -------------------------------------------------------------------- hooks of a subclass
 
@@ -159,62 +157,63 @@ class SingleModel(CompiledStrategy[Single]):
             model = reset(step + 1, segment.hi, why)
         return Single(model, step + 1, memory), make_decision(step, segment, old, model, records, transitions)
 
-    # -------------------------------------------------------------------- the compiled step
+    # -------------------------------------------------------------------- the native step
 
     def _has_parts_of(self, kind: type[SingleModel]) -> bool:
-        """Return whether all methods that the compiled step replaces are those of ``kind``."""
+        """Return whether all methods that the native step replaces are those of ``kind``."""
         return all(getattr(type(self), name) is getattr(kind, name) for name in GENERIC_PARTS)
 
-    def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+    def _cell_rule(self) -> tuple[Rule, dict[str, Any]] | None:
         if not self._has_parts_of(SingleModel):
             return None
         return never_reacting(self._stored_pool.max_rows), {}
 
-    def _learn_compiled(self, compiled: CompiledModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
-        """Learn a batch in compiled code, as ``_fit`` does; None if that cannot be, and nothing was changed."""
-        return compiled.step(batch, tested)
+    def _learn_in_cell(self, cell: CellModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
+        """Learn a batch in the cell, as ``_fit`` does; None if that cannot be, and nothing was changed."""
+        return cell.step(batch, tested)
 
-    def _compiled_step(self, compiled: CompiledModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
-        step, mark = next_step(compiled), compiled.mark()
+    def _cell_step(self, cell: CellModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
+        step = cell.next_step
+        cell.mark()
         try:
-            decision = self._learn_compiled(compiled, batch, tested)
+            decision = self._learn_in_cell(cell, batch, tested)
         except DivergenceError:  # the generic step does not let a model learn that is about to be replaced
             return None
         if decision is None:
             return None
         try:
-            why, memory = self._watch_newest(compiled, step, len(batch.y), tested)
+            why, memory = self._watch_newest(cell, step, len(batch.y), tested)
             if why:  # the rows were watched once they were stored; a fresh model learns them instead
-                compiled.put_back(mark)
-                decision = _learned_afresh(compiled, batch, decision, why)
+                cell.put_back()
+                decision = _learned_afresh(cell, batch, decision, why)
             if why := self.foresee(step + 1):
-                decision = _replaced(decision, step + 1, renew_after_step(compiled, step + 1), why)
+                decision = _replaced(decision, step + 1, cell.renew_after_step(step + 1), why)
         except BaseException:
-            compiled.put_back(mark)
+            cell.put_back()
             raise
         self._stored_live = replace(self._stored_live, memory=memory)
         return decision
 
-    def _compiled_take(
-        self, compiled: DirectModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
+    def _cell_take(
+        self, cell: CellModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
     ) -> Taken | None:
-        step = next_step(compiled)
+        step = cell.next_step
         if self.foresee(step + 1):
             return None
-        taken = super()._compiled_take(compiled, X, codes, admission, shown)
+        taken = super()._cell_take(cell, X, codes, admission, shown)
         if taken is None:
             return None
-        why, memory = self._watch_newest(compiled, step, len(codes))
+        why, memory = self._watch_newest(cell, step, len(codes))
         if why:
             return None
         self._stored_live = replace(self._stored_live, memory=memory)
         return taken
 
     def _watch_newest(
-        self, compiled: CompiledModels, step: int, count: int, tested: FloatArray | None = None
+        self, cell: CellModels, step: int, count: int, tested: FloatArray | None = None
     ) -> tuple[str, Any]:
         """Look at a batch that the models have just learned, with the scores from before."""
-        batch, scorer = newest(compiled, count), self._scorer
+        batch, scorer = cell.newest(count), self._scorer
         scores = (lambda: scorer(batch.X)) if tested is None else (lambda: tested)
         return self.watch(step, self._stored_live.memory, batch, scores)
 
@@ -238,9 +237,9 @@ class SingleModel(CompiledStrategy[Single]):
         return Single(model, state["step"], self.memory_from(pick("memory", state)))
 
 
-def _learned_afresh(compiled: CompiledModels, batch: Batch, decision: Decision, why: str) -> Decision:
+def _learned_afresh(cell: CellModels, batch: Batch, decision: Decision, why: str) -> Decision:
     """Let a fresh model learn a batch, and return the decision, given that of the model which predicted the batch."""
-    (old,), new = decision.models, learn_afresh(compiled, batch)
+    (old,), new = decision.models, cell.learn_afresh(batch)
     decision = dataclasses.replace(decision, models=(dataclasses.replace(old, gradients=0), new))
     return _replaced(decision, decision.step, new.id, why)
 

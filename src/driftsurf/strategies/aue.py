@@ -87,9 +87,6 @@ class AUE(VotingStrategy):
         whole("experts", self.experts, at_least=1)
         choice("budget", self.budget, ("each", "divided", "equal"))
 
-    def _sides(self) -> int | None:
-        return int(self.experts) + 1 if type(self) is AUE else None  # a subclass may ask more of its models
-
     def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:
         batch = self._pool.samples.view(segment)
         if not batch.weight.any():  # no evidence: the ensemble stays as it is

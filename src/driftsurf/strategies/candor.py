@@ -111,9 +111,6 @@ class Candor(VotingStrategy):
             self._tested = None
         return super().step(batch, tested)
 
-    def _sides(self) -> int | None:
-        return int(self.experts) + 1 if type(self) is Candor else None  # a subclass may ask more of its models
-
     def mark(self) -> Any:
         """Return a mark of the models and their rows, for ``put_back``. The strategy has to have begun."""
         return vars(self).copy(), self._pool.mark()  # no expert ever changes once it has joined

@@ -32,12 +32,12 @@ from driftsurf.native.rule import (
 )
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
 from driftsurf.strategies._base import make_decision
+from driftsurf.strategies._cell_arrays import LONGEST, UNLIMITED, Rule
 from driftsurf.strategies._classes import missed_class
 from driftsurf.strategies._options import Judge, ThresholdUnit, Variant, check_options, check_prequential
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
 from driftsurf.strategies._reaction import Contest, Live, Step, live_fields, restored_live
-from driftsurf.strategies.compiled.layout import LONGEST, UNLIMITED, Rule
-from driftsurf.strategies.compiled.strategy import CompiledStrategy
+from driftsurf.strategies.cell import CellStrategy
 
 __all__ = ["DriftSurf", "Judge", "ThresholdUnit", "Variant", "challenger_predicts", "entering", "switching"]
 
@@ -57,7 +57,7 @@ __all__ = ["DriftSurf", "Judge", "ThresholdUnit", "Variant", "challenger_predict
         Example({"risk": "zero-one"}, "zero-one", CLASSIFICATION),
     ],
 )
-class DriftSurf(CompiledStrategy[Live]):
+class DriftSurf(CellStrategy[Live]):
     r"""DriftSurf: learn a second model at a sign of drift, and keep the better of the two.
 
     A rise of the risk is only a *sign* of drift. Instead of discarding a long-trained model on a sign, DriftSurf trains
@@ -265,7 +265,7 @@ class DriftSurf(CompiledStrategy[Live]):
     def _keep(self, live: Live) -> int | None:
         return min((part.lo for part in live.trial), default=None)
 
-    def _compiled_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+    def _cell_rule(self) -> tuple[Rule, dict[str, Any]] | None:
         # A subclass may change any part of the step.
         unusual = self.variant == "authors" or self.risk == "zero-one" or self.reactive_length > LONGEST
         if unusual or type(self) is not DriftSurf:

@@ -123,14 +123,6 @@ class DTEL(VotingStrategy):
     def _learning(self, live: Ensemble) -> tuple[Member, ...]:
         return ()
 
-    def _sides(self) -> int | None:
-        # Those of the last step, and in a step an adapted copy of each historical model, and the newest one twice.
-        return 3 * int(self.experts) + 3 if type(self) is DTEL else None
-
-    def _with_members(self, live: Ensemble, members: tuple[Member, ...]) -> Ensemble:
-        voters = len(live.experts)
-        return replace(live, experts=members[:voters], historical=members[voters:])
-
     def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:
         assert isinstance(live, History)
         batch = self._pool.samples.view(segment)

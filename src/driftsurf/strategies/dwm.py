@@ -100,9 +100,6 @@ class DWM(VotingStrategy):
     def _fields(self) -> Fields:
         return FIELDS
 
-    def _sides(self) -> int | None:
-        return int(self.experts) + 1 if type(self) is DWM else None  # a subclass may ask more of its models
-
     def _first(self) -> Ensemble:
         return Ensemble((self._pool.make(step=0, first_row=0),), (1.0,))
 

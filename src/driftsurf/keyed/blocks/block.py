@@ -79,7 +79,7 @@ class Block:
         assert learner.batch_size is not None
         self._learner = learner
         strategy = begun(learner)
-        rule, details = strategy._compiled_rule()
+        rule, details = strategy._cell_rule()
         self._models = CompiledModels(strategy._pool, strategy._live, rule, details)
         """Turns a cell into the state of a strategy, or a decision."""
         self._rule, self._training = rule, self._models._training
@@ -212,12 +212,10 @@ class Block:
         if summary.quarantine or session.schema is None or not self._labels.restore(slot, session.targets):
             return False
         strategy: Any = session.strategy
-        models = strategy._compiled
-        if models is None:
-            pool, live = strategy._pool, strategy._live
-            if pool.n_classes > 2 or not fits_cell(pool, live, prequential=self._rule.prequential):
-                return False
-            models = CompiledModels(pool, live, self._rule, {})
+        pool, live = strategy._pool, strategy._live
+        if pool.n_classes > 2 or not fits_cell(pool, live, prequential=self._rule.prequential):
+            return False
+        models = CompiledModels(pool, live, self._rule, {})
         source, cell = models._cell, cell_of_slot(self._cells, slot)
         base, first, stop = (source.counts[name].item() for name in ("base", "first", "next"))
         pending = session._pending

@@ -168,7 +168,7 @@ class BlockServer:
         serve: Any = serve_cells
         strategy = begun(self._learner)
         training = training_of(strategy.learner, strategy._pool.n_classes, len(self._learner.features))
-        return serve.is_at_hand() and is_compiled(strategy._compiled_rule()[0], training)
+        return serve.is_at_hand() and is_compiled(strategy._cell_rule()[0], training)
 
     def _serve_in_blocks(self, rows: RowsByKey, states: States) -> list[Part]:
         """Serve keys in blocks as far as that is possible: first those that are open, then the others."""
@@ -263,7 +263,7 @@ def _suits(learner: KeyedLearner) -> bool:
     if learner.classes is not None and len(set(learner.classes)) != 2:
         return False
     strategy = begun(learner)
-    known = strategy._compiled_rule() if strategy._suits else None
+    known = strategy._cell_rule() if strategy._suits else None
     if known is None or not calls_by_address():
         return False
     places = places_of(learner, known[0])

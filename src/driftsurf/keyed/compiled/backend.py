@@ -321,7 +321,7 @@ def compiled_models(strategy: DriftSurf, n_features: int, n_classes: int) -> Com
     """Return models for the compiled step that have seen no rows; None if it does not suit the options."""
     template = strategy.fresh(0)
     template.begin(n_features, sparse=False, n_classes=n_classes)
-    known = template._compiled_rule() if template._suits else None
+    known = template._cell_rule() if template._suits else None
     return None if known is None else CompiledModels(template._pool, template._live, *known)
 
 

@@ -23,6 +23,7 @@ from numba import from_dtype, types
 from driftsurf.core.contracts import CSR, FloatArray, IntArray, Rows
 from driftsurf.kernels.compile import F8, I8, Sparse, _out
 from driftsurf.kernels.losses import SUM_STACK
+from driftsurf.strategies._cell_arrays import Rule, Training
 from driftsurf.strategies._unit import WINDOW
 
 NO_RIVAL, STABLE, REACTIVE = 0, 1, 2
@@ -106,77 +107,6 @@ class Cell(NamedTuple):
 # those of two models: what follows the evidence is four places further for each model more.
 CONTEST, CREDIT, CREDIT_GAIN, UNIT_CENTRE, EVIDENCE, UNITS = 0, 9, 10, 11, 12, 20
 RANGES = UNITS + WINDOW
-
-
-class Rule(NamedTuple):
-    """Parameters of DriftSurf."""
-
-    threshold: float
-    stable_threshold: float
-    reactive_length: int
-    greedy: bool
-    divided: bool
-    """Whether two models share one budget."""
-    max_rows: int
-    prequential: bool
-    """Whether models are compared by their risks on batches before learning them."""
-    relative: bool
-    """Whether the thresholds are multiples of the risk of a trivial model."""
-    lead: float
-    """Share of the risk of w by which w' must be better to predict the next batch."""
-    significance: float
-    """Standard errors by which the mean lead of w' must exceed 0; 0 if noise is not taken into account."""
-    class_share: float
-    """Share of the last rows of w from which on w' has to know a class; 0 if classes are not counted."""
-    span: int = UNLIMITED
-    """Number of rows, the new ones included, from which a model learns; it forgets older ones before a batch."""
-    faded: bool = False
-    """Whether a single model learns with other weights of rows, which are in the gradient table of side 1."""
-
-
-def never_reacting(max_rows: int | None, *, span: int = UNLIMITED, faded: bool = False) -> Rule:
-    """Return the rule of a DriftSurf that never reacts: that of a single model, or of models that vote."""
-    return Rule(
-        threshold=math.inf,
-        stable_threshold=math.inf,
-        reactive_length=1,
-        greedy=False,
-        divided=False,
-        max_rows=UNLIMITED if max_rows is None else max_rows,
-        prequential=False,
-        relative=False,
-        lead=0.0,
-        significance=0.0,
-        class_share=0.0,
-        span=span,
-        faded=faded,
-    )
-
-
-class Training(NamedTuple):
-    """Parameters of the learner."""
-
-    step_size: float
-    """NaN for the automatic one."""
-    l2: float
-    scaled: bool
-    alternating: bool
-    """STRSAGA's schedule; otherwise that of SAGA."""
-    intercept: bool
-    uniform_start: bool
-    paired: bool
-    """Whether two models take their steps in turn, in one loop."""
-    kind: int
-    """Kind of the loss."""
-    outputs: int
-    """K, the number of outputs."""
-    epsilon: float
-    """Width of Huber's loss."""
-    reach: float
-    """Largest step at a row, as a share of the step to its minimum."""
-    curvature: float
-    """Largest second derivative of the loss."""
-    regression: bool
 
 
 class Scratch(NamedTuple):
