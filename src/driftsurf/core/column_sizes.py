@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from driftsurf.core.contracts import CSR, FloatArray, Rows, n_rows
-from driftsurf.kernels.frames import usual_norm_csr, usual_norm_dense
 from driftsurf.native import columns
 
 __all__ = [
@@ -78,11 +77,7 @@ def usual_norm(X: Rows, weight: FloatArray, factor: FloatArray, centre: FloatArr
     Factor and centre have one entry more than there are columns, as for ``squared_norms``. The result is 1 if the
     quantile is 0 or overflows.
     """
-    # The compiled steps call these kernels, whose sums have another order than those of the native core.
-    values = np.empty(len(weight))
-    if isinstance(X, CSR):
-        return float(usual_norm_csr(X[:3], weight, factor, centre, quantile, values))
-    return float(usual_norm_dense(X, weight, factor, centre, quantile, values))
+    return columns.usual_norm(X, weight, factor, centre, quantile, np.empty(len(weight)))
 
 
 def usual_sizes(X: Rows, weight: FloatArray) -> FloatArray:

@@ -14,8 +14,8 @@ from driftsurf.core.column_sizes import extend_range, usual_frame, usual_sizes
 from driftsurf.core.contracts import CSR, Batch, FloatArray, IntArray, Rows
 from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError, Option, ShapeError
-from driftsurf.kernels.frames import reframe, uncentre
-from driftsurf.kernels.scores import margins_csr, margins_dense, margins_of_all_csr, margins_of_all_dense
+from driftsurf.native import scores
+from driftsurf.native.columns import reframe, uncentre
 from driftsurf.native.linear import evidence, largest, squared_length
 
 SMALLEST_SIZE = 1e-30
@@ -87,7 +87,7 @@ class Linear:
     """Number of random words used: with the seed, the whole random state."""
     gradients: int = 0
     frame: Frame = field(init=False, repr=False)
-    """Coordinates given by factor and centre, in the form that the kernels use."""
+    """Coordinates given by factor and centre, in the form that the native core uses."""
     limits: FloatArray | None = field(init=False, repr=False)
     """Smallest and largest value (2, columns) to which values to be scored are limited: the range of each column,
     widened on both sides by a tenth of it. None without a range."""
@@ -234,10 +234,7 @@ def margins(weights: FloatArray, X: Rows) -> FloatArray:
     """Return w.x + intercept for each row."""
     rows = check_width(X, weights)
     out = np.empty(rows)
-    if isinstance(X, CSR):
-        margins_csr(X[:3], weights, out)
-    else:
-        margins_dense(X, weights, out)
+    scores.margins(X, weights, out)
     return out
 
 
@@ -245,10 +242,7 @@ def margins_of_all(weights: FloatArray, X: Rows) -> FloatArray:
     """Return w.x + intercept for each row and each of several weight vectors: one row of the result for each."""
     rows = check_width(X, weights[0])
     out = np.empty((len(weights), rows))
-    if isinstance(X, CSR):
-        margins_of_all_csr(X[:3], weights, out)
-    else:
-        margins_of_all_dense(X, weights, out)
+    scores.margins(X, weights, out)
     return out
 
 

@@ -1,4 +1,4 @@
-"""Base class of linear learners with one weight column per output, on kernels that are generic in the loss."""
+"""Base class of linear learners with one weight column per output, in loops that are generic in the loss."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows
-from driftsurf.kernels.scores import outputs_csr, outputs_dense
 from driftsurf.learners._learner import LinearLearner
 from driftsurf.learners._linear import Linear, check_width
+from driftsurf.native import scores
 from driftsurf.native.linear import multi_saga, multi_sgd
 
 LARGEST_STEP = 1.0 / 3.0
@@ -23,11 +23,11 @@ class MultiLearner(LinearLearner):
     """A linear learner with a column of weights for each output. A subclass names its loss and converts outputs."""
 
     kind: ClassVar[int]
-    """Number of the loss in the kernels."""
+    """Number of the loss in the native core."""
 
     @property
     def _loss(self) -> tuple[int, float]:
-        """Number of the loss in the kernels, and its width (for Huber's)."""
+        """Number of the loss in the native core, and its width (for Huber's)."""
         return self.kind, 0.0
 
     @property
@@ -76,8 +76,5 @@ def score_rows(
 ) -> FloatArray:
     """Return the scores of rows; a function of weights and limits alone, so that a scorer can keep old ones."""
     outputs = np.empty((check_width(X, weights), weights.shape[1]))
-    if isinstance(X, CSR):
-        outputs_csr(X[:3], weights, outputs, limits)
-    else:
-        outputs_dense(X, np.ascontiguousarray(weights.T), outputs, limits)
+    scores.outputs(X, weights if isinstance(X, CSR) else np.ascontiguousarray(weights.T), outputs, limits)
     return read(outputs)

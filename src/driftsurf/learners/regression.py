@@ -11,10 +11,10 @@ from driftsurf.core.contracts import Batch, Capabilities, FloatArray, SampleStor
 from driftsurf.core.options import choice, number
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
-from driftsurf.kernels.frames import median_target
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner
 from driftsurf.learners._options import Optimizer
+from driftsurf.native.columns import median_target
 from driftsurf.native.linear import HUBER, SQUARED, output_losses
 from driftsurf.registry import REGRESSION, Example, register
 
@@ -131,7 +131,7 @@ class LinearRegression(MultiLearner):
         return fitted.judged(predicted, judged_by).ranged(rows.X, rows.weight)
 
     def _recentred(self, fitted: Linear, rows: Batch) -> Linear:
-        target = float(median_target(rows.y, rows.weight, np.empty(len(rows.y)))) if self.fit_intercept else math.nan
+        target = median_target(rows.y, rows.weight, np.empty(len(rows.y))) if self.fit_intercept else math.nan
         if math.isnan(target):
             return fitted
         # An untrained model starts from there; a trained one keeps its predictions.

@@ -10,10 +10,10 @@ import numpy as np
 from driftsurf.core.buffer import Buffer
 from driftsurf.core.contracts import Capabilities, FloatArray, Undo
 from driftsurf.errors import CapabilityError
-from driftsurf.kernels.scores import log_softmax
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner
 from driftsurf.native.linear import SOFTMAX
+from driftsurf.native.scores import log_softmax
 from driftsurf.registry import CLASSIFICATION, name_of, register
 
 __all__ = ["SoftmaxRegression"]

@@ -490,7 +490,7 @@ cdef void forget_rows(CellArrays* cell, int64_t side, int64_t before_row, const 
         return
     b = (before_row if before_row < model.admitted else model.admitted) - cell.counts.base
     rows = rows_between(cell, a, b)
-    if training.kind == LOGISTIC:
+    if cell.outputs == 1:
         model.drawn -= ds_discharge(rows, table_of(cell, side, a), weights_of(cell, cell.G, side), frame_of(cell, side))
     else:
         model.drawn -= ds_multi_discharge(

@@ -386,7 +386,7 @@ class CellModels:
         """Bytes held for rows and models."""
         cell = self._cell
         return int(
-            allocated_bytes(cell.X) + cell.y.nbytes + cell.weight.nbytes + cell.tables.nbytes + self._small.nbytes
+            allocated_bytes(cell.X) + cell.y.nbytes + cell.weight.nbytes + cell.tables.nbytes + cell.small.nbytes
         )
 
     def generic(self) -> tuple[Pool, Live]:

@@ -12,14 +12,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role
 from driftsurf.core.fields import Fields
 from driftsurf.core.values import replace
-from driftsurf.kernels.losses import SUM_STACK, pairwise_sum
+from driftsurf.native.linear import pairwise_sum
 from driftsurf.native.rule import (
     REGRESSION_LEAD,
     REGRESSION_MARGIN,
@@ -353,7 +351,7 @@ class DriftSurf(CellStrategy[Live]):
             when = live.reactive_step, int(self.reactive_length)
             now.absent = missed_class(self._pool.samples, old, new, self._class_share, *when)
         if now.prequential:
-            weight = float(pairwise_sum(self._pool.samples.view(now.segment).weight, np.empty(SUM_STACK)))
+            weight = pairwise_sum(self._pool.samples.view(now.segment).weight)
             risks = now.before["predictive"], now.before.get("reactive", math.nan)
             live = replace(
                 live, contest=live.contest.after_batch(*risks, weight, REGRESSION_MARGIN * now.thresholds[0])
