@@ -273,7 +273,11 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[misc, valid-type, unu
             compile_into(NATIVE)
         else:
             modules = compile_core(target=target)
-            build_data["force_include"].update({str(path): f"driftsurf/native/{path.name}" for path in modules})
+            sources = runpy.run_path(str(NATIVE / "sources.py"))
+            record = OBJECTS / sources["RECORD"]
+            record.write_text(sources["digest"](str(NATIVE)) + "\n")
+            packed = [*modules, record]
+            build_data["force_include"].update({str(path): f"driftsurf/native/{path.name}" for path in packed})
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -15,7 +14,6 @@ from commands import invoke
 from table_files import write_inverted
 
 from driftsurf.cli import work
-from driftsurf.kernels.cache import ANNOUNCED
 
 
 class Clock:
@@ -59,12 +57,6 @@ def test_a_slow_start_is_announced(
             timer.call()
     found = capsys.readouterr().err
     assert (found.startswith(shown), "starting" in found) == (True, bool(shown))
-
-
-def test_a_quiet_command_compiles_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ANNOUNCED, "")
-    work.be_quiet()
-    assert os.environ[ANNOUNCED]
 
 
 def test_sigterm_ends_a_command_as_ctrl_c_does_with_its_own_exit_code() -> None:

@@ -70,7 +70,7 @@ def compare(
         chosen = asked["models"] = default_models(inputs, asked["gradients_per_row"])
         if not quiet:
             say(f"models    {_named(chosen)}")
-    with at_work(folder, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
+    with at_work(folder, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
         result = run(folder, inputs, **asked, jobs=workers, on_progress=progress)
     comparison.write(folder, result)
     comparison.print_result(result, folder)

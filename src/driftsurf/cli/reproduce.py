@@ -32,7 +32,7 @@ def reproduce(
     from driftsurf.reproduction.terminal import Progress, print_result
 
     folder = Path(out)
-    with at_work(folder, jobs, cluster, quiet=quiet) as workers, Progress(quiet=quiet) as progress:
+    with at_work(folder, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
         result = run(folder, experiments, **options, jobs=workers, on_progress=progress)
     output_files.write(folder, result)
     page.write(folder, result)

@@ -12,7 +12,7 @@ from driftsurf.cli.config import CommandOptions, ConfiguredCommand
 from driftsurf.cli.keyed import show_result
 from driftsurf.cli.options import option_groups
 from driftsurf.cli.wording import say, with_cli_spelling
-from driftsurf.cli.work import Termination, be_quiet, started
+from driftsurf.cli.work import Termination, started
 from driftsurf.core.wording import counted, optional
 from driftsurf.errors import RunDrifted, RunFolderError, RunInterrupted, RunStopped
 from driftsurf.runs.options import GROUPS
@@ -61,7 +61,7 @@ def run(source: str, quiet: bool, **options: Any) -> None:
     from driftsurf.runs.api import run as run_source
 
     if quiet:
-        be_quiet()
+        started()
     if options["log_level"] is None:
         options["log_level"] = "warning"
     with Termination() as termination, _Screen(quiet=quiet, to_stderr=options["predictions"] == "-") as screen:

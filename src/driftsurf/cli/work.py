@@ -15,7 +15,7 @@ import click
 
 from driftsurf.cli.wording import say
 
-__all__ = ["StartLine", "Termination", "at_work", "be_quiet", "started"]
+__all__ = ["StartLine", "Termination", "at_work", "started"]
 
 PATIENCE = 1.0
 """Seconds after which a command that has shown nothing says that it is starting."""
@@ -61,14 +61,6 @@ def started() -> None:
         line.stop()
 
 
-def be_quiet() -> None:
-    """Print nothing while the command is starting, nor while this process and those it starts compile kernels."""
-    from driftsurf.kernels.cache import ANNOUNCED
-
-    started()
-    os.environ[ANNOUNCED] = "1"
-
-
 class Termination:
     """Context in which SIGTERM ends a command as Ctrl-C does, with a line on what is left, and exit code 143.
 
@@ -97,15 +89,13 @@ class Termination:
 
 
 @contextlib.contextmanager
-def at_work(out: Path, jobs: int | None, cluster: str | None, *, quiet: bool) -> Iterator[int]:
+def at_work(out: Path, jobs: int | None, cluster: str | None) -> Iterator[int]:
     """Context for a command that runs many tasks; yields how many run at a time, in local processes or on a cluster.
 
     Ctrl-C and SIGTERM end the process with exit code 130 and a message that finished tasks are kept.
     """
     from driftsurf.comparison.cluster import on_cluster
 
-    if quiet:
-        be_quiet()
     started()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that the worker processes are stopped too
     try:

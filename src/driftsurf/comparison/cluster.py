@@ -39,7 +39,7 @@ def on_cluster(address: str | None, jobs: int) -> Iterator[int]:
         different = [worker for worker, digest in client.run(code_digest).items() if digest != code_digest()]
         if different:
             raise CapabilityError(
-                f"{', '.join(sorted(different))}: the versions of driftsurf, numpy, scipy or numba differ from "
+                f"{', '.join(sorted(different))}: the versions of driftsurf, numpy or scipy differ from "
                 "those of this process; install the same versions there"
             )
         with parallel_config("dask", client=client):

@@ -20,6 +20,7 @@ from driftsurf.core.json_text import parse_json
 from driftsurf.core.secrets import storable
 from driftsurf.data.datasets import authors
 from driftsurf.data.datasets import known as datasets
+from driftsurf.native.sources import compiled_from
 
 __all__ = ["Ledger", "Result", "Task", "data_digest", "run"]
 
@@ -193,10 +194,10 @@ SHOWING = "cli", "report"
 
 @functools.cache
 def code_digest() -> str:
-    """Return a digest of the code that results depend on, and of the versions of numpy, scipy and numba."""
+    """Return a digest of the code that results depend on, the compiled core included, and of numpy and scipy."""
     root = Path(driftsurf.__file__).parent
-    versions = [version(package) for package in ("numpy", "scipy", "numba")]
-    total = hashlib.sha256(json.dumps(versions).encode())
+    versions = [version(package) for package in ("numpy", "scipy")]
+    total = hashlib.sha256(json.dumps([*versions, compiled_from(f"{root}/native")]).encode())
     for path in sorted((*root.rglob("*.py"), *root.rglob("*.toml"))):
         top, *_ = path.relative_to(root).parts
         if top not in SHOWING and (top not in MAKERS or path.name in MAKERS[top]):

@@ -51,7 +51,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that listing data sets does not load numba."""
+    """Import a public name when it is first used, so that listing data sets stays light."""
     if name in _HOMES:
         return getattr(import_module(f"driftsurf.data.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'driftsurf.data' has no attribute {name!r}")

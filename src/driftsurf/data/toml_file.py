@@ -21,7 +21,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file; raise InputError if it cannot be read, is too long or nested too deeply."""
     import tomllib
 
-    from driftsurf.data.formats._bytes import ByteFile  # here, since commands without a file need no numba
+    from driftsurf.data.formats._bytes import ByteFile  # here, since commands without a file need none of it
 
     data = bytearray()
     for block in ByteFile(str(path), MOST_BYTES).blocks():

@@ -34,6 +34,12 @@ def digest(folder: str) -> str:
     return found.hexdigest()
 
 
+def compiled_from(folder: str) -> str:
+    """Return the digest of the sources that the core in a folder was compiled from."""
+    with open(f"{folder}/{RECORD}") as file:
+        return file.readline().strip()
+
+
 def check(folder: str) -> None:
     """Raise an ImportError if the sources lie in the folder and the core was compiled from others."""
     if not os.path.isdir(f"{folder}/c"):

@@ -45,7 +45,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that the options of a run load without numba."""
+    """Import a public name when it is first asked for, so that the options of a run load quickly."""
     if name in _HOMES:
         return getattr(import_module(f"driftsurf.runs.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'driftsurf.runs' has no attribute {name!r}")

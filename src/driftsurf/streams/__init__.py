@@ -1,7 +1,7 @@
 """Streams that drift: the paper's generators, arrays as streams, and functions that inject drift.
 
 Streams are registered beside their classes with :func:`~driftsurf.streams.base.register_stream`. Real data sets are in
-:mod:`driftsurf.data.datasets`. Importing this package does not load numba; generators load it when they are read.
+:mod:`driftsurf.data.datasets`.
 """
 
 from driftsurf.streams.arrays import ArrayStream
