@@ -12,8 +12,8 @@ from driftsurf import DriftSurfClassifier, DriftSurfRegressor, recommended
 from driftsurf.core.drifts import Drifts
 from driftsurf.errors import OptionError, StateError
 from driftsurf.estimators import AUEClassifier
-from driftsurf.kernels import drift_signs as scan
-from driftsurf.kernels.drift_signs import scan_losses
+from driftsurf.native import monitor as scan
+from driftsurf.native.monitor import scan_losses
 from driftsurf.saving import dumps, loads
 from driftsurf.session.correction import Correction, Evidence, changed_columns
 from driftsurf.session.drift_monitor import source_column
@@ -170,7 +170,6 @@ def slow_scan(losses: Any, usual: float, run_length: float) -> int:
     return -1
 
 
-@pytest.mark.python_kernels
 @pytest.mark.parametrize("seed", range(5))
 def test_the_scan_equals_its_definition(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -184,7 +183,6 @@ def test_the_scan_equals_its_definition(seed: int) -> None:
     assert found == slow_scan(losses, usual, 10_000.0)
 
 
-@pytest.mark.python_kernels
 @pytest.mark.parametrize("mean", [0.001, 0.05, 0.3, 0.9])
 @pytest.mark.parametrize("share", [0.01, 0.2, 1.0])
 def test_a_bet_is_fair_and_never_loses_everything(mean: float, share: float) -> None:
@@ -215,7 +213,6 @@ def test_the_false_alarms_of_the_bet_are_bounded(kind: str) -> None:
     assert (capital.max(axis=1) >= 100.0).mean() <= 0.01 + 3.0 * math.sqrt(0.01 / 2_000)
 
 
-@pytest.mark.python_kernels
 def test_a_contest_is_proven_hopeless_or_goes_on() -> None:
     """The kernel multiplies three capitals row by row, as its definition does."""
     random = np.random.default_rng(1)

@@ -22,8 +22,8 @@ from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.drifts import DRIFT_RISK, MOST_EVIDENCE, SMALLEST_RISE, Drift, Drifts
 from driftsurf.core.frames import html_table, new_frame
 from driftsurf.core.wording import agreeing, counted, in_words, optional
-from driftsurf.kernels import drift_signs as scan
-from driftsurf.kernels.drift_signs import judge_models
+from driftsurf.native import monitor as scan
+from driftsurf.native.monitor import judge_models
 from driftsurf.session import drift_monitor as monitor
 
 if TYPE_CHECKING:

@@ -46,8 +46,8 @@ from driftsurf.core.fields import AnyArray, Array, Fields, Json, Real, Rule, Tru
 from driftsurf.core.options import number
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
-from driftsurf.kernels import drift_signs as scan
-from driftsurf.kernels.drift_signs import bet_on_losses, row_losses, scan_losses
+from driftsurf.native import monitor as scan
+from driftsurf.native.monitor import bet_on_losses, row_losses, scan_losses
 from driftsurf.session.correction import Correction, Evidence, changed_columns, narrowed, telling_columns
 from driftsurf.strategies.frozen import can_freeze, frozen_from, frozen_state
 
@@ -357,7 +357,7 @@ class DriftMonitor:
 
     def _variance(self, mean: float) -> float:
         """Return the variance of losses with a mean."""
-        return float(scan.variance_of(mean, self._loss_mode, self._scan))
+        return scan.variance_of(mean, self._loss_mode, self._scan)
 
     def _error(self, mean: float, rows: float) -> float:
         """Return the standard error of a mean of losses."""
@@ -373,8 +373,7 @@ class DriftMonitor:
 
     def _bet(self, mean: float, place: int) -> tuple[float, float, float]:
         """Return a usual mean loss, the stake on an alternative to it, and the growth of the capital in a row."""
-        usual, stake, gain = scan.bet(mean, self._scan, self._variance(mean), place)
-        return float(usual), float(stake), float(gain)
+        return scan.bet(mean, self._scan, self._variance(mean), place)
 
     @property
     def _spread(self) -> float:
@@ -394,7 +393,7 @@ class DriftMonitor:
                 sign = scan_losses(scores, block.y, values, mode, at, self._least_rows, RUN_LENGTH, half_life)
                 if sign < 0:
                     break
-                at, place = int(sign) + 1, int(values[scan.CUSUM : scan.SINCE].argmax())
+                at, place = sign + 1, int(values[scan.CUSUM : scan.SINCE].argmax())
                 self._begin_contest(first + at, int(values[scan.SINCE + place]), self._anchors)
                 continue
             contest = self._contest
@@ -446,7 +445,7 @@ class DriftMonitor:
         """Return losses whose mean does not depend on how many rows a rare class has."""
         if not self._is_balanced:
             return losses
-        return np.asarray(losses + np.where(y > 0.5, *(float(scan.centre_of(one, self._scan)) for one in (1.0, 0.0))))
+        return np.asarray(losses + np.where(y > 0.5, *(scan.centre_of(one, self._scan) for one in (1.0, 0.0))))
 
     def _weigh_classes(self, mode: int) -> None:
         """Let errors of both classes count the same where one is rare; then the usual loss is measured again."""
@@ -575,7 +574,7 @@ class DriftMonitor:
         limits = contest.reference, contest.spread, needed, contest.before, least, float(CONTEST_ROWS)
 
         def bet(start: int, looks: bool) -> tuple[int, Contest]:
-            stop = bet_on_losses(losses, start, self._loss_mode, self._scan, values, int(looks), *limits)
+            stop = bet_on_losses(losses, start, self._loss_mode, self._scan, values, looks, *limits)
             rows, total, highest = values[3:].tolist()
             return stop, replace(contest, bets=values[:3].copy(), rows=int(rows), total=total, highest=highest)
 

@@ -1,4 +1,4 @@
-"""Scan of the losses of a model for a sign that they have risen: sums, usual loss and CUSUM in one pass."""
+"""The loops of the detection of drifts in plain Python: the slow twin of ``driftsurf.native.monitor``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-
-from driftsurf.kernels.compile import F8, I8, _in, _out, inline, kernel, merged
 
 MARGINS, NUMBERS, LOSSES = 0, 1, 2
 """What the scores are: log-odds of the second of two classes, predicted numbers, or losses."""
@@ -43,7 +41,6 @@ LARGEST_RATIO = 9.0
 """A block whose mean is further than three standard errors from the usual one counts as three."""
 
 
-@inline
 def loss_of(mode: Any, score: Any, target: Any, v: Any) -> Any:
     """Return the loss of a row, from 0 to 1."""
     if mode == MARGINS:
@@ -54,7 +51,6 @@ def loss_of(mode: Any, score: Any, target: Any, v: Any) -> Any:
     return score
 
 
-@inline
 def variance_of(mean: Any, mode: Any, v: Any) -> Any:
     """Return the variance of losses with a mean, as if they were the usual ones, larger or more frequent."""
     if v[MEAN] <= 0.0 or v[SQUARES] <= 0.0:
@@ -66,7 +62,6 @@ def variance_of(mean: Any, mode: Any, v: Any) -> Any:
     return max(max(v[SQUARES] * ratio, 0.5 * mean) - mean * mean, 1e-6)
 
 
-@inline
 def bet(mean: Any, v: Any, variance: Any, place: Any) -> Any:
     """Return a usual mean loss, the stake on an alternative to it, and by how much the capital then grows in a row.
 
@@ -86,7 +81,6 @@ def bet(mean: Any, v: Any, variance: Any, place: Any) -> Any:
     return usual, stake, stake * rise - 0.5 * stake * stake * (variance + rise * rise)
 
 
-@inline
 def centre_of(target: Any, v: Any) -> Any:
     """Return what is added to the loss of a row, so that its mean does not depend on how many rows a class has.
 
@@ -100,13 +94,11 @@ def centre_of(target: Any, v: Any) -> Any:
     return v[MEAN] - part * rows / own
 
 
-@inline
 def largest_stake(bound: Any, v: Any) -> Any:
     """Return the largest stake with which a row cannot lose more than nine tenths of the capital."""
     return 0.9 / (bound - min(0.0, centre_of(0.0, v), centre_of(1.0, v)))
 
 
-@inline
 def growth(loss: Any, usual: Any, stake: Any, low: Any, high: Any) -> Any:
     """Return about the logarithm of what a row multiplies the capital by; ``low`` and ``high`` are those of 0 and 1."""
     if loss == 0.0:
@@ -117,20 +109,17 @@ def growth(loss: Any, usual: Any, stake: Any, low: Any, high: Any) -> Any:
     return z * (6.0 + z) / (6.0 + 4.0 * z)  # within 2 % of the logarithm from -0.5 to 1.5, and a third of its time
 
 
-@inline
 def log_mean(first: Any, second: Any, third: Any) -> Any:
     """Return the logarithm of the mean of three capitals, of which the logarithms are given."""
     top = max(first, second, third)
     return top + math.log((math.exp(first - top) + math.exp(second - top) + math.exp(third - top)) / 3.0)
 
 
-@inline
 def is_hopeless(rows: Any, capital: Any, most: Any) -> Any:
     """Return whether the rows of a contest look as usual, or are more than there may be."""
     return (rows >= 150.0 and capital < -3.0) or (rows >= 800.0 and capital < 0.0) or rows > most
 
 
-@inline
 def follow_unit(v: Any, mean: Any, rows: Any) -> Any:
     """Let the unit of residuals follow them, so that the mean loss is about a quarter; known losses change with it."""
     factor = max(0.5, min(2.0, mean / 0.22)) ** (0.1 * min(rows / 200.0, 1.0))
@@ -143,7 +132,6 @@ def follow_unit(v: Any, mean: Any, rows: Any) -> Any:
     v[RUN_SQUARES] /= factor * factor
 
 
-@inline
 def close_run(v: Any, mode: Any) -> Any:
     """Add a run of rows to the open block; at its end, compare how the runs vary with independent rows."""
     mean = v[RUN_SUM] / v[RUN]
@@ -164,7 +152,6 @@ def close_run(v: Any, mode: Any) -> Any:
         v[RUN_SQUARES] = 0.0
 
 
-@inline
 def learn_usual(
     v: Any, mode: Any, watched: Any, half_life: Any, seen: Any, total: Any, squares: Any, second: Any, ones: Any
 ) -> Any:
@@ -191,14 +178,12 @@ def learn_usual(
         v[BLOCK_SUM] = 0.0
 
 
-@kernel(lambda f: (_in(F8), _in(F8), _out(F8), _out(F8), I8), exact=True)
 def row_losses(scores: Any, targets: Any, v: Any, losses: Any, mode: Any) -> Any:
     """Compute the loss of each row, with the threshold, the weights or the unit of the scan."""
     for i in range(scores.shape[0]):
         losses[i] = loss_of(mode, scores[i], targets[i], v)
 
 
-@kernel(lambda f: (_in(F8), _in(F8), _out(F8), I8, I8, F8, F8, F8), exact=True)
 def scan_losses(
     scores: Any, targets: Any, v: Any, mode: Any, start: Any, least: Any, run_length: Any, half_life: Any
 ) -> Any:
@@ -268,7 +253,6 @@ def scan_losses(
     return found
 
 
-@kernel(lambda f: (_in(F8), I8, I8, _in(F8), _out(F8), I8, F8, F8, F8, F8, F8, F8), exact=True)
 def bet_on_losses(
     losses: Any,
     start: Any,
@@ -310,7 +294,6 @@ def bet_on_losses(
     return -1
 
 
-@inline
 def _highest_mean(mean: Any, divergence: Any) -> Any:
     """Return the highest mean of losses from 0 to 1 whose divergence from an observed mean is at most this."""
     low, high = mean, 1.0
@@ -325,7 +308,6 @@ def _highest_mean(mean: Any, divergence: Any) -> Any:
     return high
 
 
-@merged
 def _weigh(v: Any, rare: Any, not_rare: Any) -> Any:
     """Let errors of both labels count the same where one is rare; then the usual loss is measured again."""
     total = v[CLASS] + v[CLASS + 1]
@@ -344,7 +326,6 @@ def _weigh(v: Any, rare: Any, not_rare: Any) -> Any:
     v[CUSUM], v[CUSUM + 1], v[CUSUM + 2] = 0.0, 0.0, 0.0
 
 
-@merged
 def _measure(v: Any, numbers: Any, watched: Any, half_life: Any) -> Any:
     """Let the rows since the last measurement count in the usual loss."""
     seen, total = v[PART], v[PART_SUM]
@@ -356,10 +337,6 @@ def _measure(v: Any, numbers: Any, watched: Any, half_life: Any) -> Any:
     v[PART], v[PART_SUM], v[PART_SQUARES], v[PART_ONES] = 0.0, 0.0, 0.0, 0.0
 
 
-@kernel(
-    lambda f: (_in(I8), _in(I8), _in(F8), _in(F8), _out(F8, 2), _in(F8), I8, F8, F8),
-    exact=True,
-)
 def judge_models(
     owner: Any,
     stops: Any,

@@ -1,0 +1,619 @@
+"""Loops of the detection of drifts: sums, usual loss, CUSUMs and bets in one pass over the losses of rows."""
+
+from driftsurf.native.buffers cimport Buffers, integers, real_out, reals, release
+from driftsurf.native.gil cimport let_go, take_back, PyThreadState
+from libc.math cimport fabs, sqrt
+from libc.stdint cimport int64_t
+
+
+cdef extern from "ds_math.h" nogil:
+    double ds_exp(double x) noexcept
+    double ds_log(double x) noexcept
+    double ds_log1p(double x) noexcept
+    double ds_pow(double base, double exponent) noexcept
+
+
+cdef enum:
+    OF_MARGINS, OF_NUMBERS, OF_LOSSES
+cdef enum:
+    # Weight and mean of the usual loss; the unit of residuals; rows and sum of the open block of rows, variance of such
+    # blocks as a share of that of independent rows, and its weight; the number of the next row; the threshold of
+    # log-odds, and the weights of the two classes; the mean squared loss; the largest mean loss.
+    AT_WEIGHT, AT_MEAN, AT_SCALE, AT_BLOCK, AT_BLOCK_SUM, AT_SPREAD, AT_SPREADS, AT_ROW, AT_SHIFT, AT_LOW, AT_HIGH
+    AT_SQUARES, AT_RANGE
+    # For each of three alternatives the CUSUM and the row since which it is positive; the rows of the two classes.
+    AT_CUSUM = 13
+    AT_SINCE = 16
+    AT_CLASS = 19
+    # Rows and sum of the open run of rows, number, sum and sum of squares of the means of runs, how much they vary
+    # within a block as a share of those of independent rows, and the weight of that; the part of the usual loss that
+    # comes from rows of the second class.
+    AT_RUN = 21
+    AT_RUN_SUM, AT_RUNS, AT_RUN_MEANS, AT_RUN_SQUARES, AT_NEAR, AT_NEARS, AT_SECOND
+    COUNT
+    # Further places in the values of a model that is judged itself, of which no rows are held: rows and sums since the
+    # usual loss was measured; the logarithms of the three capitals; whether there is a contest; contests so far; rows
+    # of the contest and the sum of their losses; the largest logarithm of the mean capital; 1 + the row with which harm
+    # was proven; the first two labels that came; and how many rows had another one.
+    AT_PART = 29
+    AT_PART_SUM, AT_PART_SQUARES, AT_PART_ONES, AT_CAPITALS
+    AT_CONTEST = 36
+    AT_CONTESTS, AT_BET_ROWS, AT_BET_TOTAL, AT_HIGHEST, AT_PROVEN, AT_LABELS
+    AT_OTHERS = 44
+    JUDGED_COUNT
+
+MARGINS, NUMBERS, LOSSES = OF_MARGINS, OF_NUMBERS, OF_LOSSES
+"""What the scores are: log-odds of the second of two classes, predicted numbers, or losses."""
+WEIGHT, MEAN, SCALE, BLOCK, BLOCK_SUM, SPREAD, SPREADS, ROW, SHIFT, LOW, HIGH, SQUARES, RANGE = range(AT_RANGE + 1)
+CUSUM, SINCE, CLASS, RUN, NEAR, NEARS, SECOND = AT_CUSUM, AT_SINCE, AT_CLASS, AT_RUN, AT_NEAR, AT_NEARS, AT_SECOND
+PART, CAPITALS, CONTEST, CONTESTS = AT_PART, AT_CAPITALS, AT_CONTEST, AT_CONTESTS
+BET_ROWS, BET_TOTAL = AT_BET_ROWS, AT_BET_TOTAL
+HIGHEST, PROVEN, LABELS, OTHERS = AT_HIGHEST, AT_PROVEN, AT_LABELS, AT_OTHERS
+VALUES, JUDGED = COUNT, JUDGED_COUNT
+
+cdef double[3] SHARES = [0.04, 0.12, 0.4]
+cdef double[3] FACTORS = [1.1, 1.4, 2.0]
+ALTERNATIVES = tuple(SHARES)
+"""Rises of the mean loss for which the CUSUM is made, as shares of what is possible; each is a factor at least."""
+cdef double BLOCK_ROWS = 200.0, RUN_ROWS = 40.0, BLOCK_RUNS = 5.0  # rows of a block and of a run, and runs of a block
+cdef double PART_ROWS = 50.0  # rows after which the usual loss of a model that is judged itself is measured again
+cdef double LARGEST_RATIO = 9.0  # a block whose mean is further than three standard errors from the usual one: as three
+cdef double PI = 3.141592653589793
+
+
+cdef inline double larger(double a, double b) noexcept nogil:
+    return b if b > a else a
+
+
+cdef inline double smaller(double a, double b) noexcept nogil:
+    return b if b < a else a
+
+
+cdef inline double loss_of(int64_t mode, double score, double target, const double* v) noexcept nogil:
+    """Return the loss of a row, from 0 to 1."""
+    if mode == OF_MARGINS:
+        if (score > v[AT_SHIFT]) != (target > 0.5):
+            return v[AT_HIGH] if target > 0.5 else v[AT_LOW]
+        return 0.0
+    if mode == OF_NUMBERS:
+        return smaller(fabs(score - target) / v[AT_SCALE], 1.0)
+    return score
+
+
+cdef double variance(double mean, int64_t mode, const double* v) noexcept nogil:
+    """Return the variance of losses with a mean, as if they were the usual ones, larger or more frequent."""
+    cdef double ratio
+    if v[AT_MEAN] <= 0.0 or v[AT_SQUARES] <= 0.0:
+        return larger(mean * (1.0 - mean), 1e-6)
+    ratio = mean / v[AT_MEAN]
+    if mode == OF_NUMBERS:
+        return larger(v[AT_SQUARES] - v[AT_MEAN] * v[AT_MEAN], 0.01 * v[AT_MEAN] * v[AT_MEAN]) * ratio * ratio
+    # Half of the mean is that of two classes with the same error, of which the rare one may have had no wrong row yet.
+    return larger(larger(v[AT_SQUARES] * ratio, 0.5 * mean) - mean * mean, 1e-6)
+
+
+cdef double centre(double target, const double* v) noexcept nogil:
+    """Return what is added to the loss of a row, so that its mean does not depend on how many rows a class has.
+
+    Where one of two classes is rare, the number of its rows varies much more than the share of them that is wrong.
+    """
+    cdef double rows = v[AT_CLASS] + v[AT_CLASS + 1]
+    cdef double own = v[AT_CLASS + 1] if target > 0.5 else v[AT_CLASS]
+    cdef double part = v[AT_SECOND] if target > 0.5 else v[AT_MEAN] - v[AT_SECOND]
+    if v[AT_RANGE] == 1.0 or own <= 0.0:
+        return 0.0
+    return v[AT_MEAN] - part * rows / own
+
+
+cdef struct Bet:
+    double usual      # mean loss of the null hypothesis
+    double stake      # share of the capital that is bet on an alternative
+    double gain       # by how much the logarithm of the capital then grows in a row
+    double low        # logarithm of what a loss of 0 multiplies the capital by, ...
+    double high       # ... and a loss of 1
+    double bar        # CUSUM that is a sign
+
+
+cdef Bet bet_on(double mean, const double* v, double variance, int place) noexcept nogil:
+    """Return a bet on the alternative at a place.
+
+    The capital is multiplied by 1 + stake * (loss - usual) in each row. If nothing has changed, its expectation does not
+    grow, whatever the distribution of the losses. For losses of 0 or 1, the stake makes this their likelihood ratio. If
+    they vary less, it is larger: as large as the growth under the alternative asks for, but so that no row loses more
+    than nine tenths of the capital.
+    """
+    cdef Bet made
+    cdef double usual = smaller(larger(mean, 1e-4), 0.98)
+    cdef double risen = larger(usual + SHARES[place] * larger(v[AT_RANGE] - usual, 0.0), usual * FACTORS[place])
+    cdef double rise, whole, largest
+    risen = smaller(risen, 0.995)
+    rise, whole = risen - usual, usual * (1.0 - usual)
+    made.usual = usual
+    if v[AT_RANGE] == 1.0 and variance >= 0.99 * whole:
+        made.stake = rise / whole
+        made.gain = risen * ds_log(risen / usual) + (1.0 - risen) * ds_log((1.0 - risen) / (1.0 - usual))
+        return made
+    largest = 0.9 / (usual - smaller(0.0, smaller(centre(0.0, v), centre(1.0, v))))
+    made.stake = smaller(rise / (variance + rise * rise), largest)
+    made.gain = made.stake * rise - 0.5 * made.stake * made.stake * (variance + rise * rise)
+    return made
+
+
+cdef void complete_bet(Bet* made, double run_length) noexcept nogil:
+    """Fill in what a scan needs."""
+    made.low = ds_log1p(-made.stake * made.usual)
+    made.high = ds_log1p(made.stake * (1.0 - made.usual))
+    made.bar = larger(ds_log(run_length * made.gain), 3.0)
+
+
+cdef inline double growth(double loss, const Bet* made) noexcept nogil:
+    """Return about the logarithm of what a row multiplies the capital by."""
+    cdef double z
+    if loss == 0.0:
+        return made.low
+    if loss == 1.0:
+        return made.high
+    z = made.stake * (loss - made.usual)
+    return z * (6.0 + z) / (6.0 + 4.0 * z)  # within 2 % of the logarithm from -0.5 to 1.5, and a third of its time
+
+
+cdef double log_mean(const double* logarithms) noexcept nogil:
+    """Return the logarithm of the mean of three capitals, of which the logarithms are given."""
+    cdef double top = larger(larger(logarithms[0], logarithms[1]), logarithms[2]), total
+    total = ds_exp(logarithms[0] - top) + ds_exp(logarithms[1] - top) + ds_exp(logarithms[2] - top)
+    return top + ds_log(total / 3.0)
+
+
+cdef inline bint is_hopeless(double rows, double capital, double most) noexcept nogil:
+    """Return whether the rows of a contest look as usual, or are more than there may be."""
+    return (rows >= 150.0 and capital < -3.0) or (rows >= 800.0 and capital < 0.0) or rows > most
+
+
+cdef inline double spread_of(const double* v) noexcept nogil:
+    """Return the factor by which the losses vary more than independent ones, at least 1."""
+    return larger(1.0, larger(v[AT_SPREAD] / v[AT_SPREADS], v[AT_NEAR] / v[AT_NEARS]))
+
+
+cdef void follow_unit(double* v, double mean, double rows) noexcept nogil:
+    """Let the unit of residuals follow them, so that the mean loss is about a quarter; known losses change with it."""
+    cdef double factor = ds_pow(larger(0.5, smaller(2.0, mean / 0.22)), 0.1 * smaller(rows / 200.0, 1.0))
+    v[AT_SCALE] *= factor
+    v[AT_MEAN] /= factor
+    v[AT_BLOCK_SUM] /= factor
+    v[AT_RUN_SUM] /= factor
+    v[AT_RUN_MEANS] /= factor
+    v[AT_SQUARES] /= factor * factor
+    v[AT_RUN_SQUARES] /= factor * factor
+
+
+cdef void close_run(double* v, int64_t mode) noexcept nogil:
+    """Add a run of rows to the open block; at its end, compare how the runs vary with independent rows."""
+    cdef double mean = v[AT_RUN_SUM] / v[AT_RUN], middle, one, ratio
+    v[AT_RUNS] += 1.0
+    v[AT_RUN_MEANS] += mean
+    v[AT_RUN_SQUARES] += mean * mean
+    v[AT_RUN] = 0.0
+    v[AT_RUN_SUM] = 0.0
+    if v[AT_RUNS] >= BLOCK_RUNS:
+        middle = v[AT_RUN_MEANS] / v[AT_RUNS]
+        one = variance(middle, mode, v)
+        if one > 1e-6 and v[AT_RANGE] == 1.0:
+            ratio = (v[AT_RUN_SQUARES] - v[AT_RUNS] * middle * middle) / (v[AT_RUNS] - 1.0) * RUN_ROWS / one
+            v[AT_NEAR] = v[AT_NEAR] * 0.98 + smaller(ratio, LARGEST_RATIO)
+            v[AT_NEARS] = v[AT_NEARS] * 0.98 + 1.0
+        v[AT_RUNS] = 0.0
+        v[AT_RUN_MEANS] = 0.0
+        v[AT_RUN_SQUARES] = 0.0
+
+
+cdef struct Sums:
+    double rows, losses, squares, second, ones  # second, ones: sum of the losses of the second class, and its rows
+
+
+cdef void learn_usual(double* v, int64_t mode, bint watched, double half_life, const Sums* new) noexcept nogil:
+    """Let rows count in the usual loss."""
+    cdef double one = variance(v[AT_MEAN], mode, v), fade = ds_pow(0.5, new.rows / half_life), above
+    v[AT_WEIGHT] = v[AT_WEIGHT] * fade + new.rows
+    v[AT_MEAN] += (new.losses / new.rows - v[AT_MEAN]) * new.rows / v[AT_WEIGHT]
+    v[AT_SQUARES] += (new.squares / new.rows - v[AT_SQUARES]) * new.rows / v[AT_WEIGHT]
+    v[AT_SECOND] += (new.second / new.rows - v[AT_SECOND]) * new.rows / v[AT_WEIGHT]
+    v[AT_CLASS] = v[AT_CLASS] * fade + (new.rows - new.ones)
+    v[AT_CLASS + 1] = v[AT_CLASS + 1] * fade + new.ones
+    v[AT_BLOCK] += new.rows
+    v[AT_BLOCK_SUM] += new.losses
+    if mode == OF_NUMBERS:
+        follow_unit(v, new.losses / new.rows, new.rows)
+    if v[AT_BLOCK] >= BLOCK_ROWS:
+        if watched and v[AT_WEIGHT] >= 1000.0:
+            # Only blocks above the usual loss count, twice: the loss of a model that still learns falls.
+            above = larger(v[AT_BLOCK_SUM] / v[AT_BLOCK] - v[AT_MEAN], 0.0)
+            v[AT_SPREAD] = v[AT_SPREAD] * 0.98 + smaller(2.0 * above * above * v[AT_BLOCK] / one, LARGEST_RATIO)
+            v[AT_SPREADS] = v[AT_SPREADS] * 0.98 + 1.0
+        v[AT_BLOCK] = 0.0
+        v[AT_BLOCK_SUM] = 0.0
+
+
+cdef int64_t scan(
+    const double* scores, const double* targets, double* v, int64_t mode, int64_t start, int64_t n, double least,
+    double run_length, double half_life
+) noexcept nogil:
+    """Follow the losses of rows; return the row of a sign, or -1 (see ``scan_losses``)."""
+    cdef bint watched = v[AT_WEIGHT] >= least, high = False
+    cdef double spread = spread_of(v), usual = v[AT_MEAN], one, loss, seen_loss, row
+    cdef double[2] centres
+    cdef Bet[3] bets
+    cdef Sums sums
+    cdef int64_t i, found = -1
+    cdef int k
+    one = variance(usual, mode, v)
+    if v[AT_WEIGHT] > 0.0:
+        usual += sqrt(one / v[AT_WEIGHT])
+    one = variance(usual, mode, v)
+    for k in range(3):
+        bets[k] = bet_on(usual, v, one, k)
+        complete_bet(&bets[k], run_length)
+    sums.rows = sums.losses = sums.squares = sums.second = sums.ones = 0.0
+    centres[0], centres[1] = centre(0.0, v), centre(1.0, v)
+    for i in range(start, n):
+        loss = loss_of(mode, scores[i], targets[i], v)
+        sums.losses += loss
+        sums.squares += loss * loss
+        if targets[i] > 0.5:
+            sums.ones += 1.0
+            sums.second += loss
+        sums.rows += 1.0
+        v[AT_RUN] += 1.0
+        v[AT_RUN_SUM] += loss
+        if v[AT_RUN] >= RUN_ROWS:
+            close_run(v, mode)
+        if not watched:
+            continue
+        row = v[AT_ROW] + i
+        seen_loss = loss + centres[targets[i] > 0.5]
+        for k in range(3):
+            v[AT_CUSUM + k] += growth(seen_loss, &bets[k]) / spread
+            if v[AT_CUSUM + k] <= 0.0:
+                v[AT_CUSUM + k] = 0.0
+                v[AT_SINCE + k] = row + 1.0
+        if v[AT_CUSUM] > bets[0].bar or v[AT_CUSUM + 1] > bets[1].bar or v[AT_CUSUM + 2] > bets[2].bar:
+            found = i
+            break
+    for k in range(3):
+        high = high or v[AT_CUSUM + k] > bets[k].bar / 2.0
+    if found < 0 and not high and sums.rows > 0.0:
+        learn_usual(v, mode, watched, half_life, &sums)
+    return found
+
+
+def variance_of(double mean, int64_t mode, v):
+    """Return the variance of losses with a mean, as if they were the usual ones, larger or more frequent."""
+    cdef Buffers held
+    held.count = 0
+    try:
+        return variance(mean, mode, values_of(&held, v, COUNT))
+    finally:
+        release(&held)
+
+
+def centre_of(double target, v):
+    """Return what is added to the loss of a row, so that its mean does not depend on how many rows a class has."""
+    cdef Buffers held
+    held.count = 0
+    try:
+        return centre(target, values_of(&held, v, COUNT))
+    finally:
+        release(&held)
+
+
+def bet(double mean, v, double variance, int place):
+    """Return a usual mean loss, the stake on an alternative to it, and by how much the capital then grows in a row."""
+    cdef Buffers held
+    cdef Bet made
+    held.count = 0
+    if not 0 <= place < 3:
+        raise IndexError(place)
+    try:
+        made = bet_on(mean, values_of(&held, v, COUNT), variance, place)
+        return made.usual, made.stake, made.gain
+    finally:
+        release(&held)
+
+
+cdef double* values_of(Buffers* held, object v, Py_ssize_t least) except NULL:
+    """Hold the values of a scan."""
+    cdef Py_ssize_t n = 0
+    cdef double* values = reals(held, v, &n)
+    if n < least:
+        raise ValueError(f"expected {least} values of a scan, got {n}")
+    return values
+
+
+def row_losses(scores, targets, v, losses, int64_t mode):
+    """Write the loss of each row, with the threshold, the weights or the unit of the scan."""
+    cdef Buffers held
+    cdef Py_ssize_t n = 0, m = 0, i
+    cdef double* found
+    cdef double* values
+    cdef double* known
+    cdef double* predicted
+    held.count = 0
+    try:
+        values = values_of(&held, v, COUNT)
+        found = real_out(&held, losses, &n)
+        predicted = reals(&held, scores, &m)
+        known = reals(&held, targets, &i)
+        if m != n or i != n:
+            raise ValueError("scores, targets and losses have different lengths")
+        for i in range(n):
+            found[i] = loss_of(mode, predicted[i], known[i], values)
+    finally:
+        release(&held)
+
+
+def scan_losses(scores, targets, v, int64_t mode, int64_t start, double least, double run_length, double half_life):
+    """Follow the losses of rows from number ``start`` of a batch on; return the row of a sign, or -1.
+
+    The CUSUM of an alternative adds the logarithm of its likelihood ratio and never falls below 0. A sign is a CUSUM
+    above the logarithm of ``run_length`` rows times the divergence of a row, so that without a change about this
+    many rows pass between signs. The usual loss is a mean that forgets half in ``half_life`` rows; it waits while a
+    CUSUM is high. Nothing is a sign before ``least`` rows.
+    """
+    cdef Buffers held
+    cdef Py_ssize_t n = 0, m = 0
+    cdef double* values
+    cdef double* known
+    cdef double* predicted
+    held.count = 0
+    try:
+        values = real_out(&held, v, &n)
+        if n < COUNT:
+            raise ValueError(f"expected {COUNT} values of a scan, got {n}")
+        predicted = reals(&held, scores, &n)
+        known = reals(&held, targets, &m)
+        if m != n or start < 0:
+            raise ValueError("scores and targets have different lengths")
+        return scan(predicted, known, values, mode, start, n, least, run_length, half_life)
+    finally:
+        release(&held)
+
+
+def bet_on_losses(
+    losses, int64_t start, int64_t mode, v, contest, bint looks, double reference, double spread, double needed,
+    double before, double risen, double most
+):
+    """Bet on the losses of a contest from row ``start`` on; return the row that proves harm, -1, or -2 - the last row.
+
+    ``contest`` holds the logarithms of the three capitals, the number of rows, the sum of their losses, and the largest
+    logarithm of the mean capital. Harm is proven once that of the mean capital is at least ``needed``, while the mean
+    loss, or the one ``before`` the first bet, is at least ``risen``; rows prove nothing unless ``looks``. A contest
+    ends, which is told as -2 - the row, when it is hopeless.
+    """
+    cdef Buffers held
+    cdef Py_ssize_t n = 0, i
+    cdef double* values
+    cdef double* lost
+    cdef double* sums
+    cdef double one, loss, capital
+    cdef Bet[3] bets
+    cdef int k
+    held.count = 0
+    try:
+        values = values_of(&held, v, COUNT)
+        sums = real_out(&held, contest, &n)
+        if n < 6 or start < 0:
+            raise ValueError("a contest has six numbers")
+        lost = reals(&held, losses, &n)
+        one = variance(reference, mode, values)
+        for k in range(3):
+            bets[k] = bet_on(reference, values, one, k)
+        for i in range(start, n):
+            loss = lost[i]
+            for k in range(3):
+                sums[k] += ds_log1p(bets[k].stake * (loss - bets[k].usual)) / spread
+            sums[3] += 1.0
+            sums[4] += loss
+            capital = log_mean(sums)
+            sums[5] = larger(sums[5], capital)
+            if looks and capital >= needed and larger(sums[4] / sums[3], before) >= risen:
+                return i
+            if is_hopeless(sums[3], capital, most):
+                return -2 - i
+        return -1
+    finally:
+        release(&held)
+
+
+cdef double highest_mean(double mean, double divergence) noexcept nogil:
+    """Return the highest mean of losses from 0 to 1 whose divergence from an observed mean is at most this."""
+    cdef double low = mean, high = 1.0, observed = smaller(larger(mean, 1e-12), 1.0 - 1e-12), middle, found
+    cdef int halving
+    for halving in range(30):
+        middle = smaller(0.5 * (low + high), 1.0 - 1e-12)
+        found = observed * ds_log(observed / middle)
+        found += (1.0 - observed) * ds_log((1.0 - observed) / (1.0 - middle))
+        if found > divergence:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+cdef void weigh(double* v, double rare, double not_rare) noexcept nogil:
+    """Let errors of both labels count the same where one is rare; then the usual loss is measured again."""
+    cdef double total = v[AT_CLASS] + v[AT_CLASS + 1]
+    cdef double share = smaller(v[AT_CLASS], v[AT_CLASS + 1]) / larger(total, 1.0)
+    cdef bint balanced = v[AT_RANGE] < 1.0
+    cdef bint wanted = v[AT_OTHERS] == 0.0 and share < (not_rare if balanced else rare) and v[AT_LABELS + 1] >= 0.0
+    if wanted == balanced:
+        return
+    v[AT_LOW] = v[AT_HIGH] = v[AT_RANGE] = 1.0
+    if wanted:
+        share = larger(share, 1.0 / larger(total, 2.0))
+        v[AT_LOW if v[AT_CLASS] > v[AT_CLASS + 1] else AT_HIGH] = share / (1.0 - share)
+        v[AT_RANGE] = 2.0 * share
+    v[AT_WEIGHT] = v[AT_MEAN] = v[AT_SQUARES] = v[AT_BLOCK] = v[AT_BLOCK_SUM] = 0.0
+    v[AT_SPREAD] = v[AT_SPREADS] = v[AT_NEAR] = v[AT_NEARS] = 2.0
+    v[AT_CUSUM] = v[AT_CUSUM + 1] = v[AT_CUSUM + 2] = 0.0
+
+
+cdef void clear_part(double* v) noexcept nogil:
+    v[AT_PART] = v[AT_PART_SUM] = v[AT_PART_SQUARES] = v[AT_PART_ONES] = 0.0
+
+
+cdef void measure(double* v, bint numbers, bint watched, double half_life) noexcept nogil:
+    """Let the rows since the last measurement count in the usual loss."""
+    cdef Sums sums
+    if numbers and v[AT_SCALE] == 0.0:
+        v[AT_SCALE] = larger(4.0 * v[AT_PART_SUM] / v[AT_PART], 1e-300)  # the first rows give the unit
+    else:
+        sums.rows, sums.losses, sums.squares = v[AT_PART], v[AT_PART_SUM], v[AT_PART_SQUARES]
+        sums.second, sums.ones = 0.0, v[AT_PART_ONES]
+        learn_usual(v, OF_NUMBERS if numbers else OF_LOSSES, watched, half_life, &sums)
+    clear_part(v)
+
+
+cdef void judge(
+    const double* predicted, const double* true, int64_t n, double* v, const double* limits, bint numbers,
+    double needed, double least_rise
+) noexcept nogil:
+    """Judge one model by its own losses, until harm is proven (see ``judge_models``)."""
+    cdef double least = limits[0], least_rare = limits[1], run_length = limits[2], half_life = limits[3]
+    cdef double rare = limits[4], not_rare = limits[5], patience = limits[6]
+    cdef int64_t mode = OF_NUMBERS if numbers else OF_LOSSES, i
+    cdef bint fresh = True, watched = False, second, sign, quiet
+    cdef double bound = 0.0, mean = 0.0, most = 0.0, spread = 1.0, usual, one, row, error, loss, capital
+    cdef Bet[3] bets
+    cdef int k
+    for i in range(n):
+        if v[AT_PROVEN] > 0.0:
+            return
+        if fresh:
+            # What is bet on depends on values that only change with a measurement, a sign, or the end of a contest.
+            fresh, bound = False, 0.0
+            mean, most = v[AT_MEAN], v[AT_RANGE]
+            watched = v[AT_WEIGHT] >= larger(least, least_rare * 2.0 / most if most < 1.0 else 0.0)
+            spread = spread_of(v)
+            usual = mean
+            if v[AT_CONTEST] > 0.0:
+                bound = needed + ds_log(PI * PI / 6.0 * v[AT_CONTESTS] * v[AT_CONTESTS])
+                usual = highest_mean(mean, bound * spread / v[AT_WEIGHT])
+            elif v[AT_WEIGHT] > 0.0:
+                usual += sqrt(variance(mean, mode, v) / v[AT_WEIGHT])
+            one = variance(usual, mode, v)
+            for k in range(3):
+                bets[k] = bet_on(usual, v, one, k)
+                complete_bet(&bets[k], run_length)
+        row = v[AT_ROW]
+        v[AT_ROW] = row + 1.0
+        error, second = predicted[i] - true[i], False
+        if numbers:
+            loss = fabs(error) if v[AT_SCALE] == 0.0 else smaller(fabs(error) / v[AT_SCALE], 1.0)
+        else:
+            if v[AT_LABELS] < 0.0:
+                v[AT_LABELS] = true[i]
+            elif v[AT_LABELS + 1] < 0.0 and true[i] != v[AT_LABELS]:
+                v[AT_LABELS + 1] = true[i]
+            second = true[i] != v[AT_LABELS]
+            if second and true[i] != v[AT_LABELS + 1]:
+                v[AT_OTHERS] += 1.0
+            loss = 0.0 if error == 0.0 else v[AT_HIGH] if second else v[AT_LOW]
+        if v[AT_CONTEST] > 0.0:
+            v[AT_BET_ROWS] += 1.0
+            v[AT_BET_TOTAL] += loss
+            for k in range(3):
+                v[AT_CAPITALS + k] += ds_log1p(bets[k].stake * (loss - bets[k].usual)) / spread
+            capital = log_mean(v + AT_CAPITALS)
+            v[AT_HIGHEST] = larger(v[AT_HIGHEST], capital)
+            if capital >= bound and v[AT_BET_TOTAL] / v[AT_BET_ROWS] - mean >= least_rise * most:
+                v[AT_PROVEN] = row + 1.0
+            elif is_hopeless(v[AT_BET_ROWS], capital, patience):
+                v[AT_CONTEST] = 0.0
+                fresh = True
+            continue
+        v[AT_PART] += 1.0
+        v[AT_PART_SUM] += loss
+        if not numbers or v[AT_SCALE] > 0.0:
+            v[AT_RUN] += 1.0
+            v[AT_RUN_SUM] += loss
+            if v[AT_RUN] >= RUN_ROWS:
+                close_run(v, mode)
+                fresh = True
+        v[AT_PART_SQUARES] += loss * loss
+        if second:
+            v[AT_PART_ONES] += 1.0
+        sign, quiet = False, True
+        if watched:
+            for k in range(3):
+                v[AT_CUSUM + k] += growth(loss, &bets[k]) / spread
+                if v[AT_CUSUM + k] <= 0.0:
+                    v[AT_CUSUM + k] = 0.0
+                    v[AT_SINCE + k] = row + 1.0
+                sign = sign or v[AT_CUSUM + k] > bets[k].bar
+                quiet = quiet and v[AT_CUSUM + k] <= bets[k].bar / 2.0
+        if sign:
+            for k in range(3):
+                v[AT_CUSUM + k] = 0.0
+                v[AT_SINCE + k] = row + 1.0
+                v[AT_CAPITALS + k] = 0.0
+            v[AT_CONTEST] = 1.0
+            v[AT_CONTESTS] += 1.0
+            v[AT_BET_ROWS] = v[AT_BET_TOTAL] = v[AT_HIGHEST] = 0.0
+            clear_part(v)
+            fresh = True
+        elif v[AT_PART] >= PART_ROWS:
+            if quiet:
+                measure(v, numbers, watched, half_life)
+                if not numbers and v[AT_BLOCK] == 0.0 and v[AT_WEIGHT] >= BLOCK_ROWS - 10.0:
+                    weigh(v, rare, not_rare)
+            else:
+                clear_part(v)
+            fresh = True
+
+
+def judge_models(owner, stops, predicted, true, values, limits, bint numbers, double needed, double least_rise):
+    """Judge many models by their own losses, row by row, each until harm is proven.
+
+    Part ``k`` of the rows, up to ``stops[k]``, belongs to the model whose values are in line ``owner[k]``. A model is
+    harmed once the logarithm of the mean capital of a contest exceeds ``needed`` and what the number of the contest
+    adds, and its mean loss has risen by ``least_rise``. The result does not depend on how rows are cut into parts.
+    ``limits`` are the rows on which the usual loss is measured before a sign, rows of the rarer label that this takes,
+    rows between signs, the half-life of the usual loss, the shares of the rarer label, and the rows of a contest.
+    """
+    cdef Buffers held
+    cdef Py_ssize_t parts = 0, n = 0, m = 0, lines, k
+    cdef int64_t* models
+    cdef int64_t* ends
+    cdef double* guesses
+    cdef double* known
+    cdef double* v
+    cdef double* how
+    cdef int64_t begin = 0
+    cdef PyThreadState* saved
+    held.count = 0
+    try:
+        v = real_out(&held, values, &n, 2)
+        if held.views[0].shape[1] != JUDGED_COUNT:
+            raise ValueError(f"a model has {JUDGED_COUNT} values")
+        lines = held.views[0].shape[0]
+        how = reals(&held, limits, &n)
+        if n != 7:
+            raise ValueError("there are seven limits")
+        models = integers(&held, owner, &parts)
+        ends = integers(&held, stops, &n)
+        if n != parts:
+            raise ValueError("owner and stops have different lengths")
+        guesses = reals(&held, predicted, &n)
+        known = reals(&held, true, &m)
+        for k in range(parts):
+            if not (0 <= models[k] < lines and begin <= ends[k] <= min(n, m)):
+                raise ValueError("a part is outside of the rows, or of a model that does not exist")
+            begin = ends[k]
+        begin = 0
+        saved = let_go(n)
+        for k in range(parts):
+            judge(guesses + begin, known + begin, ends[k] - begin, v + models[k] * JUDGED_COUNT, how, numbers, needed,
+                  least_rise)
+            begin = ends[k]
+        take_back(saved)
+    finally:
+        release(&held)
