@@ -10,11 +10,13 @@ from row_arrays import csr_view
 from sklearn.naive_bayes import GaussianNB
 
 from driftsurf.checks import check_learner
-from driftsurf.core.contracts import CSR, FloatArray, Segment
+from driftsurf.core.contracts import CSR, Batch, FloatArray, Segment
 from driftsurf.core.samples import Samples
+from driftsurf.core.state import to_bytes
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
 from driftsurf.learners import NaiveBayes, Perceptron
 from driftsurf.learners._online import Moments
+from driftsurf.strategies import Oblivious
 
 LEARNERS: list[Any] = [NaiveBayes(), Perceptron(hidden=5), Perceptron(task="regression", hidden=5)]
 every = pytest.mark.parametrize("learner", LEARNERS, ids=["bayes", "classes", "values"])
@@ -232,6 +234,29 @@ def test_options_and_tasks_are_checked() -> None:
         NaiveBayes().fresh(seed=0, n_features=2, n_classes=0)
     with pytest.raises(CapabilityError):
         Perceptron(task="regression").fresh(seed=0, n_features=2, n_classes=2)
+
+
+@every
+def test_rows_that_are_not_stored_are_learned_like_stored_ones(learner: Any) -> None:
+    class Stored(Oblivious):
+        """A subclass might look at the rows, so that they are stored until they are learned."""
+
+    Stored.__name__ = Oblivious.__name__  # the states name the strategy
+    random, K = np.random.default_rng(6), 0 if learner.capabilities.regression else 2
+    either = [kind(learner, seed=3) for kind in (Oblivious, Stored)]
+    for strategy in either:
+        strategy.begin(3, sparse=False, n_classes=K)
+    for step in range(30):
+        n = int(random.integers(1, 5))
+        X, weight = random.normal(size=(n, 3)), random.integers(0, 2, n) * 1.0
+        y = X[:, 0] * 2.0 if not K else random.integers(0, K if step < 20 else K + 2, n) * 1.0  # new classes
+        batch = Batch(X, y, weight)
+        decisions = [one.step(batch, one.test_scores(batch) if step % 3 else None) for one in either]
+        assert repr(decisions[0]) == repr(decisions[1])  # a risk without weight is NaN
+        assert len(either[0]._pool.samples) == 0
+    assert to_bytes(either[0].state()) == to_bytes(either[1].state())
+    rows = [one.incremental_state()["pool.samples.X"] for one in either]
+    assert rows[0].first == rows[0].stop == rows[1].first == rows[1].stop
 
 
 def test_a_class_that_was_never_seen_gets_little() -> None:

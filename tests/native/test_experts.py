@@ -31,6 +31,11 @@ def data(random: np.random.Generator, n: int, d: int, *, single: bool) -> npt.ND
     return frozen(X.astype(np.float32 if single else np.float64))
 
 
+def none(groups: int, d: int) -> Any:
+    """Return the moments of no rows."""
+    return np.zeros(groups), np.zeros((groups, d)), np.zeros((groups, d))
+
+
 # ------------------------------------------------------------------------------------------- moments and naive Bayes
 
 
@@ -52,7 +57,7 @@ def test_moments_and_densities_equal_their_twins(n: int, d: int, K: int, seed: i
     X = data(random, n, d, single=single)
     rows: Any = csr_view(X) if sparse else X
     group, weight = random.integers(0, K, n), random.random(n) * (random.random(n) < 0.8)
-    found = native.moments_after(rows, weight, group.astype(float), (np.zeros(K), np.zeros((K, d)), np.zeros((K, d))))
+    found = native.moments_after(rows, weight, group.astype(float), none(K, d))
     expected = moments_of(rows, weight, group, K)
     # Merging with nothing multiplies means by 1; with no weight at all in a group, they stay 0.
     for one, other in zip(found, expected, strict=True):
@@ -74,7 +79,7 @@ def test_moments_and_densities_equal_their_twins(n: int, d: int, K: int, seed: i
 def test_moments_of_two_batches_are_those_of_all_rows(seed: int, K: int, d: int) -> None:
     random = np.random.default_rng(seed)
     X, group, weight = random.normal(size=(9, d)) + 5.0, random.integers(0, K, 9), random.random(9)
-    known: Any = (np.zeros(K), np.zeros((K, d)), np.zeros((K, d)))
+    known = none(K, d)
     before = [array.copy() for array in known]
     for part in (slice(0, 4), slice(4, 5), slice(5, 9)):
         later = native.moments_after(X[part], weight[part], group[part].astype(float), known)
@@ -104,7 +109,7 @@ def test_densities_follow_from_moments_by_the_formulas(seed: int, K: int, smooth
 
 def test_columns_are_standardised_and_constant_ones_left_out() -> None:
     X = np.array([[1.0, 7e9, 0.0, 2.0], [3.0, 7e9, 0.0, 2.5]])
-    known = native.moments_after(X, np.ones(2), None, (np.zeros(1), np.zeros((1, 4)), np.zeros((1, 4))))
+    known = native.moments_after(X, np.ones(2), None, none(1, 4))
     for centred in (True, False):
         centre, factor = native.standardise(known, centred)
         assert centre.tolist() == ([2.0, 7e9, 0.0, 2.25] if centred else [0.0] * 4)
@@ -130,24 +135,31 @@ def test_a_perceptron_learns_as_its_twin_does(
     X = data(random, n, d, single=single)
     rows: Any = csr_view(X) if sparse else X
     y, weight = (random.integers(0, K, n) * 1.0 if K else random.normal(size=n)), random.random(n)
-    centre = np.zeros(d) if sparse else random.normal(size=d)
-    frame = frozen(centre), frozen(random.random(d))
+    weight[0] = 1.0
+    known = native.moments_after(data(random, 5, d, single=False), np.ones(5), None, none(1, d))
     outputs, order = K or 1, random.integers(0, n, 11)
-    start = [random.normal(size=(d + 1) * H + (H + 1) * outputs).astype(np.float32) for _ in range(3)]
-    start[2] = np.abs(start[2])
-    mine, others = ([array.copy() for array in start] for _ in range(2))
-    time = native.train_network(rows, y, weight, order, size, 3e-3, 4.25, H, K, frame, *mine)
+    start = [frozen(random.normal(size=(d + 1) * H + (H + 1) * outputs).astype(np.float32)) for _ in range(3)]
+    start[2] = frozen(np.abs(start[2]))
+    plan = order, size, 3e-3, 4.25, H
+    found = native.train_network(rows, y, weight, *plan, K, known, not sparse, *start)
+    columns, frame, *mine, time = found
+    for one, other in zip(columns, native.moments_after(rows, weight, None, known), strict=True):
+        assert np.array_equal(one, other)
+    for one, other in zip(frame, native.standardise(columns, not sparse), strict=True):
+        assert np.array_equal(one, other)
+    others = [array.copy() for array in start]
     scratch: Any = np.zeros_like(start[0]), np.empty(d, np.float32), np.empty((3, max(H, outputs)), np.float32)
-    plan: Any = order, size, 3e-3, 4.25, H, bool(K), *frame, *others, *scratch
+    state = *plan, bool(K), *frame, *others, *scratch
     if isinstance(rows, CSR):
         last = np.zeros(d, np.int64)
-        expected = networks.train_csr((rows.data, rows.indices, rows.indptr, y, weight), *plan, last)
+        expected = networks.train_csr((rows.data, rows.indices, rows.indptr, y, weight), *state, last)
     else:
-        expected = networks.train_dense((rows, y, weight), *plan)
+        expected = networks.train_dense((rows, y, weight), *state)
     assert time == expected
     for one, other in zip(mine, others, strict=True):
         # The visits of a single row are one visit with their weight; powers may differ in the last bit.
         np.testing.assert_allclose(one, other, rtol=1e-4 if n == 1 else 1e-6, atol=1e-6 if n == 1 else 1e-9)
+    assert native.train_network(rows, y, weight * 0.0, *plan, K, known, not sparse, *start) is None
     out = np.empty((n, outputs))
     if isinstance(rows, CSR):
         frame = frozen(random.normal(size=d)), frame[1]  # rows of a model that began with dense ones
@@ -303,7 +315,7 @@ def test_votes_equal_their_twins(voters: int, rows: int, seed: int) -> None:
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
     X, one = np.zeros((3, 2)), np.ones(3)
-    known: Any = (np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2)))
+    known = none(2, 2)
     for group in (np.array([0.0, 1.0, 2.0]), np.array([0.0, -1.0, 0.0]), np.full(3, np.nan), np.zeros(2)):
         with pytest.raises(ValueError, match=r"code|elements"):
             native.moments_after(X, one, group, known)
@@ -317,6 +329,6 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     frame = np.zeros(2), np.ones(2)
     for y, order in ((np.full(3, 2.0), [0]), (one, [3]), (one, [-1])):
         with pytest.raises(ValueError, match=r"code|row"):
-            native.train_network(X, y, one, np.array(order), 2, 0.1, 0, 3, 2, frame, *theta)
+            native.train_network(X, y, one, np.array(order), 2, 0.1, 0, 3, 2, none(1, 2), True, *theta)
     with pytest.raises(ValueError, match="CSR"):
         native.network_outputs(CSR(one, np.zeros(3, np.int32), np.array([0, 4]), 2), 3, 2, frame, theta[0])

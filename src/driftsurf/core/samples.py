@@ -135,6 +135,12 @@ class Samples:
         self.append(X, np.array((code,)))
         return True
 
+    def skip(self, count: int) -> None:
+        """Give their numbers to dense rows that need not be kept, while the store is empty."""
+        for buffer in (self._X, self._weight, self._y):
+            buffer.first += count
+        self.first_row += count
+
     def view(self, segment: Segment) -> Batch:
         """Return the rows of ``segment`` as views, which stay valid until the next ``append``."""
         a, b = segment.lo - self.first_row, segment.hi - self.first_row

@@ -156,11 +156,14 @@ class OnlineLearner(Parameterised, ABC, Generic[F]):
 
     def update(self, samples: SampleStore, new: Segment, steps: int) -> Undo:
         """Learn the new rows with ``steps`` visits of them."""
-        before = self._fitted
-        batch = samples.view(new)
+        return self.learn(samples.view(new), new.hi, steps)
+
+    def learn(self, batch: Batch, hi: int, steps: int) -> Undo:
+        """Learn the rows of a batch, which need not be stored; ``hi`` is the number of the row after them."""
+        before, count = self._fitted, len(batch.y)
         check_width(batch.X, before.n_features)
-        after = self._learned(before, batch, steps) if steps and len(new) else before
-        self._fitted = replace(after, hi=new.hi, gradients=before.gradients + (steps if len(new) else 0))
+        after = self._learned(before, batch, steps) if steps and count else before
+        self._fitted = replace(after, hi=hi, gradients=before.gradients + (steps if count else 0))
         return functools.partial(setattr, self, "_fitted", before)
 
     def forget(self, samples: SampleStore, before_row: int) -> Undo:

@@ -56,8 +56,13 @@ class Network(Online):
     @lazy
     def unit(self) -> tuple[float, float]:
         """Centre and scale of the target."""
-        centre, factor = standardise(self.target.arrays, True)
-        return float(centre[0]), 1.0 / float(factor[0]) if factor[0] else 1.0
+        return _unit(self.target)
+
+
+def _unit(target: Moments) -> tuple[float, float]:
+    """Return the centre and the scale of targets with these moments."""
+    centre, factor = standardise(target.arrays, True)
+    return float(centre[0]), 1.0 / float(factor[0]) if factor[0] else 1.0
 
 
 @register(
@@ -166,25 +171,27 @@ class Perceptron(OnlineLearner[Network]):
 
     def _learned(self, known: Network, batch: Batch, steps: int) -> Network:
         X, y, weight, _ = batch
-        if not weight.any():
-            return known
-        sparse = isinstance(X, CSR)
-        after = replace(known, columns=known.columns.after(X, weight))
-        if not known.hi >= 0:
-            after = replace(after, centred=not sparse)
-        if not known.n_classes:
-            after = replace(after, target=known.target.after(y[:, None], weight))
-        _forget_frame(after)
-        if not known.n_classes:
-            centre, scale = after.unit
-            y = np.clip((y - centre) / scale, -FARTHEST, FARTHEST)
-        order, words = _order(len(y), steps, known.seed, known.words)
-        theta, first, second = known.theta.copy(), known.first.copy(), known.second.copy()
-        if isinstance(X, CSR) and after.centred:
+        centred = known.centred if known.hi >= 0 else not isinstance(X, CSR)
+        if centred and isinstance(X, CSR):
             X = _dense(X)  # a model that began with dense rows centres its columns
+        targets: dict[str, Any] = {}
+        if not known.n_classes:
+            target = known.target.after(y[:, None], weight)
+            unit = _unit(target)
+            y = np.clip((y - unit[0]) / unit[1], -FARTHEST, FARTHEST)
+            targets = {"target": target}
+        order, words = _order(len(y), steps, known.seed, known.words)
         plan = order, int(self.rows_per_step), float(self.rate), known.steps, known.hidden, known.n_classes
-        count = train_network(X, y, weight, *plan, after.frame, theta, first, second)
-        return replace(after, words=words, steps=count, theta=theta, first=first, second=second)
+        state = known.columns.arrays, centred, known.theta, known.first, known.second
+        found = train_network(X, y, weight, *plan, *state)
+        if found is None:
+            return known
+        columns, frame, theta, first, second, done = found
+        learned = {"theta": theta, "first": first, "second": second, "steps": done, "words": words}
+        after = replace(known, columns=Moments(*columns), centred=centred, **learned, **targets)
+        vars(after).pop("unit", None)
+        vars(after)["frame"] = frame
+        return after
 
     def _grown(self, known: Network, n_classes: int) -> Network:
         d, H, K = known.n_features, known.hidden, known.n_classes
@@ -232,11 +239,6 @@ class Perceptron(OnlineLearner[Network]):
 def _size(n_features: int, hidden: int, outputs: int) -> int:
     """Return the number of parameters."""
     return (n_features + 1) * hidden + (hidden + 1) * outputs
-
-
-def _forget_frame(made: Network) -> None:
-    for name in ("frame", "unit"):
-        vars(made).pop(name, None)
 
 
 def _dense(X: CSR) -> FloatArray:

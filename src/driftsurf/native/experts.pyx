@@ -199,44 +199,67 @@ cdef inline int network_of(
     return 0
 
 
-def train_network(X, y, weight, order, int64_t size, double rate, double time, int64_t H, int64_t n_classes, frame,
-                  theta, m, v):
-    """Take one step of Adam for every ``size`` rows of ``order``; return the number of steps so far.
+def train_network(X, y, weight, order, int64_t size, double rate, double time, int64_t H, int64_t n_classes, columns,
+                  bint centred, theta, m, v):
+    """Take one step of Adam for every ``size`` rows of ``order``, after the moments of the columns have learned all rows.
 
-    ``frame`` is what ``standardise`` returned, 0 without the factor for sparse rows; ``theta``, ``m`` and ``v`` are
-    changed. Without ``n_classes``, targets are standardised numbers.
+    ``columns`` are the moments as ``moments_after`` returns them; without ``centred``, columns are only scaled, as those
+    of sparse rows have to be. Without ``n_classes``, targets are standardised numbers. Returns None if no row has
+    weight; otherwise the moments, what ``standardise`` makes of them, the parameters ``theta`` and Adam's moments ``m``
+    and ``v`` after the steps, and their number so far.
     """
     cdef Buffers held
     cdef Labelled rows
     cdef Network net
+    cdef CMoments before, own, after
     cdef Py_ssize_t visits = 0, i
     cdef int64_t* visited
-    cdef int64_t K = n_classes or 1, columns
-    cdef double after
+    cdef int64_t K = n_classes or 1, d
+    cdef double* frame
+    cdef double* room
+    cdef bint idle = True
     cdef PyThreadState* saved
     held.count = 0
     try:
         rows_of(&held, X, &rows.rows)
+        d = rows.rows.d
         rows.y, rows.weight = of_size(&held, y, rows.rows.n), of_size(&held, weight, rows.rows.n)
         if n_classes:
             check_codes(rows.y, rows.rows.n, K)
+        if centred and rows.rows.indptr != NULL:
+            raise ValueError("sparse rows cannot be centred")
         visited = integers(&held, order, &visits)
         for i in range(visits):
             if not 0 <= visited[i] < rows.rows.n:
                 raise ValueError(f"there is no row {visited[i]}")
-        columns = rows.rows.d
-        gradient, work = np.zeros_like(theta), np.empty(columns + 3 * max(H, K), np.float32)
-        network_of(&held, columns, H, K, frame, theta, True, work, &net)
-        net.m, net.v, net.g = singles(&held, m, len(theta)), singles(&held, v, len(theta)), singles(&held, gradient, len(theta))
+        for i in range(rows.rows.n):
+            idle = idle and rows.weight[i] == 0.0
+        if idle:
+            return None
+        moments = np.empty(1), np.empty((1, d)), np.empty((1, d))
+        centre, factor = np.empty(d), np.empty(d)
+        theta, m, v = theta.copy(), m.copy(), v.copy()
+        gradient, work, scratch = np.zeros_like(theta), np.empty(d + 3 * max(H, K), np.float32), np.empty(2 * d + 1)
+        moments_of(&held, columns, 1, d, &before, False)
+        moments_of(&held, moments, 1, d, &after, True)
+        own.count = of_size(&held, scratch, 2 * d + 1, True)
+        own.mean, own.squares = own.count + 1, own.count + 1 + d
+        frame, room = of_size(&held, centre, d, True), of_size(&held, factor, d, True)
+        network_of(&held, d, H, K, (centre, factor), theta, True, work, &net)
+        net.m, net.v = singles(&held, m, len(theta)), singles(&held, v, len(theta))
+        net.g = singles(&held, gradient, len(theta))
         net.is_classes = n_classes > 0
         net.last = NULL
         if rows.rows.indptr != NULL:
-            last = np.zeros(columns, np.int64)
+            last = np.zeros(d, np.int64)
             net.last = <int64_t*>hold(&held, last, "lq", 8, 1, True).buf
-        saved = let_go(visits * columns * H)
-        after = ds_train_network(rows, visited, visits, size, rate, time, net)
+        saved = let_go(visits * d * H)
+        ds_moments(rows.rows, rows.weight, NULL, 1, own)
+        ds_merge_moments(before, own, 1, d, after)
+        ds_standardise(after, d, centred, frame, room)
+        time = ds_train_network(rows, visited, visits, size, rate, time, net)
         take_back(saved)
-        return after
+        return moments, (centre, factor), theta, m, v, time
     finally:
         release(&held)
 

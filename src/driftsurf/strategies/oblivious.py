@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from driftsurf.core.contracts import Batch, FloatArray, Segment
+from driftsurf.core.decisions import Decision
+from driftsurf.core.values import replace
+from driftsurf.learners._online import OnlineLearner
 from driftsurf.registry import ALL_TASKS, register
+from driftsurf.strategies._base import make_decision
+from driftsurf.strategies._pool import risk
 from driftsurf.strategies._single import SingleModel
 
 __all__ = ["Oblivious"]
@@ -36,3 +42,32 @@ class Oblivious(SingleModel):
     >>> bool(strategy.scores(np.array([[0.5]]))[0] > 0)
     True
     """
+
+    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
+        """Learn one batch. An error leaves everything as it was."""
+        pool, live = self._pool, self._live
+        model, rows, count = live.model, pool.samples, len(batch.y)
+        learner = model.learner
+        known = not pool.grows or not count or float(batch.y.max()) < pool.n_classes
+        plain = type(self) is Oblivious and isinstance(learner, OnlineLearner) and not rows.sparse and not len(rows)
+        if not plain or not known or batch.X.dtype != rows.dtype:
+            return super().step(batch, tested)
+        # The learner keeps no rows, so that they need not be stored.
+        assert isinstance(learner, OnlineLearner)
+        segment, known_rows, mark = Segment(rows.next_row, rows.next_row + count), rows.mark(), learner.mark()
+        try:
+            fits = tested is not None and tested.shape[1:] == ((pool.n_classes,) if pool.n_classes else ())
+            before = risk(learner, batch, scores=tested if fits else None)
+            spent = learner.budget(segment)
+            learner.learn(batch, segment.hi, spent)
+            rows.skip(count)
+            after = model.after_batch(before)
+            record = after.record("predictive", live.step, risk_before=before, gradients=spent if count else 0)
+            decision = make_decision(live.step, segment, model, after, [record])
+            self._publish(replace(live, model=after, step=live.step + 1))
+        except BaseException:
+            learner.put_back(mark)
+            rows.put_back(known_rows)
+            self._publish(live)
+            raise
+        return decision
