@@ -93,20 +93,25 @@ def _blocked(work: Any, M: Any) -> Any:
     return True
 
 
-def _minimise(Q: Any, work: Any) -> Any:
-    """Minimise w' Q w / 2 - b' w over w >= 0, where b is row SLOPE of ``work``, into row TARGET.
+def _minimise(Q: Any, work: Any, start: Any) -> Any:
+    """Minimise w' Q w / 2 - b' w over w >= 0, where b is row SLOPE of ``work``, into row TARGET, beginning at ``start``.
 
     Returns whether Q is positive definite and b finite.
     """
     M = Q.shape[0]
     largest = 0.0
     for i in range(M):
-        work[M + TARGET, i] = 0.0
-        work[M + FREE, i] = 0.0
+        work[M + TARGET, i] = max(start[i], 0.0)
+        work[M + FREE, i] = float(start[i] > 0.0)
         if not abs(work[M + SLOPE, i]) < math.inf:
             return False
         largest = max(largest, abs(work[M + SLOPE, i]))
     for _ in range(3 * M):
+        for _ in range(M + 1):
+            if not _solve(Q, work):
+                return False
+            if not _blocked(work, M):
+                break
         best, gain = -1, FREED * largest
         for i in range(M):
             if work[M + FREE, i] == 0.0:
@@ -118,11 +123,6 @@ def _minimise(Q: Any, work: Any) -> Any:
         if best < 0:
             return True
         work[M + FREE, best] = 1.0
-        for _ in range(M + 1):
-            if not _solve(Q, work):
-                return False
-            if not _blocked(work, M):
-                break
     return True
 
 
@@ -138,7 +138,7 @@ def _step(u: Any, v: Any, A: Any, H: Any, Q: Any, work: Any) -> Any:
             Q[i, j] = A[i, j] + H[i, j]
             slope += Q[i, j] * u[j] - A[i, j] * (u[j] - v[j])
         work[M + SLOPE, i] = slope
-    if not _minimise(Q, work):
+    if not _minimise(Q, work, u):
         return False
     longest = 0.0
     for i in range(M):
@@ -233,7 +233,7 @@ def stack_values(m: Any, y: Any, weight: Any, s: Any, v: Any, A: Any, u: Any, H:
             Q[k, j] = A[k, j] + H[k, j] + spring
             slope += A[k, j] * v[j]
         work[M + SLOPE, k] = slope
-    if not _minimise(Q, work):
+    if not _minimise(Q, work, v):
         return False
     total = 0.0
     for k in range(M):

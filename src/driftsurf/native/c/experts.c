@@ -446,17 +446,23 @@ static int is_blocked(double *work, int64_t M) {
 
 /* Minimise w' Q w / 2 - b' w over w >= 0, where b is row SLOPE of `work`, into row TARGET, by the active sets of Lawson
    and Hanson. Cutting negative weights off instead would not do: where two experts are alike, one of them has to leave
-   before the other gets its share. Returns whether Q is positive definite and b finite. */
-static int minimise(const double *Q, double *work, int64_t M) {
+   before the other gets its share. The search begins at `start`, whose positive weights are most often those of the
+   minimum. Returns whether Q is positive definite and b finite. */
+static int minimise(const double *Q, double *work, int64_t M, const double *start) {
     double *target = work + (M + TARGET) * M, *is_free = work + (M + FREE) * M, largest = 0.0;
     const double *slopes = work + (M + SLOPE) * M;
     for (int64_t i = 0; i < M; i++) {
         const double size = __builtin_fabs(slopes[i]);
-        target[i] = is_free[i] = 0.0;
+        target[i] = start[i] > 0.0 ? start[i] : 0.0;
+        is_free[i] = start[i] > 0.0;
         if (!(size < INFINITY)) return 0;
         largest = size > largest ? size : largest;
     }
     for (int64_t round = 0; round < 3 * M; round++) {
+        for (int64_t again = 0; again <= M; again++) {
+            if (!solve(Q, work, M)) return 0;
+            if (!is_blocked(work, M)) break;
+        }
         int64_t best = -1;
         double gain = FREED * largest;
         for (int64_t i = 0; i < M; i++) {
@@ -467,10 +473,6 @@ static int minimise(const double *Q, double *work, int64_t M) {
         }
         if (best < 0) return 1;
         is_free[best] = 1.0;
-        for (int64_t again = 0; again <= M; again++) {
-            if (!solve(Q, work, M)) return 0;
-            if (!is_blocked(work, M)) break;
-        }
     }
     return 1;
 }
@@ -487,7 +489,7 @@ static int newton_step(double *u, const double *v, const double *A, int64_t M, S
         }
         work[(M + SLOPE) * M + i] = slope;
     }
-    if (!minimise(room.Q, work, M)) return 0;
+    if (!minimise(room.Q, work, M, u)) return 0;
     for (int64_t i = 0; i < M; i++) {
         const double way = __builtin_fabs(target[i] - u[i]);
         if (!(way < INFINITY)) return 0;
@@ -574,7 +576,7 @@ int ds_stack_values(const double *m, const double *y, const double *weight, int6
         }
         room.work[(M + SLOPE) * M + k] = slope;
     }
-    if (!minimise(room.Q, room.work, M)) return 0;
+    if (!minimise(room.Q, room.work, M, v)) return 0;
     for (int64_t k = 0; k < M; k++) total += target[k];
     if (!(total > 0.5 && total < 2.0)) return 0;
     for (int64_t k = 0; k < M; k++) u[k] = target[k] / total;
