@@ -248,6 +248,29 @@ def test_shares_and_votes_of_experts_equal_their_twin(n: int, K: int, seed: int)
         native.stacked_shares([margins, np.zeros((n, K + 1))], K)
 
 
+@settings(max_examples=40)
+@given(known=st.integers(1, 5), more=st.integers(0, 3), rows=st.integers(0, 4), seed=st.integers(0, 10**6))
+def test_the_label_after_the_last_one_has_the_share_that_was_counted(
+    known: int, more: int, rows: int, seed: int
+) -> None:
+    random, K = np.random.default_rng(seed), known + more
+    counts, last = random.random((known, known)) * 9.0, int(random.integers(known))
+    shares = np.full(K, 1.0 / K)
+    shares[:known] += counts.sum(axis=0)
+    shares /= counts.sum() + 1.0
+    shares[:known] += counts[last]
+    expected = np.tile(np.log(shares / (counts[last].sum() + 1.0)), (rows, 1))
+    np.testing.assert_allclose(native.chain_scores(frozen(counts), last, rows, K), expected, rtol=1e-12, atol=1e-15)
+    y, after = random.integers(0, known, rows) * 1.0, counts * 0.9
+    np.add.at(after[last], y.astype(int), 1.0)
+    assert np.array_equal(native.chain_after(frozen(counts), last, y, 0.9), after)
+    for bad in (-1, known):
+        with pytest.raises(ValueError, match="last label"):
+            native.chain_after(counts, bad, y, 0.9)
+        with pytest.raises(ValueError, match="last label"):
+            native.chain_scores(counts, bad, rows, K)
+
+
 def test_earlier_batches_are_forgotten_and_the_ridge_returns() -> None:
     random = np.random.default_rng(1)
     G = np.log(random.dirichlet(np.ones(2), size=(20, 3)).transpose(0, 2, 1))

@@ -45,6 +45,7 @@ cdef extern from "experts.h" nogil:
     void ds_network_outputs(Rows rows, Network net, double* out)
     void ds_expert_shares(const double* scores, int64_t n, int64_t columns, int64_t K, int64_t place, int64_t experts,
                           double* G)
+    void ds_chain_scores(const double* counts, int64_t known, int64_t last, int64_t K, double* out)
     void ds_mix(const double* G, int64_t n, int64_t K, int64_t M, const double* weights, double* out)
     int ds_stack_classes(const double* G, const double* y, const double* weight, int64_t n, int64_t K, int64_t M,
                          const double* v, const double* A, double* u, Stacking room)
@@ -318,6 +319,52 @@ def stacked_shares(scores, int64_t n_classes):
         finally:
             release(&held)
     return out
+
+
+def chain_scores(counts, int64_t last, int64_t rows, int64_t n_classes):
+    """Return the log-probabilities (rows, n_classes) of labels after the class ``last``, the same for each row.
+
+    ``counts`` (classes, classes) are those of the labels in the columns after those in the rows.
+    """
+    cdef Buffers held
+    cdef int64_t known = len(counts), i
+    cdef double* to
+    if not 0 <= last < known <= n_classes:
+        raise ValueError(f"there are counts of {known} classes; the last label is {last} of {n_classes}")
+    held.count = 0
+    try:
+        out = np.empty((rows, n_classes))
+        to = of_size(&held, out, rows * n_classes, True)
+        if rows > 0:
+            ds_chain_scores(of_size(&held, counts, known * known), known, last, n_classes, to)
+        for i in range(n_classes, rows * n_classes):
+            to[i] = to[i - n_classes]
+        return out
+    finally:
+        release(&held)
+
+
+def chain_after(counts, int64_t last, y, double keep):
+    """Return ``chain_scores``' counts after the codes ``y``, each of which came after ``last``.
+
+    The share ``keep`` of the earlier counts is kept.
+    """
+    cdef Buffers held
+    cdef int64_t known = len(counts), n = len(y), i
+    cdef double* to
+    cdef const double* codes
+    if not 0 <= last < known:
+        raise ValueError(f"the last label is {last} of {known}")
+    held.count = 0
+    try:
+        out = np.multiply(counts, keep)
+        to, codes = of_size(&held, out, known * known, True), of_size(&held, y, n)
+        check_codes(codes, n, known)
+        for i in range(n):
+            to[last * known + <int64_t>codes[i]] += 1.0
+        return out
+    finally:
+        release(&held)
 
 
 def mixed(G, weights):

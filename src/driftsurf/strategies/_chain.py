@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,6 +11,7 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.fields import Array, Fields, Rule, Whole
+from driftsurf.native.experts import chain_after, chain_scores
 
 FEW = 30
 """Batches of fewer rows than this are small: the label before them says something about each of their rows."""
@@ -43,27 +45,20 @@ class Chain:
         >>> np.exp(chain.scores(1, 2)).round(2)
         array([[0.17, 0.83]])
         """
-        shares = np.full(n_classes, 1.0 / n_classes)
         if self.last >= 0 and rows < FEW:
-            known, count = len(self.counts), self.counts.sum()
-            shares[:known] += self.counts.sum(axis=0)
-            shares /= count + 1.0
-            after = self.counts[self.last]
-            shares[:known] += after
-            shares /= after.sum() + 1.0
-        return np.tile(np.log(shares), (rows, 1))
+            return chain_scores(self.counts, self.last, rows, n_classes)
+        return np.full((rows, n_classes), -math.log(n_classes))
 
     def after(self, y: FloatArray, weight: FloatArray, n_classes: int) -> Chain:
         """Return the chain after a batch with these codes."""
-        codes = y[weight > 0.0].astype(np.int64)
+        codes = y if len(y) == 1 and weight[0] > 0.0 else y[weight > 0.0]
         if not len(codes) or n_classes > MOST_CLASSES:
             return self
         counts = self.counts
         if len(counts) < n_classes:
             counts = np.pad(counts, (0, n_classes - len(counts)))
         if self.last >= 0 and len(y) < FEW:
-            counts = counts * 0.5 ** (len(codes) / REMEMBERED)
-            np.add.at(counts[self.last], codes, 1.0)
+            counts = chain_after(counts, self.last, codes, 0.5 ** (len(codes) / REMEMBERED))
         return Chain(counts, int(codes[-1]))
 
     def state(self) -> State:

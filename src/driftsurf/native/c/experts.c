@@ -381,6 +381,22 @@ void ds_expert_shares(const double *scores, int64_t n, int64_t columns, int64_t 
     }
 }
 
+void ds_chain_scores(const double *counts, int64_t known, int64_t last, int64_t K, double *out) {
+    double every = 0.0, after = 0.0;
+    for (int64_t c = 0; c < K; c++) {
+        double total = 0.0;
+        if (c < known)
+            for (int64_t k = 0; k < known; k++) total += counts[k * known + c];
+        out[c] = 1.0 / (double)K + total;
+        every += total;
+    }
+    for (int64_t c = 0; c < known; c++) after += counts[last * known + c];
+    for (int64_t c = 0; c < K; c++) {
+        const double seen = c < known ? counts[last * known + c] : 0.0;
+        out[c] = ds_log((out[c] / (every + 1.0) + seen) / (after + 1.0));
+    }
+}
+
 void ds_mix(const double *G, int64_t n, int64_t K, int64_t M, const double *weights, double *out) {
     for (int64_t i = 0; i < n; i++) {
         for (int64_t c = 0; c < K; c++) {

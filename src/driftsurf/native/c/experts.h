@@ -72,6 +72,10 @@ void ds_network_outputs(Rows rows, Network net, double *out);
 void ds_expert_shares(const double *scores, int64_t n, int64_t columns, int64_t K, int64_t place, int64_t experts,
                       double *G);
 
+/* Log-probabilities (K) of the label after `last`, given how often each of `known` classes came after each (known,
+   known): the shares of all labels count as one row more, and equal shares as one row more of these. */
+void ds_chain_scores(const double *counts, int64_t known, int64_t last, int64_t K, double *out);
+
 /* Log-probabilities (n, K) of the mixture of M parts with these weights. */
 void ds_mix(const double *G, int64_t n, int64_t K, int64_t M, const double *weights, double *out);
 
