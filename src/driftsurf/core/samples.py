@@ -24,8 +24,8 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, Truth, Values, Whole
 from driftsurf.core.state import resolved
-from driftsurf.kernels.losses import largest
 from driftsurf.native.columns import all_finite, are_codes
+from driftsurf.native.linear import largest
 
 __all__ = ["Samples"]
 
@@ -249,7 +249,7 @@ def _are_targets(known: Values) -> bool:
     Compiled code uses the code of a class as an index.
     """
     y, n_classes = np.ascontiguousarray(known["y"]), known["n_classes"]
-    return are_codes(y, n_classes) if n_classes else bool(largest(y) < math.inf)
+    return are_codes(y, n_classes) if n_classes else largest(y) < math.inf
 
 
 _EITHER: dict[str, Entry] = {

@@ -24,17 +24,15 @@ from driftsurf.core.input import listed
 from driftsurf.core.labels import check_limit, label_array, listed_labels
 from driftsurf.core.options import shown
 from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, ValueTypeError
-from driftsurf.kernels.columns import binary_codes
-from driftsurf.kernels.losses import largest
 from driftsurf.native.columns import all_between, range_of_weighted
+from driftsurf.native.labels import LabelCodes
+from driftsurf.native.linear import largest
 
 __all__ = ["ClassTargets", "RegressionTargets", "targets_of"]
 
-PLAIN = int, str, bool, float
-"""Types of labels that can be compared with any value without an error."""
 LARGEST_VALUE = 1e150
 """Largest target of a regression: sums of larger squares would overflow."""
-FLOAT, WHOLE = np.dtype(np.float64), np.dtype(np.int64)
+FLOAT = np.dtype(np.float64)
 MARGIN = 0.1
 """Predicted numbers stay within the range of the targets learned, widened on both sides by this share of it."""
 LABELS = "For class labels, use a classifier (a learner with the task 'binary' or 'multiclass')."
@@ -107,12 +105,11 @@ class ClassTargets:
             return self, np.zeros(0)
         if not self.labels:
             return self._grown(array).read(array, count)
+        codes = self.known_codes(np.ascontiguousarray(array), count)
+        if codes is not None:
+            return self, codes
         known = self.array
         array = self._same_kind(array, known)
-        if len(known) == 2 and array.dtype.kind in "iubfU":  # two comparisons are cheaper than a sort
-            second = array == known[1]
-            if np.count_nonzero(second | (array == known[0])) == count:
-                return self, second.astype(np.float64)
         # Codes follow the order of appearance, so ``known`` need not be sorted: search in a sorted view of it.
         order = np.argsort(known)
         place = np.searchsorted(known, array, sorter=order).clip(max=len(known) - 1)
@@ -123,18 +120,12 @@ class ClassTargets:
         return self._grown(array[strange]).read(array, count)
 
     def known_codes(self, y: Any, count: int) -> FloatArray | None:
-        """Return the codes if all labels are one of two known integers, the usual case, in one pass; else None."""
-        if not (type(y) is np.ndarray and y.dtype == WHOLE and y.shape == (count,) and y.flags.c_contiguous):
-            return None
-        if not self._two_whole:
-            return None
-        codes = np.empty(count)
-        first, second = self.labels
-        return codes if binary_codes(y, first, second, codes) else None
+        """Return the codes if all labels are known and in a plain list or array, the usual case; else None."""
+        return self._codes.codes(y, count)
 
     @functools.cached_property
-    def _two_whole(self) -> bool:
-        return len(self.labels) == 2 and all(isinstance(label, int) for label in self.labels)
+    def _codes(self) -> LabelCodes:
+        return _label_codes(self.labels)
 
     def code_of(self, y: Any) -> float | None:
         """Return the code of a single known label in a list or an array; None if ``read`` has to check it.
@@ -142,9 +133,8 @@ class ClassTargets:
         >>> ClassTargets(("b", "a")).code_of(["a"])
         1.0
         """
-        if len(y := listed_labels(y)) != 1 or type(y[0]) not in PLAIN or y[0] not in self.labels:
-            return None
-        return float(self.labels.index(y[0]))
+        codes = self.known_codes(y, 1)
+        return None if codes is None else codes.item()
 
     def _grown(self, strange: npt.NDArray[Any]) -> ClassTargets:
         """Return the set with these new labels, in order of appearance; LabelError if the set is closed or full."""
@@ -390,6 +380,9 @@ class RegressionTargets:
     def from_state(cls, state: Mapping[str, Any]) -> RegressionTargets:
         """Return the targets that were saved as ``state``."""
         return cls(**RANGE_FIELDS.read(state))
+
+
+_label_codes = functools.lru_cache(maxsize=16)(LabelCodes)
 
 
 @functools.lru_cache(maxsize=16)  # the keys of a run have the same labels
