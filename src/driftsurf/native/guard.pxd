@@ -20,5 +20,6 @@ cdef class RangeGuard:
     cdef int64_t first, last   # which of the norms belong to this guard
     cdef object bounds         # ``limits``, once they are known
 
+    cdef object _numbers(self, int64_t row)
     cdef RangeGuard after(self, Rows rows, double* weights, int64_t* extremes, int* weighted)
     cdef double* room_for_values(self) noexcept

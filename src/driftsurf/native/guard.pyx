@@ -63,6 +63,16 @@ cdef double* numbers_for(int64_t count) except NULL:
     return found
 
 
+cdef object copied(const double* values, int64_t count):
+    """Return numbers as an array."""
+    cdef Buffers held
+    out = np.empty(count)
+    held.count = 0
+    memcpy(real_out(&held, out), values, 8 * count)
+    release(&held)
+    return out
+
+
 cdef class Norms:
     def __dealloc__(self):
         free(self.values)
@@ -134,8 +144,7 @@ cdef class RangeGuard:
     @property
     def recent(self):
         """Squared norms of the last rows, oldest first."""
-        cdef int64_t k
-        return np.array([self.norms.values[k] for k in range(self.first, self.last)], np.float64)
+        return copied(self.norms.values + self.first, self.last - self.first)
 
     @property
     def total(self):
@@ -152,11 +161,8 @@ cdef class RangeGuard:
         """Evidence for a new scale of each column; None before the first row, and unless ``clips``."""
         return self._numbers(DS_EXCESS) if self.clips else None
 
-    def _numbers(self, int64_t row):
-        cdef int64_t c
-        if self.numbers == NULL:
-            return None
-        return np.array([self.numbers[row * self.d + c] for c in range(self.d)], np.float64)
+    cdef object _numbers(self, int64_t row):
+        return None if self.numbers == NULL else copied(self.numbers + row * self.d, self.d)
 
     def admit(self, X):
         """Return the rows with limited values, their weights (None: all 1), and the guard after them."""

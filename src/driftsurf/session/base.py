@@ -33,7 +33,7 @@ from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.native.columns import all_finite
 from driftsurf.session.drift_monitor import DriftMonitor
-from driftsurf.session.guard import RangeGuard
+from driftsurf.session.guard import new_guard
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.saved import saved_buffer
 from driftsurf.session.snapshot import Snapshot
@@ -71,7 +71,7 @@ class BaseSession(Changeable):
         self.names = names
         self._can = capabilities_of(strategy)
         self._abilities = abilities_of(strategy)
-        guarded = None if guard is None else RangeGuard(guard, clips=self._can.linear)
+        guarded = None if guard is None else new_guard(guard, clips=self._can.linear)
         self._now = Snapshot(targets_of(self._can, classes), guarded, monitor=monitor)
         self._new_monitor = monitor
         self._pending: Samples | None = None

@@ -23,7 +23,7 @@ from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.base import BaseSession
 from driftsurf.session.drift_monitor import DriftMonitor, Surroundings
-from driftsurf.session.guard import UNGUARDED, RangeGuard
+from driftsurf.session.guard import RangeGuard, admission, admitted
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
 from driftsurf.session.snapshot import Snapshot, _dtype
@@ -207,15 +207,15 @@ class Session(BaseSession):
         """Take one time step; return the values after it, and what was done, or None if nothing was changed."""
         strategy: Any = self.strategy
         now, guard, targets = self._now, self._now.guard, self._now.targets
-        admission = UNGUARDED if guard is None else guard.admission(len(codes))
+        how = admission(guard, len(codes))
         monitor, scorer = now.monitor, now.scorer
         seen = shown or monitor is not None
-        taken: Taken | None = None if admission is None else strategy.take(X, codes, admission, shown=seen)
+        taken: Taken | None = None if how is None else strategy.take(X, codes, how, shown=seen)
         if taken is None:
             assert self._before is not None
             self._put_back(self._before[0])
             return now, None
-        assert admission is not None
+        assert how is not None
         if monitor is not None and now.steps:
             first = taken.outcome.rows_seen - len(codes)
             around = Surroundings(self._column_names, targets.labels, self.strategy)
@@ -227,7 +227,7 @@ class Session(BaseSession):
         if shown:
             taken = taken._replace(scores=now.restricted(taken.scores))
         if guard is not None:
-            guard = guard.admitted(admission.after, admission.later, taken.kept)
+            guard = admitted(guard, how[4], how[5], taken.kept)
             if isinstance(targets, RegressionTargets):
                 targets = targets.after_step(codes, np.ones(len(codes)))
         known = len(targets.labels)

@@ -17,7 +17,7 @@ from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import MatrixLike
 from driftsurf.errors import StateError
 from driftsurf.session.drift_monitor import DriftMonitor
-from driftsurf.session.guard import RangeGuard
+from driftsurf.session.guard import RangeGuard, guard_from_state, guard_state
 from driftsurf.session.saved import FIELDS
 
 __all__ = ["Snapshot"]
@@ -84,7 +84,7 @@ class Snapshot:
         }
         state |= nest("classes", self.targets.state())
         if self.guard is not None:
-            state |= nest("guard", self.guard.state())
+            state |= nest("guard", guard_state(self.guard))
         if self.schema is not None:
             state |= nest("schema", self.schema.state())
         if self.monitor is not None:
@@ -102,7 +102,7 @@ class Snapshot:
         width = None if schema is None or not known["steps"] else schema.n_features
         return Snapshot(
             targets=targets,
-            guard=RangeGuard.from_state(guard, width, clips=can.linear) if guard else None,
+            guard=guard_from_state(guard, width, clips=can.linear) if guard else None,
             schema=schema,
             steps=known["steps"],
             n_classes_learned=known["n_classes_learned"],
