@@ -116,6 +116,17 @@ def test_columns_are_standardised_and_constant_ones_left_out() -> None:
         assert factor.tolist() == [1.0, 0.0, 0.0, 4.0]
 
 
+def test_log_losses_are_those_of_the_true_classes() -> None:
+    scores, y = np.log([[0.2, 0.8], [0.001, 0.999], [0.5, 0.5]]), np.array([1.0, 0.0, 0.0])
+    scores[2, 0] = np.nan
+    assert np.exp(-native.log_losses(scores, y, np.inf)[:2]).tolist() == pytest.approx([0.8, 0.001])
+    found = native.log_losses(np.asfortranarray(scores), y, -np.log(0.01))
+    assert np.exp(-found[:2]).tolist() == pytest.approx([0.8, 0.01])
+    assert np.isnan(found[2])
+    with pytest.raises(ValueError, match="code"):
+        native.log_losses(scores, y + 1.0, 1.0)
+
+
 # -------------------------------------------------------------------------------------------------------- perceptron
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -25,11 +26,11 @@ from driftsurf.core.fields import Entry, Fields, Whole
 from driftsurf.core.parameters import Parameterised
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, ShapeError, StateError
-from driftsurf.native.experts import moments_after
+from driftsurf.native.experts import log_losses, moments_after
 
-LEAST_SHARE = 0.01
-"""Smallest probability in log loss as a risk, so that one row that a confident model gets wrong does not outweigh all
-others of a batch."""
+MOST_LOSS = -math.log(0.01)
+"""Largest log loss of a row: models are often certain and wrong, and one such row would outweigh all others of a
+batch."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ class OnlineLearner(Parameterised, ABC, Generic[F]):
         """Return the log loss of each row, with probabilities of at least 0.01; for regression, the squared error."""
         if scores.ndim == 1:
             return np.asarray(np.square(scores - y))
-        return np.asarray(-np.maximum(scores[np.arange(len(y)), y.astype(np.int64)], np.log(LEAST_SHARE)))
+        return log_losses(scores, y, MOST_LOSS)
 
     def penalty(self) -> float:
         """Return 0: there is no penalty."""

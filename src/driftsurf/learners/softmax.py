@@ -12,6 +12,7 @@ from driftsurf.core.contracts import Capabilities, FloatArray, Undo
 from driftsurf.errors import CapabilityError
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner
+from driftsurf.native.experts import log_losses
 from driftsurf.native.linear import SOFTMAX
 from driftsurf.native.scores import log_softmax
 from driftsurf.registry import CLASSIFICATION, name_of, register
@@ -81,7 +82,7 @@ class SoftmaxRegression(MultiLearner):
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return -log p(true class) of each row."""
-        return -scores[np.arange(len(y)), y.astype(np.int64)]
+        return log_losses(scores, y, math.inf)
 
     def grow(self, n_classes: int) -> Undo:
         """Make room for more classes."""

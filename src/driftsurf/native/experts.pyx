@@ -186,6 +186,28 @@ def log_posteriors(X, mean, factor, start):
         release(&held)
 
 
+def log_losses(scores, y, double most):
+    """Return -log p(true class) of each row, or ``most`` where that is less, given log-probabilities (n, classes)."""
+    cdef Buffers held
+    cdef int64_t n = scores.shape[0], K = scores.shape[1], i
+    cdef const double* logs
+    cdef const double* codes
+    cdef double* to
+    held.count = 0
+    try:
+        out = np.empty(n)
+        logs = of_size(&held, np.ascontiguousarray(scores, np.float64), n * K)
+        codes, to = of_size(&held, y, n), of_size(&held, out, n, True)
+        check_codes(codes, n, K)
+        for i in range(n):
+            to[i] = -logs[i * K + <int64_t>codes[i]]
+            if to[i] > most:  # NaN stays NaN
+                to[i] = most
+        return out
+    finally:
+        release(&held)
+
+
 # -------------------------------------------------------------------------------------------------------- perceptron
 
 

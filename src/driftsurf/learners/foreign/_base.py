@@ -28,7 +28,9 @@ from driftsurf.core.fields import Array, Entry, Fields, Foreign, Rule, Whole
 from driftsurf.core.options import choice
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, ShapeError
+from driftsurf.learners._online import MOST_LOSS
 from driftsurf.learners.foreign._refitted import Fit
+from driftsurf.native.experts import log_losses
 
 if TYPE_CHECKING:  # scikit-learn has no type annotations
 
@@ -74,9 +76,6 @@ LEARNED = Rule(
     "must be rising codes",
     lambda known: "present" not in known or (known["present"][1:] > known["present"][:-1]).all(),
 )
-WORST_SHARE = 0.01
-"""Smallest probability in log loss as a risk: trees and boosting are often certain and wrong, and one such row would
-outweigh all others of a batch."""
 
 
 def extra(module: str, name: str) -> Any:
@@ -261,7 +260,7 @@ class ForeignLearner(BaseEstimator, ABC):
             return wrong if risk == "absolute" else np.square(wrong)
         if risk == "zero-one":
             return np.asarray(scores.argmax(axis=1) != y, np.float64)
-        return np.asarray(-np.maximum(scores[np.arange(len(y)), y.astype(np.int64)], np.log(WORST_SHARE)))
+        return log_losses(scores, y, MOST_LOSS)
 
     def penalty(self) -> float:
         """Return 0: the penalty of a foreign model is not known."""
