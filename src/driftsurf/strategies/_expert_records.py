@@ -11,6 +11,7 @@ import numpy as np
 
 from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
+from driftsurf.strategies._mixer import Mixer, shares_of_sum
 
 SURE = 2.0
 """Standard errors by which a mixture has to be worse than guessing."""
@@ -23,6 +24,53 @@ class ExpertRecord(NamedTuple):
     decision: Decision
     share: float
     risk: float
+
+
+class JointOutcome:
+    """What a step of a portfolio leaves behind, of which its decision is made when somebody asks for it.
+
+    Putting it together takes as long as learning a row, and most decisions are never looked at.
+    """
+
+    __slots__ = ("_before", "_decisions", "_first_row", "_mixer", "_names", "_risks", "_rows", "_step", "_turned")
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        decisions: Sequence[Decision],
+        mixers: tuple[Mixer, Mixer],
+        risks: Sequence[float],
+        place: tuple[int, int, int],
+        *,
+        turned: bool,
+    ) -> None:
+        self._names, self._decisions, self._risks, self._turned = names, decisions, risks, turned
+        self._before, self._mixer = mixers
+        self._step, self._first_row, self._rows = place
+
+    @property
+    def transitions(self) -> int:
+        """Number of transitions."""
+        return sum([len(one.transitions) for one in self._decisions])
+
+    @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including this step."""
+        return self._first_row + self._rows
+
+    def decision(self) -> Decision:
+        """Return the decision."""
+        count = len(self._names)
+        before, shares = expert_shares(self._before, count), expert_shares(self._mixer, count)
+        parts = zip(self._names, self._decisions, shares, self._risks, strict=True)
+        records = [ExpertRecord(*each) for each in parts]
+        best = before.index(max(before)), shares.index(max(shares))
+        return joint_decision(records, self._step, self._first_row, self._rows, best, turned=self._turned)
+
+
+def expert_shares(mixer: Mixer, experts: int) -> list[float]:
+    """Return the share of each expert among the experts, without that of the last label."""
+    return shares_of_sum(mixer.shares[:experts])
 
 
 def identity(place: int, number: int, experts: int) -> int:
@@ -130,6 +178,8 @@ def batch_risks(together: FloatArray, batch: Batch, experts: int, n_classes: int
     mass = float(weight.sum())
     if not mass > 0.0:
         return [float("nan")] * experts
+    if n_classes and len(y) == 1:
+        return [-loss for loss in together[0, int(y[0]), :experts].tolist()]
     if n_classes:
         losses = -together[np.arange(len(y)), y.astype(np.int64), :experts]
     else:

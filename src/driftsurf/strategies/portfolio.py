@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from driftsurf import registry
-from driftsurf.core.abilities import IncrementallySaved, SnapshotScoring, abilities_of, check_contract
+from driftsurf.core.abilities import IncrementallySaved, SnapshotScoring, Taken, abilities_of, check_contract
 from driftsurf.core.contracts import (
     Batch,
     Categories,
@@ -29,16 +29,18 @@ from driftsurf.core.parameters import Parameterised
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, OptionError, RegistryWarning
+from driftsurf.kernels.guard import LIMIT, MASS, TOTAL, UNSIZED, Admission, admit_dense
 from driftsurf.learners._online import check_width
+from driftsurf.native.columns import all_finite, all_within, column_limits
 from driftsurf.registry import ALL_TASKS, Example, register
-from driftsurf.strategies._chain import Chain
+from driftsurf.strategies._chain import FEW, Chain
 from driftsurf.strategies._expert_records import (
-    ExpertRecord,
+    JointOutcome,
     batch_risks,
+    expert_shares,
     fresh_places,
     identity,
     is_worse_than_guessing,
-    joint_decision,
 )
 from driftsurf.strategies._experts import default_experts, label_of, make_experts, names_of
 from driftsurf.strategies._mixer import Mixer, stacked_shares
@@ -50,6 +52,7 @@ Scorer = Callable[[Rows], FloatArray]
 LIGHT = "light"
 TREES = "LazyBoostedTrees"
 """Learner of the default experts that need LightGBM."""
+NO_SIZES = np.zeros(0)
 
 
 WHOLE = 100
@@ -286,14 +289,27 @@ class Portfolio(Parameterised):
                 self.test_scores(batch)
                 known = self._tested
             assert known is not None
-            after, decision = self._advance(live, batch, known)
+            after, outcome = self._advance(live, batch, known)
             self._publish(after)
+            decision = outcome.decision()
         except BaseException:
             for expert, mark in zip(self._experts, marks, strict=True):
                 expert.put_back(mark)
             self._publish(live)
             raise
         return decision
+
+    def take(self, X: FloatArray, codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
+        """Learn a few usual rows; None if ``step`` has to. The caller has made a mark, to which it returns then."""
+        kept = admitted(X, admission) if len(codes) < FEW else None
+        if kept is None:
+            return None
+        live, batch = self._live, Batch(X, codes, np.ones(len(codes)))
+        mixture = self.test_scores(batch)
+        assert self._tested is not None
+        after, outcome = self._advance(live, batch, self._tested)
+        self._publish(after)
+        return Taken(outcome, kept, mixture)
 
     def mark(self) -> Any:
         """Return a mark of all experts, for ``put_back``. The strategy has to have begun."""
@@ -413,17 +429,12 @@ class Portfolio(Parameterised):
             Mixer.of(experts, float(self.ridge), votes=bool(n_classes), chain=bool(chain)), n_classes, chain=chain
         )
 
-    def _shares(self, mixer: Mixer) -> list[float]:
-        """Return the share of each expert among the experts, without that of the last label."""
-        shares = mixer.shares[: len(self._experts)]
-        total = sum(shares)
-        return [share / total if total > 0.0 else 1.0 / len(shares) for share in shares]
-
     def _heaviest(self, live: Live) -> int:
-        return int(np.argmax(self._shares(live.mixer)))
+        shares = expert_shares(live.mixer, len(self._experts))
+        return shares.index(max(shares))
 
-    def _advance(self, live: Live, batch: Batch, tested: Tested) -> tuple[Live, Decision]:
-        """Learn the weights, then let every expert learn; return the next live state and the decision."""
+    def _advance(self, live: Live, batch: Batch, tested: Tested) -> tuple[Live, JointOutcome]:
+        """Learn the weights, then let every expert learn; return the next live state and what was decided."""
         X, y, weight, _ = batch
         count = n_rows(X)
         n_classes = max(live.n_classes, int(y.max(initial=0.0)) + 1) if live.n_classes else 0
@@ -447,9 +458,23 @@ class Portfolio(Parameterised):
         chain = None if live.chain is None else live.chain.after(y, weight, n_classes)
         after = Live(mixer, n_classes, live.step + 1, live.next_row + count, live.learned + 1, live.whole, chain)
         risks = batch_risks(together, batch, len(decisions), n_classes)
-        records = [ExpertRecord(*each) for each in zip(self._names, decisions, self._shares(mixer), risks, strict=True)]
-        best = self._heaviest(live), self._heaviest(after)
-        return after, joint_decision(records, live.step, live.next_row, count, best, turned=turned)
+        place = live.step, live.next_row, count
+        return after, JointOutcome(self._names, decisions, (live.mixer, mixer), risks, place, turned=turned)
+
+
+def admitted(X: FloatArray, admission: Admission) -> int | None:
+    """Return the number of norms that the range guard has after rows; None unless it leaves them as they are."""
+    before = admission.before
+    if not before.shape[1]:
+        return 0 if all_finite(X) else None
+    if admission.clips:
+        limits = np.empty(before.shape[1])
+        column_limits(before[TOTAL], before[MASS], LIMIT, limits)
+    if not (all_within(X, limits) if admission.clips else all_finite(X)):
+        return None
+    how = NO_SIZES, admission.squared, admission.clips, admission.after, admission.later, np.empty(len(X))
+    status, extremes, kept, weighted = admit_dense(X, before, admission.recent, *how, admission.work)
+    return None if status == UNSIZED or weighted or (extremes and admission.clips) else int(kept)
 
 
 def mixing_state(live: Live) -> State:
