@@ -68,22 +68,34 @@ class Journal:
         self.steps_recorded: int = 0
         self.predictions: RecentPredictions = RecentPredictions()
         self._decisions: deque[Decision | Outcome] = deque(maxlen=limit)
-        self._transitions: deque[Transition] = deque(maxlen=limit)
+        self._known: deque[Transition] = deque(maxlen=limit)
+        self._unread: deque[Outcome] = deque(maxlen=limit)
+        """Steps with transitions that nobody has asked for yet."""
+
+    @property
+    def _transitions(self) -> deque[Transition]:
+        while self._unread:
+            self._known.extend(self._unread[0].decision().transitions)
+            self._unread.popleft()
+        return self._known
 
     def record(self, decision: Decision) -> None:
         """Add a decision and its transitions."""
         self._decisions.append(decision)
-        self._transitions.extend(decision.transitions)
+        if decision.transitions:
+            self._transitions.extend(decision.transitions)
         self.steps_recorded += 1
         if self.sink is not None:
             self.sink(decision)
 
     def record_later(self, outcome: Outcome) -> None:
-        """Add a step without transitions, whose decision is made when somebody reads it."""
+        """Add a step whose decision is made when somebody reads it."""
         if self.sink is not None:
             self.record(outcome.decision())
             return
         self._decisions.append(outcome)
+        if outcome.transitions:
+            self._unread.append(outcome)
         self.steps_recorded += 1
 
     @property

@@ -74,6 +74,27 @@ class Drifted(NamedTuple):
         return dataclasses.replace(self.outcome.decision(), **self.news._asdict())
 
 
+class Named(NamedTuple):
+    """A step with the names of classes, which its transitions may be about."""
+
+    outcome: Outcome
+    labels: Sequence[Any]
+
+    @property
+    def transitions(self) -> int:
+        """Number of transitions."""
+        return self.outcome.transitions
+
+    @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including this step."""
+        return self.outcome.rows_seen
+
+    def decision(self) -> Decision:
+        """Return the decision."""
+        return self.outcome.decision().named(self.labels)
+
+
 def _part(batch: Batch, start: int, stop: int) -> Batch:
     return Batch(take_rows(batch.X, start, stop), batch.y[start:stop], batch.weight[start:stop])
 
@@ -482,10 +503,10 @@ class Session(BaseSession):
 
     def _report_later(self, outcome: Outcome) -> None:
         """Record a step after it is complete; its decision is made when somebody reads it, if that can wait."""
-        if outcome.transitions or self._now.steps == WARN_AFTER_STEPS:
+        if self._now.steps == WARN_AFTER_STEPS:
             self._reported(outcome)
         else:
-            self.journal.record_later(outcome)
+            self.journal.record_later(Named(outcome, self.targets.labels) if outcome.transitions else outcome)
 
     def _reported(self, outcome: Outcome) -> Decision:
         """Record a step after it is complete; return its decision."""

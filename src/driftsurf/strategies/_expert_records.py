@@ -11,7 +11,6 @@ import numpy as np
 
 from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
-from driftsurf.strategies._mixer import Mixer, shares_of_sum
 
 SURE = 2.0
 """Standard errors by which a mixture has to be worse than guessing."""
@@ -32,20 +31,20 @@ class JointOutcome:
     Putting it together takes as long as learning a row, and most decisions are never looked at.
     """
 
-    __slots__ = ("_before", "_decisions", "_first_row", "_mixer", "_names", "_risks", "_rows", "_step", "_turned")
+    __slots__ = ("_after", "_before", "_decisions", "_first_row", "_names", "_risks", "_rows", "_step", "_turned")
 
     def __init__(
         self,
         names: Sequence[str],
         decisions: Sequence[Decision],
-        mixers: tuple[Mixer, Mixer],
+        weights: tuple[FloatArray, FloatArray],
         risks: Sequence[float],
         place: tuple[int, int, int],
         *,
         turned: bool,
     ) -> None:
         self._names, self._decisions, self._risks, self._turned = names, decisions, risks, turned
-        self._before, self._mixer = mixers
+        self._before, self._after = weights
         self._step, self._first_row, self._rows = place
 
     @property
@@ -61,16 +60,21 @@ class JointOutcome:
     def decision(self) -> Decision:
         """Return the decision."""
         count = len(self._names)
-        before, shares = expert_shares(self._before, count), expert_shares(self._mixer, count)
+        before, shares = expert_shares(self._before, count), expert_shares(self._after, count)
         parts = zip(self._names, self._decisions, shares, self._risks, strict=True)
         records = [ExpertRecord(*each) for each in parts]
         best = before.index(max(before)), shares.index(max(shares))
         return joint_decision(records, self._step, self._first_row, self._rows, best, turned=self._turned)
 
 
-def expert_shares(mixer: Mixer, experts: int) -> list[float]:
-    """Return the share of each expert among the experts, without that of the last label."""
-    return shares_of_sum(mixer.shares[:experts])
+def expert_shares(weights: FloatArray, experts: int) -> list[float]:
+    """Return the share of each expert among the experts, without that of the last label, given the mixer's weights."""
+    each = weights.tolist()
+    if len(each) > experts:  # those of the votes are the second half
+        half = len(each) // 2
+        each = [each[place] + each[half + place] for place in range(experts)]
+    total = sum(each)
+    return [weight / total if total > 0.0 else 1.0 / experts for weight in each]
 
 
 def identity(place: int, number: int, experts: int) -> int:

@@ -51,11 +51,9 @@ class Mixer:
     @property
     def shares(self) -> list[float]:
         """Weight of each expert, of its probabilities and its votes together, as a share of the sum of all."""
-        each = self.weights.tolist()
-        if self.votes:
-            count = len(each) // 2
-            each = [each[place] + each[count + place] for place in range(count)]
-        return shares_of_sum(each)
+        each = self.weights.reshape(2, -1).sum(axis=0) if self.votes else self.weights
+        total, count = float(each.sum()), len(each)
+        return [float(weight) / total if total > 0.0 else 1.0 / count for weight in each]
 
     def mixed_classes(self, G: FloatArray) -> FloatArray:
         """Return the log-probabilities of the mixture, given what ``stacked_shares`` made of those of the experts."""
@@ -106,12 +104,6 @@ class Mixer:
         """Return the mixer that ``state()`` was called on."""
         known = FIELDS.read(state, parts=2 * experts if votes else experts)
         return cls(known["weights"], known["precision"], votes, known.get("unit", 0.0))
-
-
-def shares_of_sum(weights: list[float]) -> list[float]:
-    """Return weights as shares of their sum; equal ones if it is 0."""
-    total = sum(weights)
-    return [weight / total if total > 0.0 else 1.0 / len(weights) for weight in weights]
 
 
 def _is_positive(known: Values) -> bool:

@@ -430,7 +430,7 @@ class Portfolio(Parameterised):
         )
 
     def _heaviest(self, live: Live) -> int:
-        shares = expert_shares(live.mixer, len(self._experts))
+        shares = expert_shares(live.mixer.weights, len(self._experts))
         return shares.index(max(shares))
 
     def _advance(self, live: Live, batch: Batch, tested: Tested) -> tuple[Live, JointOutcome]:
@@ -458,8 +458,8 @@ class Portfolio(Parameterised):
         chain = None if live.chain is None else live.chain.after(y, weight, n_classes)
         after = Live(mixer, n_classes, live.step + 1, live.next_row + count, live.learned + 1, live.whole, chain)
         risks = batch_risks(together, batch, len(decisions), n_classes)
-        place = live.step, live.next_row, count
-        return after, JointOutcome(self._names, decisions, (live.mixer, mixer), risks, place, turned=turned)
+        place, weights = (live.step, live.next_row, count), (live.mixer.weights, mixer.weights)
+        return after, JointOutcome(self._names, decisions, weights, risks, place, turned=turned)
 
 
 def admitted(X: FloatArray, admission: Admission) -> int | None:

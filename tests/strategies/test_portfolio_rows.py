@@ -1,0 +1,89 @@
+"""A portfolio that takes a row in one call does what it does step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from driftsurf import PortfolioClassifier, PortfolioRegressor
+from driftsurf.strategies import Portfolio
+
+
+def rows(count: int, seed: int = 0) -> tuple[Any, Any]:
+    random = np.random.default_rng(seed)
+    X = random.standard_t(3, size=(count, 4))  # some values are extreme, and their rows go the other way
+    return X, (X[:, 0] * X[:, 1] > 0).astype(int)
+
+
+@pytest.fixture
+def took(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that receives whether each row was taken in one call."""
+    found: list[bool] = []
+
+    def take(self: Any, *arguments: Any, known: Any = Portfolio.take, **options: Any) -> Any:
+        taken = known(self, *arguments, **options)
+        found.append(taken is not None)
+        return taken
+
+    monkeypatch.setattr(Portfolio, "take", take)
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_classes(size: int, took: list[bool]) -> None:
+    X, y = rows(300)
+    names = np.array(["no", "yes"])[y]
+    one, other = (PortfolioClassifier(experts="light", random_state=0) for _ in range(2))
+    for first in range(0, 300, size):
+        part = slice(first, first + size)
+        predicted = one.test_then_train(X[part], y[part])
+        expected = other.test_then_train(X[part], names[part])  # text is read row by row
+        if first:
+            assert np.array_equal(np.array(["no", "yes"])[predicted], expected)
+    assert np.mean(took) > 0.5
+    assert not all(took)
+    assert np.array_equal(one.predict_proba(X), other.predict_proba(X))
+    for mine, theirs in zip(one.journal_, other.journal_, strict=True):
+        assert mine.models == theirs.models
+        assert mine.others == theirs.others
+        assert len(mine.transitions) == len(theirs.transitions)
+    assert len(one.journal_.transitions) == len(other.journal_.transitions) > 0
+
+
+def test_numbers(took: list[bool]) -> None:
+    X, _ = rows(150)
+    z = X[:, 0] + np.abs(X[:, 1])
+    one, other = (PortfolioRegressor(experts="light", random_state=0) for _ in range(2))
+    for row in range(150):
+        part = slice(row, row + 1)
+        assert one.test_then_train(X[part], z[part]) == other.test_then_train(X[part], list(z[part]))
+    assert any(took)
+    assert [repr(mine) for mine in one.journal_] == [repr(theirs) for theirs in other.journal_]
+
+
+def test_a_row_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows(40)
+    model, spared = (PortfolioClassifier(experts="light", random_state=0) for _ in range(2))
+    for row in range(30):
+        for one in (model, spared):
+            one.test_then_train(X[row : row + 1], y[row : row + 1])
+    with monkeypatch.context() as patch:
+        patch.setattr(Portfolio, "_publish", lambda self, live: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model.test_then_train(X[30:31], y[30:31])
+    for row in range(30, 40):
+        found, expected = (one.test_then_train(X[row : row + 1], y[row : row + 1]) for one in (model, spared))
+        assert np.array_equal(found, expected)
+    assert len(model.journal_) == len(spared.journal_) == 40
+
+
+def test_large_batches_and_bad_values_go_step_by_step() -> None:
+    X, y = rows(200)
+    model = PortfolioClassifier(experts="light", random_state=0)
+    model.partial_fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match=r"NaN|finite|missing"):
+        model.partial_fit(np.full((1, 4), np.nan), y[:1])
+    model.partial_fit(X[100:], y[100:])
+    assert [decision.rows for decision in model.journal_] == [100, 100]
