@@ -218,7 +218,10 @@ class Perceptron(OnlineLearner[Network]):
 
     def _entries(self, known: Network) -> State:
         steps = int(known.steps)
-        state: State = {name: getattr(known, name) for name in OWN} | {"steps": steps, "part": known.steps - steps}
+        state: State = {name: getattr(known, name) for name in OWN} | {
+            "steps": steps,
+            "part": float(known.steps - steps),
+        }
         for prefix, moments in (("column", known.columns), ("target", known.target)):
             state[f"{prefix}_count"] = float(moments.count[0])
             state[f"{prefix}_mean"], state[f"{prefix}_squares"] = moments.mean[0], moments.squares[0]
