@@ -23,7 +23,7 @@ from benchmarks.picture import picture
 
 RESULTS = Path(__file__).with_name("results")
 PEERS = "river", "pandas", "frouros", "vowpalwabbit", "capymoa"
-PACKAGES = "driftsurf", "numpy", "scipy", "scikit-learn", "numba", "llvmlite", *PEERS
+PACKAGES = "driftsurf", "numpy", "scipy", "scikit-learn", *PEERS
 MIN_ROUNDS = 5
 
 
