@@ -299,9 +299,9 @@ class Portfolio(Parameterised):
             raise
         return decision
 
-    def take(self, X: FloatArray, codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
+    def take(self, X: FloatArray, codes: FloatArray, admission: tuple[Any, ...], *, shown: bool) -> Taken | None:
         """Learn a few usual rows; None if ``step`` has to. The caller has made a mark, to which it returns then."""
-        kept = admitted(X, admission) if len(codes) < FEW else None
+        kept = admitted(X, Admission(*admission)) if len(codes) < FEW else None
         if kept is None:
             return None
         live, batch = self._live, Batch(X, codes, np.ones(len(codes)))
