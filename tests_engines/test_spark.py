@@ -36,11 +36,9 @@ from driftsurf.data.kinds import Kind
 from driftsurf.data.target import Target
 from driftsurf.errors import LockedError, OptionError, SchemaError, SourceError, StateError
 from driftsurf.keyed import Columns, KeyedFolder, KeyedOptions, KeyRows, run_keyed
-from driftsurf.keyed.blocks import BlockServer, SavedStates, server
 from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.models import keyed_strategy
 from driftsurf.keyed.outcomes import Outcomes
-from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.spark import learn_keys, read_files, run_spark, session, table, with_derived
 
 PAGE = Path(__file__).parent.parent / "docs" / "keyed.md"
@@ -61,10 +59,6 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, KeyedFolder]
     """Return files, and the run of one process over them."""
     place = tmp_path_factory.mktemp("stream")
     write_stream(place / "in")
-    with pytest.MonkeyPatch.context() as patch:  # the workers find the compiled loop in the cache
-        patch.setattr(server, "WORTH_COMPILING", 0)
-        own = KeyRows(np.arange(20), np.random.default_rng(0).normal(size=(20, 3)), [0, 1] * 10)
-        assert BlockServer(LEARNER).serve(RowsByKey.of({"a": own}), SavedStates({}.get)).parts
     subprocess.run(command(place / "in", place / "whole"), check=True, env=environment(), stdout=subprocess.DEVNULL)
     return place / "in", KeyedFolder(place / "whole")
 

@@ -21,8 +21,7 @@ import driftsurf
 from driftsurf import DriftSurfClassifier, Fleet
 from driftsurf.core.contracts import State
 from driftsurf.core.state import from_bytes, to_bytes
-from driftsurf.keyed import KeyedLearner, KeyRows
-from driftsurf.keyed.compiled import threads
+from driftsurf.keyed import KeyedLearner, KeyRows, threads
 from driftsurf.keyed.store import Progress, StateStore
 from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.session.late import DelayedLabels

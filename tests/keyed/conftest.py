@@ -12,5 +12,5 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Serve every fleet by compiled loops where they can, or by sessions, whatever its model is."""
     name: str = request.param
     if name == "sessions":
-        monkeypatch.setattr(fleet_base, "is_compiled", lambda _: False)
+        monkeypatch.setattr(fleet_base, "suits_cells", lambda _: False)
     return name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,19 +17,12 @@ from keyed_rows import learner, part, rows
 
 from driftsurf.errors import ShapeError
 from driftsurf.keyed import KeyRows, store
-from driftsurf.keyed.blocks import BlockServer, SavedStates, block, server
+from driftsurf.keyed.blocks import BlockServer, SavedStates, block
 from driftsurf.keyed.results import Results
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.store import Progress, StateStore
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.strategies import DriftSurf
-
-
-@pytest.fixture(autouse=True)
-def _compile_at_once() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "WORTH_COMPILING", 0)
-        yield
 
 
 @settings(max_examples=30, deadline=None)

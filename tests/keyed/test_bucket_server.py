@@ -17,7 +17,7 @@ from keyed_rows import late_rows, learner, part, rows
 
 from driftsurf.errors import StateError
 from driftsurf.keyed import KeyedLearner, KeyRows, bucket_log, bucket_server
-from driftsurf.keyed.blocks import block, server
+from driftsurf.keyed.blocks import block
 from driftsurf.keyed.bucket_log import SPAN, BucketLog, Head, ValuesInMemory
 from driftsurf.keyed.bucket_server import BucketServer, server_for
 from driftsurf.keyed.results import Results
@@ -25,13 +25,6 @@ from driftsurf.keyed.rows import RowsByKey
 
 VISITED = {"visited": learner(batch_size=9), "guard": learner(guard=5.0), "each epoch": learner(batch_size=None)}
 """Learners that need a visit to each key."""
-
-
-@pytest.fixture(autouse=True)
-def _compile_at_once() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "WORTH_COMPILING", 0)
-        yield
 
 
 class Counted(ValuesInMemory):

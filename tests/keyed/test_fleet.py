@@ -22,10 +22,12 @@ from driftsurf.errors import (
     ShapeError,
     ValueTypeError,
 )
-from driftsurf.keyed.compiled import saved as _saved
-from driftsurf.keyed.compiled import threads as _threads
-from driftsurf.keyed.compiled.layout import Store, make_scratch
+from driftsurf.keyed import saved as _saved
+from driftsurf.keyed import threads as _threads
+from driftsurf.keyed.cell_store import CellStore
 from driftsurf.keyed.keys import Keys
+from driftsurf.keyed.layout import Blocks
+from driftsurf.native.store import Room
 
 # As Python, uint64 products wrap with a warning of numpy's.
 pytestmark = [
@@ -342,7 +344,7 @@ def test_bad_input_raises_and_changes_nothing(keys: Any, X: Any, y: Any, error: 
 
 
 def test_failing_to_allocate_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> Store:
+    def fail(*_: Any) -> Blocks:
         raise MemoryError
 
     for keys in (range(5), "abcde"):
@@ -350,14 +352,14 @@ def test_failing_to_allocate_blocks_changes_nothing(monkeypatch: pytest.MonkeyPa
         before = many.to_bytes()
         more = list(range(1000)) if keys == range(5) else [str(key) for key in range(1000)]
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "grown", fail)
+            patch.setattr(Blocks, "grown", fail)
             with pytest.raises(MemoryError):
                 many.observe(more, np.zeros((1000, 3)), np.zeros(1000))
         assert many.to_bytes() == before
         many.observe(more, np.zeros((1000, 3)), np.zeros(1000))
         assert len(many) == 1000 if keys == range(5) else 1005
     first = Fleet(n_features=3, **SMALL)
-    monkeypatch.setattr(Store, "grown", fail)
+    monkeypatch.setattr(Blocks, "grown", fail)
     with pytest.raises(MemoryError):
         first.observe(["a"], np.zeros((1, 3)), [0])
     monkeypatch.undo()
@@ -371,7 +373,7 @@ def test_failing_to_make_the_first_models_changes_nothing(monkeypatch: pytest.Mo
     many = served(Fleet(n_features=3, **SMALL), calls(5))
     before = many.to_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "begin", fail)
+        patch.setattr(CellStore, "_begin", fail)
         with pytest.raises(KeyboardInterrupt):
             many.observe([7, 8], np.zeros((2, 3)), np.zeros(2))
     assert many.to_bytes() == before
@@ -409,9 +411,9 @@ def test_memory_of_all_threads_is_allocated_before_any_key_learns(monkeypatch: p
     def fail(*given: Any) -> Any:
         if next(made):
             raise MemoryError
-        return make_scratch(*given)
+        return Room(*given)
 
-    monkeypatch.setattr("driftsurf.keyed.compiled.backend.make_scratch", fail)
+    monkeypatch.setattr("driftsurf.keyed.cell_store.Room", fail)
     with pytest.raises(MemoryError):
         many.observe(keys, X, y)
     assert next(made) == 2

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from driftsurf import DriftSurfClassifier, Fleet
 from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import LabelError, StateError
-from driftsurf.keyed.compiled.growing import GrowingBackend
-from driftsurf.keyed.compiled.label_sets import LabelSets
+from driftsurf.keyed.growing_store import GrowingStore
+from driftsurf.keyed.label_sets import LabelSets
 from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 
 pytestmark = [
@@ -88,7 +88,7 @@ def test_a_key_with_classes_of_its_own_equals_a_separate_estimator(
                 np.testing.assert_array_equal(predicted[own], expected)
                 wrong[key] += int((expected != y[own]).sum())
         fleet = fleet if pause is None else pause(fleet)
-    assert isinstance(fleet._backend, GrowingBackend)
+    assert isinstance(fleet._backend, GrowingStore)
     table = fleet.table()
     for place, key in enumerate(map(int, fleet.keys)):
         same(fleet.session(key).state(), alone[key]._session.state())
@@ -121,13 +121,13 @@ def test_compiled_loops_and_sessions_give_the_same_tables(
         stream[number][1][stream[number][0] == 3] = np.inf
     for compiled in (True, False):
         if not compiled:
-            monkeypatch.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+            monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
         fleet, predicted = Fleet(MODELS[name], batch_size=10, on_bad="quarantine"), []
         for number, call in enumerate(stream):
             predicted.append(fleet.observe(*call))
             if number == 10:
                 fleet.readmit([3])
-        assert isinstance(fleet._backend, GrowingBackend) == compiled
+        assert isinstance(fleet._backend, GrowingStore) == compiled
         moved += len(getattr(fleet._backend, "_owners", ()))
         tables = [fleet.table(), fleet.transitions()]
         made.append((predicted, tables, [fleet.journal(key) for key in range(KEYS)]))
@@ -156,7 +156,7 @@ def test_a_class_of_a_time_step_that_failed_is_forgotten(
         stream.append((np.repeat([0, 1], size), X, y if number >= fails else np.repeat("b", 2 * size)))
     for compiled in (True, False):
         if not compiled:
-            monkeypatch.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+            monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
         fleet = Fleet(model, batch_size=5, on_bad="quarantine")
         predicted = [fleet.observe(*call).tolist() for call in stream]
         known = [fleet.session(key).targets.labels for key in (0, 1)]

@@ -24,7 +24,7 @@ from driftsurf.errors import (
     NonFiniteError,
     StateError,
 )
-from driftsurf.keyed.compiled.labelled import LabelledBackend
+from driftsurf.keyed.cell_store import CellStore
 from driftsurf.keyed.sessions.backend import SessionsBackend
 from driftsurf.keyed.sessions.session import KeySession
 from driftsurf.learners import LinearRegression, LogisticRegression
@@ -131,7 +131,7 @@ def test_compiled_loops_and_sessions_agree_on_rows_that_cannot_be_learned(
     backends, reasons = [], set[str]()
     for compiled in (True, False):
         if not compiled:
-            monkeypatch.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+            monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
         fleet, predicted = Fleet(model, batch_size=10, on_bad="quarantine"), []
         for number, call in enumerate(given):
             predicted.append(fleet.observe(*call))
@@ -142,7 +142,7 @@ def test_compiled_loops_and_sessions_agree_on_rows_that_cannot_be_learned(
                 fleet = Fleet.from_bytes(fleet.to_bytes())
         backends.append((fleet, predicted))
     (mine, own), (theirs, others) = backends
-    assert (type(mine._backend), type(theirs._backend)) == (LabelledBackend, SessionsBackend)
+    assert (type(mine._backend), type(theirs._backend)) == (CellStore, SessionsBackend)
     for one, other in zip(own, others, strict=True):
         np.testing.assert_array_equal(one, other)
     for column, values in mine.table().items():
@@ -158,7 +158,7 @@ def test_a_fleet_that_was_saved_with_sessions_is_continued_with_sessions(monkeyp
     model, labels = MODELS["compiled svm"]
     compiled = served(Fleet(model, batch_size=10), calls(labels))  # type: ignore[arg-type]
     with monkeypatch.context() as patch:
-        patch.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+        patch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
         data = served(Fleet(model, batch_size=10), calls(labels)).to_bytes()  # type: ignore[arg-type]
     loaded = Fleet.from_bytes(data)
     assert loaded.to_bytes() == data

@@ -18,7 +18,7 @@ from keyed_rows import learner
 
 from driftsurf import DriftSurfClassifier, Fleet
 from driftsurf.errors import DivergenceError, NonFiniteError, OptionError, StateError
-from driftsurf.keyed.compiled.backend import CompiledBackend
+from driftsurf.keyed.cell_store import CellStore
 from driftsurf.keyed.rows import KeyRows
 from driftsurf.learners import LogisticRegression
 
@@ -98,7 +98,7 @@ def test_a_key_equals_a_separate_estimator_of_rows_that_were_filled_before(
         same(fleet.session(key).state(), alone[key]._session.state())
         filled = np.array([means[key].filled(row) for row in X])
         np.testing.assert_array_equal(fleet.predict([key] * len(X), X), alone[key].predict(filled))
-    assert isinstance(fleet._backend, CompiledBackend) == name.startswith("compiled")
+    assert isinstance(fleet._backend, CellStore) == name.startswith("compiled")
 
 
 def one_by_one(fleet: Fleet, given: list[Any]) -> list[Any]:
@@ -120,7 +120,7 @@ def test_bad_rows_and_rows_after_a_failed_step_do_not_count(
     backend: str, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if backend == "sessions":
-        monkeypatch.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+        monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
     options: Any = {"batch_size": 10, "on_gap": "fill", "on_bad": "quarantine"}
     chosen = WILD if model == "wild" else MODELS[model][0]
     stream = list(gappy(two, 12, 3, 0.3))
@@ -147,7 +147,7 @@ def test_both_backends_fill_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     options: Any = {"batch_size": 10, "on_gap": "fill", "on_bad": "quarantine", "max_rows": 40}
     compiled = Fleet(**options)
     first = [compiled.observe(*call).tolist() for call in stream]
-    monkeypatch.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+    monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
     sessions = Fleet(**options)
     assert first == [sessions.observe(*call).tolist() for call in stream]
     for name, column in compiled.table().items():

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet
 from driftsurf.errors import StateError
 from driftsurf.kernels.guard import MEMORY
-from driftsurf.keyed.compiled.backend import CompiledBackend
-from driftsurf.keyed.compiled.guard_memory import Norms
+from driftsurf.keyed.cell_store import CellStore
+from driftsurf.keyed.norms import Norms
 from driftsurf.learners import LinearRegression, LogisticRegression
 
 pytestmark = [
@@ -77,7 +77,7 @@ def test_a_key_with_extreme_values_equals_a_separate_estimator(
                 expected = one.test_then_train(X[own], y[own], sample_weight=None if weight is None else weight[own])
                 np.testing.assert_array_equal(predicted[own], expected)
         fleet = fleet if pause is None else pause(fleet)
-    assert isinstance(fleet._backend, CompiledBackend)
+    assert isinstance(fleet._backend, CellStore)
     for key in map(int, fleet.keys):
         same(fleet.session(key).state(), alone[key]._session.state())
         np.testing.assert_array_equal(fleet.predict([key] * len(X), X), alone[key].predict(X))
@@ -146,10 +146,10 @@ def test_compiled_loops_and_sessions_give_the_same_tables(name: str, monkeypatch
     stream, made = list(extreme(model, labels, 16, 5)), []
     for compiled in (True, False):
         if not compiled:
-            monkeypatch.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+            monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
         fleet = Fleet(model, batch_size=10, on_gap="fill")
         predicted = [fleet.observe(keys, np.where(X == 0.0, np.nan, X), y) for keys, X, y in stream]
-        assert isinstance(fleet._backend, CompiledBackend) == compiled
+        assert isinstance(fleet._backend, CellStore) == compiled
         made.append((np.concatenate(predicted), fleet.table(), fleet.transitions()))
     mine, theirs = made
     np.testing.assert_array_equal(mine[0], theirs[0])
@@ -186,12 +186,12 @@ def test_a_state_with_a_wrong_guard_is_refused(name: str) -> None:
 def test_a_fleet_that_was_saved_with_sessions_is_continued_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = MODELS["compiled guard"]
     with monkeypatch.context() as patched:
-        patched.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+        patched.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
         older = Fleet(model, batch_size=10)
         for call in extreme(model, two, 10, 2):
             older.observe(*call)
         data = older.to_bytes()
     again = Fleet.from_bytes(data)
-    assert not isinstance(again._backend, CompiledBackend)
+    assert not isinstance(again._backend, CellStore)
     for call in extreme(model, two, 5, 4):
         np.testing.assert_array_equal(again.observe(*call), older.observe(*call))

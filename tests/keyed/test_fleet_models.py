@@ -23,7 +23,7 @@ from driftsurf.errors import (
     OptionError,
     ShapeError,
 )
-from driftsurf.keyed.compiled.backend import CompiledBackend
+from driftsurf.keyed.cell_store import CellStore
 from driftsurf.keyed.sessions.backend import SessionsBackend
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.session import Session
@@ -88,7 +88,7 @@ def test_the_model_decides_which_backend_serves_the_keys() -> None:
     for name, (model, labels) in MODELS.items():
         fleet = Fleet(model, batch_size=10)
         served(fleet, calls(labels, 2))  # type: ignore[arg-type]
-        kind = CompiledBackend if name.startswith("compiled") else SessionsBackend
+        kind = CellStore if name.startswith("compiled") else SessionsBackend
         assert isinstance(fleet._backend, kind), name
     unbounded = DriftSurfClassifier(LogisticRegression(), guard=None, classes=[0, 1])
     assert isinstance(served(Fleet(unbounded), binary_calls(2))._backend, SessionsBackend)
@@ -117,7 +117,7 @@ def test_a_fleet_of_the_default_model_is_a_fleet_without_a_model() -> None:
 
 def test_tables_and_records_are_those_of_the_compiled_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = served(Fleet(**SMALL), binary_calls())
-    monkeypatch.setattr("driftsurf.keyed.fleet_base.is_compiled", lambda _: False)
+    monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
     sessions = served(Fleet(**SMALL), binary_calls())
     assert type(sessions._backend) is SessionsBackend
     for mine, theirs in ((compiled.table(), sessions.table()), (compiled.transitions(), sessions.transitions())):

@@ -14,7 +14,7 @@ from fleets import SMALL, calls, served
 
 from driftsurf import Fleet
 from driftsurf.errors import DivergenceError, StateError
-from driftsurf.keyed.compiled.saved import KEY_FIELDS, MODEL_FIELDS
+from driftsurf.keyed.saved import KEY_FIELDS, MODEL_FIELDS
 
 # As Python, uint64 products wrap with a warning of numpy's.
 pytestmark = [

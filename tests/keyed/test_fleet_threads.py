@@ -15,8 +15,8 @@ from fleets import SMALL, calls, same, served
 
 from driftsurf import Fleet
 from driftsurf.errors import StepInProgressError
-from driftsurf.keyed.compiled import threads as _threads
-from driftsurf.keyed.compiled.work import PreparedWork
+from driftsurf.keyed import threads as _threads
+from driftsurf.keyed.cell_store import Work
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
@@ -45,8 +45,8 @@ def test_a_fleet_that_has_not_started_can_be_copied() -> None:
 def test_a_pickle_has_neither_addresses_nor_memory_that_is_not_in_use() -> None:
     one = served(Fleet(n_features=3, **SMALL), calls(5))
     saved: Any = one._backend.__getstate__()
-    assert "_kernels" not in saved
-    assert len(saved["_store"][1]) == len(one) * one.bytes_per_key
+    assert "_loop" not in saved
+    assert len(saved["_blocks"][1]) == len(one) * one.bytes_per_key
 
 
 N_KEYS, PER_KEY, TURNS = 5, 3, 40
@@ -122,7 +122,7 @@ def test_a_call_that_is_broken_off_twice_does_not_learn_what_the_caller_changed_
     whole, one = (Fleet(n_features=3, threads=3, **SMALL) for _ in range(2))
     whole.observe(keys, X, y)
 
-    def carry_out(self: PreparedWork, _: Any) -> None:
+    def carry_out(self: Work, _: Any) -> None:
         self._started = True
         self._run(self._shares[1])
         raise KeyboardInterrupt
@@ -131,8 +131,8 @@ def test_a_call_that_is_broken_off_twice_does_not_learn_what_the_caller_changed_
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(PreparedWork, "carry_out", carry_out)
-        broken.setattr(PreparedWork, "finish", fail)
+        broken.setattr(Work, "carry_out", carry_out)
+        broken.setattr(Work, "finish", fail)
         with pytest.raises(KeyboardInterrupt):
             one.observe(keys, X, y)
     X[:] = 0.0

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from driftsurf.core.random import derive
 from driftsurf.errors import InputError
 from driftsurf.keyed import key_seed
-from driftsurf.keyed.compiled.layout import TRANSITION
-from driftsurf.keyed.compiled.record import TransitionRecord
 from driftsurf.keyed.keys import Keys, by_slot
+from driftsurf.keyed.record import TRANSITION, TransitionRecord
 from driftsurf.native import keys as native
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")

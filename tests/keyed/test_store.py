@@ -17,16 +17,11 @@ from keyed_rows import COLUMNS, OPTIONS, learner, part, rows, shops, write_rows
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import StateError, StateVersionError
 from driftsurf.keyed import KeyRows, run_keyed, store
-from driftsurf.keyed.blocks import BlockServer, server
+from driftsurf.keyed.blocks import BlockServer
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.store import Progress, StateStore
 
 KEYS = "a", "b", "c"
-
-
-@pytest.fixture(autouse=True)
-def _compile_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "WORTH_COMPILING", 0)
 
 
 @pytest.fixture

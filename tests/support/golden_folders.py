@@ -23,7 +23,6 @@ import driftsurf
 from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Table
 from driftsurf.keyed import KeyedFolder
-from driftsurf.keyed.blocks import server
 from driftsurf.service.contract import Answer, Order
 from driftsurf.service.following import Follower
 from driftsurf.service.model import ServedModel, open_model
@@ -79,9 +78,7 @@ def _run(options: Mapping[str, Any], place: Path, stop_at: int | None = None) ->
             raise Stop
 
     own: dict[str, Any] = {"on_epoch": count} if "epoch" in options else {"on_step": count, "resume": True}
-    # The loop serves several keys in one call and leaves tails, whether or not it was compiled before.
-    compiled = mock.patch.object(server, "WORTH_COMPILING", 0)
-    with contextlib.chdir(place), contextlib.suppress(Stop), compiled:
+    with contextlib.chdir(place), contextlib.suppress(Stop):
         driftsurf.run(progress=False, **options, **own)
 
 

@@ -5,7 +5,7 @@ states and Parquet tables, on an engine: in this process ("local") or on Apache 
 
 ============================  =====================================================================================
 ``fleet``, ``backend``        the public ``Fleet``, and what it asks of the code that keeps its models
-``compiled/``                 the compiled backend: DriftSurf with logistic regression in one loop over all keys
+``cell_store``, ``layout``    a cell per key: DriftSurf around a linear learner in one native loop over all keys
 ``keys``, ``rows``            seeds and slots of keys; the rows of one key and of many
 ``blocks/``, ``results``      many keys served in one call; what came of the rows, in columns
 ``visit``, ``serving``        one visit to one key, a pure function: bytes and rows in, predictions and bytes out

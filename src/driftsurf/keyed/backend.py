@@ -21,7 +21,7 @@ __all__ = ["MEANS", "REASONS", "Codes", "FleetBackend"]
 Codes = npt.NDArray[np.uint8]
 """Classes by code, or reasons for quarantine by code."""
 REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged", "continuous_label"
-"""Reasons for quarantine by their codes, which the compiled loops know too."""
+"""Reasons for quarantine by their codes, which ``native/store.pyx`` knows too."""
 
 
 MEANS = Array(np.float64, ("n_keys", 2, "n_features"), missing=True)
@@ -32,9 +32,9 @@ class FleetBackend(Protocol):
     """The models of all keys of a fleet. A key is known by its slot: 0, 1, 2 ... in order of appearance.
 
     :class:`~driftsurf.keyed.Fleet` reads rows and finds slots; a backend reads labels, predicts and learns. There are
-    three: :class:`~driftsurf.keyed.compiled.labelled.LabelledBackend` serves DriftSurf around a linear learner in
-    compiled loops, :class:`~driftsurf.keyed.compiled.growing.GrowingBackend` the same with classes that are not named,
-    and :class:`~driftsurf.keyed.sessions.backend.SessionsBackend` any model.
+    three: :class:`~driftsurf.keyed.cell_store.CellStore` serves DriftSurf around a linear learner in one native loop,
+    :class:`~driftsurf.keyed.growing_store.GrowingStore` the same with classes that are not named, and
+    :class:`~driftsurf.keyed.sessions.backend.SessionsBackend` any model.
     """
 
     @property

@@ -18,12 +18,12 @@ from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import Classes, LearnerLike
 from driftsurf.errors import OptionError, StateError
 from driftsurf.keyed.backend import FleetBackend
-from driftsurf.keyed.compiled.growing import GrowingBackend
-from driftsurf.keyed.compiled.labelled import LabelledBackend, bytes_of_key, is_compiled
-from driftsurf.keyed.compiled.threads import Threads, available_processors
+from driftsurf.keyed.cell_store import CellStore, bytes_of_key, suits_cells
+from driftsurf.keyed.growing_store import GrowingStore
 from driftsurf.keyed.keys import Keys
 from driftsurf.keyed.sessions.backend import SessionsBackend
 from driftsurf.keyed.template import BATCH_SIZE, FleetModel, template_from, template_of, template_settings
+from driftsurf.keyed.threads import Threads, available_processors
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
@@ -108,12 +108,12 @@ class BaseFleet(Changeable):
         if n_features is None:
             return Serving(None, SessionsBackend(template, None, **how))
         schema = Schema(n_features, owner=OWNER)
-        if is_compiled(template):
+        if suits_cells(template):
             size = bytes_of_key(template, n_features, fills=self._fills)
             if size <= (MOST_BYTES if self.model is None else LARGE):
                 targets = template.targets
                 named = not isinstance(targets, ClassTargets) or targets.closed
-                kind = LabelledBackend if named else GrowingBackend
+                kind = CellStore if named else GrowingStore
                 return Serving(schema, kind(template, n_features, self._threads, **how))
             if self.model is None:
                 raise OptionError(

@@ -16,7 +16,7 @@ from driftsurf.core.options import shown
 from driftsurf.core.random import derive
 from driftsurf.core.typing import Series
 from driftsurf.errors import InputError, ShapeError, ValueTypeError
-from driftsurf.keyed.compiled.threads import ONE_THREAD, Threads
+from driftsurf.keyed.threads import ONE_THREAD, Threads
 from driftsurf.native.keys import add, count_rows, find, lay_out, seeds_of
 
 __all__ = ["Key", "Keys", "KeysLike", "Slots", "by_slot", "key_seed"]

@@ -1,12 +1,14 @@
-"""Keys whose models are open, in cells that one call of compiled code serves."""
+"""Keys whose models are open, in cells that one call of the native loop serves."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray, Segment, State
 from driftsurf.core.journal import json_lines
@@ -15,51 +17,49 @@ from driftsurf.keyed.blocks.labels import Labels
 from driftsurf.keyed.blocks.records import RecordWriter
 from driftsurf.keyed.blocks.saving import StateWriter, StrategyWriter
 from driftsurf.keyed.blocks.summaries import Summaries
-from driftsurf.keyed.compiled.addresses import kernel_addresses
-from driftsurf.keyed.compiled.cells import (
-    KNOWN,
-    LEARNED_CLASSES,
-    PENDING,
-    PENDING_FIRST,
-    Outcomes,
-    Plan,
-    VisitRows,
-    cell_of_slot,
-    make_cells,
-    make_outcomes,
-)
-from driftsurf.keyed.compiled.visits import begin_cells, serve_cells
+from driftsurf.keyed.cell_store import StepLog, cell_models, key_loop, key_shape
 from driftsurf.keyed.keys import key_seed
+from driftsurf.keyed.layout import KEY, Blocks
 from driftsurf.keyed.packed import ALIGNED
 from driftsurf.keyed.results import NEVER, Part, Steps
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.serving import ImmediateLabels
 from driftsurf.keyed.summary import next_state
 from driftsurf.keyed.visit import NEW, KeyedLearner
+from driftsurf.native.store import KeyLoop, Room
 from driftsurf.session.session import Session
-from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.layout import COUNTS, REACTIVE_STEP, Rule, Scratch, make_scratch
-from driftsurf.strategies.compiled.suitable import fits_cell
+from driftsurf.strategies._cell_arrays import COUNTS
+from driftsurf.strategies._cell_models import CellModels
+from driftsurf.strategies._cell_outcome import REACTIVE_STEP
+from driftsurf.strategies.cell import fits_cell
 
-__all__ = ["LEAST_SLOTS", "Block", "begun", "places_of"]
+__all__ = ["LEAST_SLOTS", "Block", "Call"]
 
 LEAST_SLOTS = 64
+SMALL = "bounds", "w", "G", "factor", "gain", "centre", "raw", "centred"
+"""Arrays of a cell that are copied as they are."""
 BASE, NEXT, STEP = ((COUNTS.names or ()).index(name) for name in ("base", "next", "step"))
 """Places in the counts of a cell."""
 
 
-def begun(learner: KeyedLearner) -> Any:
-    """Return the strategy of a key that has begun to learn."""
-    strategy = learner.strategy.fresh(0)
-    classes = learner.strategy.learner.capabilities.min_classes
-    strategy.begin(len(learner.features), sparse=False, n_classes=classes)
-    return strategy
+class Call(NamedTuple):
+    """Rows of some keys, key by key, and what came of them."""
 
-
-def places_of(learner: KeyedLearner, rule: Rule) -> int:
-    """Return how many rows a cell has room for: the sample set or the batches of T if they are more, and a batch."""
-    assert learner.batch_size is not None
-    return max(rule.max_rows, (rule.reactive_length - 1) * learner.batch_size) + learner.batch_size
+    order: IntArray
+    """Places of the rows."""
+    slots: IntArray
+    starts: IntArray
+    """Where the rows of each key start in ``order``, and where the last ones end."""
+    codes: npt.NDArray[Any]
+    """Labels as codes, or numbers, in this order like what follows."""
+    predicted: npt.NDArray[Any]
+    """Codes, or numbers."""
+    made: npt.NDArray[np.bool_]
+    """Whether there was a time step before."""
+    gaps: IntArray
+    """Cells of each key without a value."""
+    failed: npt.NDArray[np.bool_]
+    """Keys that have to be served in another way. Their cells are of no use any more."""
 
 
 class Block:
@@ -78,24 +78,21 @@ class Block:
     def __init__(self, learner: KeyedLearner, places: int | None, most_bytes: int) -> None:
         assert learner.batch_size is not None
         self._learner = learner
-        strategy = begun(learner)
-        rule, details = strategy._cell_rule()
-        self._models = CompiledModels(strategy._pool, strategy._live, rule, details)
-        """Turns a cell into the state of a strategy, or a decision."""
-        self._rule, self._training = rule, self._models._training
-        row_type = self._models._cell.X.dtype
-        self._kernels = kernel_addresses(row_type, rule, self._training)
-        known: Any = learner.strategy.learner
-        per_batch = -1 if known.steps_per_batch is None else int(known.steps_per_batch)
-        self._plan = Plan(learner.batch_size, float(known.steps_per_row), per_batch, learner.on_gap == "fill")
+        template, columns = learner.session(0), len(learner.features)
+        strategy: Any = template.strategy
+        self._labels = Labels(learner)
+        growing = not (self._labels.closed or self._labels.regression)
+        shape = key_shape(template, columns, fills=learner.on_gap == "fill", growing=growing)
         self._bounded = places is not None
-        self.places: int = places_of(learner, rule) if places is None else places
-        most_steps = per_batch if per_batch >= 0 else int(self._plan.per_row * learner.batch_size) + 2
-        self._scratch: Scratch = make_scratch(len(learner.features), learner.batch_size, self.places, most_steps)
-        self._cells = make_cells(0, self.places, self._models._cell)
-        self._blank = self._blank_cell()
+        self._shape = shape if places is None else dataclasses.replace(shape, places=places)
+        self._models = cell_models(strategy, columns, strategy.learner.capabilities.min_classes)
+        """Turns a cell into the state of a strategy, or a decision."""
+        self._blank: FloatArray = self._models._cell.judged.copy()
+        self._loop: KeyLoop = key_loop(self._shape, strategy, self._models, None)
+        self._room = Room(self._loop)
+        self._blocks = Blocks(0, self._shape)
         self._states = StateWriter(learner, _surroundings(learner))
-        self._strategies = StrategyWriter(self._models, strategy)
+        self._strategies = StrategyWriter(self._models, strategy, self._blank)
         self._lines = RecordWriter(self._models, learner.batch_size)
         self._slots: dict[Any, int] = {}
         self._free: list[int] = []
@@ -105,19 +102,13 @@ class Block:
         self._summaries = Summaries()
         self._saved: dict[int, tuple[int, bytes]] = {}
         """For some slots, how many time steps they had learned when they were read, and the packed strategy."""
-        self._labels = Labels(learner)
-        size = sum(array.nbytes for array in make_cells(1, self.places, self._models._cell)[:6])
-        self.most: int = max(LEAST_SLOTS, most_bytes // (size + self._models._small.nbytes))
+        self.most: int = max(LEAST_SLOTS, most_bytes // self._shape.bytes_per_key)
         """Keys that can be open at the same time."""
 
-    def _blank_cell(self) -> FloatArray:
-        """Return the numbers of a cell before its first model is made."""
-        one = make_cells(1, self.places, self._models._cell)
-        cell, template = cell_of_slot(one, 0), self._models._cell
-        for name in cell._fields[4:]:
-            getattr(cell, name)[...] = getattr(template, name)
-        cell.counts["made"] = 0
-        return one.float64
+    @property
+    def places(self) -> int:
+        """Rows that a cell has room for."""
+        return self._shape.places
 
     # -------------------------------------------------------------------- opening and closing
 
@@ -138,13 +129,13 @@ class Block:
 
     def have_room(self, slots: IntArray, counts: IntArray) -> Any:
         """Return whether cells have room for so many more rows."""
-        held = self._counts(slots)
-        rows = held["next"] - held["first"] + self._cells.notes[slots, PENDING]
+        held = self._blocks.counts[slots]
+        rows = held["next"] - held["first"] + self._blocks.keys["pending"][slots]
         return self.has_places(rows + counts)
 
     def has_places(self, count: Any) -> Any:
         """Return whether a cell has room for so many rows, and a time step more."""
-        return (count + self._plan.batch_size <= self.places) | (not self._bounded)
+        return (count + self._shape.batch_size <= self.places) | (not self._bounded)
 
     def make_room(self, count: int, wanted: Collection[Any]) -> None:
         """Close keys that are not wanted, if fewer than ``count`` could be opened.
@@ -162,12 +153,7 @@ class Block:
         if missing > 0:
             have = len(self._seeds)
             total = max(have + missing, min(2 * have, self.most), LEAST_SLOTS)
-            cells = make_cells(total, self.places, self._models._cell)
-            for new, old in zip(cells[:6], self._cells[:6], strict=True):
-                if new is not cells.ones:
-                    new[:have] = old[:have]
-            cells.float64[: len(self._cells.float64)] = self._cells.float64
-            self._cells = cells
+            self._blocks = self._blocks.grown(total, have)
             self._labels.grow(total)
             self._summaries.grow(total)
             self._seeds += [0] * (total - have)
@@ -191,14 +177,11 @@ class Block:
 
     def _begin(self, chosen: list[int]) -> None:
         """Make the first models of new keys."""
-        slots, size = np.array(chosen), self._cells.sizes.size
+        slots = np.array(chosen, np.int64)
         seeds = np.array([self._seeds[slot] & MASK for slot in chosen], np.uint64)
         self._summaries.put(slots, NEW)
-        self._cells.float64.reshape(-1, size)[slots] = self._blank
-        self._cells.means[slots] = 0.0
-        self._cells.notes[slots] = 0
-        self._cells.notes[slots, KNOWN] = self._labels.begin(slots)
-        begin_cells(self._cells, slots, seeds, self._training, self._kernels)
+        self._loop.begin(self._blocks.bytes, slots, seeds, self._blank, self._room)
+        self._blocks.keys["known"][slots] = self._labels.begin(slots)
 
     def _restore(self, key: Any, slot: int, state: bytes) -> bool:
         """Put a saved key into a slot; return whether it can be served here.
@@ -212,42 +195,51 @@ class Block:
         if summary.quarantine or session.schema is None or not self._labels.restore(slot, session.targets):
             return False
         strategy: Any = session.strategy
-        pool, live = strategy._pool, strategy._live
-        if pool.n_classes > 2 or not fits_cell(pool, live, prequential=self._rule.prequential):
+        models: CellModels | None = strategy._cell
+        if models is None:
+            pool, live = strategy._pool, strategy._live
+            if pool.n_classes > 2 or not fits_cell(pool, live, prequential=self._models._rule.prequential):
+                return False
+            models = CellModels(pool, live, self._models._rule, {})
+        elif models._training.outputs != 1:
             return False
-        models = CompiledModels(pool, live, self._rule, {})
-        source, cell = models._cell, cell_of_slot(self._cells, slot)
-        base, first, stop = (source.counts[name].item() for name in ("base", "first", "next"))
         pending = session._pending
         assert pending is not None
-        waiting, n = len(pending), stop - first
-        if n + self._plan.batch_size > self.places or waiting >= self._plan.batch_size:
+        if not self._put(slot, models._cell, pending):
             return False
-        for name in cell._fields[4:]:
-            getattr(cell, name)[...] = getattr(source, name)
-        live_rows = slice(first - base, stop - base)
-        cell.X[:n], cell.y[:n], cell.tables[:, :n] = (
-            source.X[live_rows],
-            source.y[live_rows],
-            source.tables[:, live_rows],
-        )
-        cell.counts["base"] = first
-        if not ((source.weight[live_rows] == 1.0).all() and stop == cell.counts["step"].item() * self._plan.batch_size):
+        own = self._blocks.keys[slot]
+        own["known"], own["learned"] = len(session.targets.labels), session.n_classes_learned
+        if means is not None:
+            self._blocks.means[slot] = means.totals
+        assert isinstance(serving, ImmediateLabels)
+        self._summaries.put(slot, summary)
+        self._saved[slot] = serving._strategy_steps, bytes(serving._strategy)
+        return True
+
+    def _put(self, slot: int, cell: Any, pending: Any) -> bool:
+        """Copy a cell and the rows that wait into a slot; return whether they fit."""
+        blocks, batch_size = self._blocks, self._shape.batch_size
+        base, first, stop = (cell.counts[name].item() for name in ("base", "first", "next"))
+        live, n, waiting = slice(first - base, stop - base), stop - first, len(pending)
+        if n + batch_size > self.places or waiting >= batch_size or pending.first_row != stop:
             return False
+        if not ((cell.weight[live] == 1.0).all() and stop == cell.counts["step"].item() * batch_size):
+            return False
+        blocks.keys[slot] = np.zeros(1, KEY)[0]
+        for name in SMALL:
+            getattr(blocks, name)[slot] = getattr(cell, name)
+        blocks.models[slot], blocks.counts[slot] = cell.models, cell.counts[0]
+        blocks.counts["base"][slot] = first
+        if self._shape.judged:
+            blocks.judged[slot] = cell.judged
+        blocks.X[slot, :n], blocks.y[slot, :n] = cell.X[live], cell.y[live]
+        blocks.tables[slot, :, :n, 0] = cell.tables[:, live]
         if waiting:
             rows = pending.view(Segment(pending.first_row, pending.next_row))
             if not (rows.weight == 1.0).all():
                 return False
-            cell.X[n : n + waiting], cell.y[n : n + waiting] = rows.X, rows.y
-        known = len(session.targets.labels)
-        note = self._cells.notes[slot]
-        note[PENDING], note[PENDING_FIRST], note[KNOWN] = waiting, pending.first_row, known
-        note[LEARNED_CLASSES] = session.n_classes_learned
-        if means is not None:
-            self._cells.means[slot] = means.totals
-        assert isinstance(serving, ImmediateLabels)
-        self._summaries.put(slot, summary)
-        self._saved[slot] = serving._strategy_steps, bytes(serving._strategy)
+            blocks.X[slot, n : n + waiting], blocks.y[slot, n : n + waiting] = rows.X, rows.y
+            blocks.keys["pending"][slot] = waiting
         return True
 
     # -------------------------------------------------------------------- serving
@@ -266,31 +258,28 @@ class Block:
             self.close([rows.names[number] for number in keys[~good & (high == NEVER)].tolist()])
             keys, slots, codes = keys[good], slots[good], codes[np.repeat(good, np.diff(starts))]
             order, starts = rows.places_of(keys)
-        work = self._work(rows, order, starts, slots, codes)
-        pending = self._cells.notes[slots, PENDING]
-        log = make_outcomes(int(((pending + np.diff(starts)) // self._plan.batch_size).sum()))
-        serve_cells(self._cells, work, self._plan, self._rule, self._training, self._scratch, log, self._kernels)
-        return self._part(rows, keys, work, log)
+        return self._part(rows, keys, *self._observed(rows, order, starts, slots, codes))
 
-    def _work(
-        self, rows: RowsByKey, order: IntArray, starts: IntArray, slots: IntArray, codes: FloatArray
-    ) -> VisitRows:
-        """Return rows as the compiled loop takes them."""
-        by_place = np.empty(len(rows.sequence))
+    def _observed(
+        self, rows: RowsByKey, order: IntArray, starts: IntArray, slots: IntArray, codes: npt.NDArray[Any]
+    ) -> tuple[Call, StepLog]:
+        """Predict and learn rows; return what came of them."""
+        n, blocks = len(rows.sequence), self._blocks
+        by_place = np.zeros(n, self._shape.label_type)
         by_place[order] = codes
-        return VisitRows(
-            np.require(rows.X, np.float64, ["C", "A", "W"]),  # rows that an engine has read may be read-only
-            by_place,
-            order,
-            slots,
-            starts,
-            np.empty(len(order)),
-            np.empty(len(order), np.int64),
-            np.zeros(len(slots), np.int64),
-            np.zeros(len(slots), np.bool_),
+        predicted, made = np.empty(n, self._shape.label_type), np.empty(n, np.bool_)
+        gaps, failed = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.bool_)
+        if self._shape.growing:
+            blocks.keys["total"][slots], blocks.keys["against"][slots] = self._labels.counts(slots)
+        log = StepLog.of(
+            int(((blocks.keys["pending"][slots] + np.diff(starts)) // self._shape.batch_size).sum()), every=True
         )
+        batch = np.ascontiguousarray(rows.X, np.float64), by_place, None, None, False, predicted, made
+        groups = slots, np.ascontiguousarray(starts), order.astype(np.int32), failed, gaps
+        self._loop.observe(blocks.bytes, None, batch, groups, log, self._room)
+        return Call(order, slots, starts, codes, predicted[order], made[order], gaps, failed), log
 
-    def _part(self, rows: RowsByKey, keys: IntArray, work: VisitRows, log: Outcomes) -> Part:
+    def _part(self, rows: RowsByKey, keys: IntArray, work: Call, log: StepLog) -> Part:
         """Return what the rows led to, and keep the summaries; keys that failed are closed and left out."""
         summaries = self._summaries
         steps = self._steps(work, log, rows.sequence[work.order])
@@ -308,8 +297,8 @@ class Block:
         return Part(rows, keys, work.order, work.starts, predicted, steps, summaries.columns(slots))
 
     def _without_failed(
-        self, rows: RowsByKey, keys: IntArray, work: VisitRows, steps: Steps
-    ) -> tuple[IntArray, VisitRows, Steps]:
+        self, rows: RowsByKey, keys: IntArray, work: Call, steps: Steps
+    ) -> tuple[IntArray, Call, Steps]:
         """Close the keys that failed, and return the others with their rows and time steps."""
         failed = work.failed
         self.close([rows.names[number] for number in keys[failed].tolist()])
@@ -322,69 +311,53 @@ class Block:
         work = work._replace(
             order=order,
             starts=starts,
-            scores=work.scores[inside],
-            learned=work.learned[inside],
+            **{name: getattr(work, name)[inside] for name in ("codes", "predicted", "made")},
             **{name: getattr(work, name)[~failed] for name in ("slots", "gaps", "failed")},
         )
         return keys[~failed], work, Steps(*lists)
 
-    def _records(self, slots: IntArray) -> tuple[Any, Any]:
-        """Return the counts and the models of slots."""
-        models, at = self._cells.models, self._cells.sizes
-        first = slots * at.size * 8 // models.itemsize
-        return self._counts(slots), models[np.column_stack([first, first + 1])]
-
-    def _counts(self, slots: IntArray) -> Any:
-        """Return the counts of slots."""
-        counts, at = self._cells.counts, self._cells.sizes
-        return counts[(slots * at.size + at.counts) * 8 // counts.itemsize]
-
     def _sizes(self, slots: IntArray) -> IntArray:
         """Return the bytes of all arrays in the saved states of slots."""
         seeds = [self._seeds[slot] for slot in slots.tolist()]
-        sizes = self._strategies.sizes(self._cells, slots, seeds, *self._records(slots))
-        waiting, columns = self._cells.notes[slots, PENDING], len(self._learner.features)
-        rows = waiting * columns * self._cells.X.itemsize
-        means = 2 * columns * 8 if self._plan.fills else 0
+        sizes = self._strategies.sizes(self._blocks, slots, seeds)
+        waiting, columns = self._blocks.keys["pending"][slots], self._shape.n_features
+        rows = waiting * columns * self._blocks.X.itemsize
+        means = 2 * columns * 8 if self._shape.filled else 0
         made: IntArray = sizes + 16 * waiting + rows + -rows % ALIGNED + means
         return made
 
     def states(self, keys: Iterable[Any]) -> list[bytes]:
         """Return the bytes in which open keys are saved, as they are now."""
         slots = np.array([self._slots[key] for key in keys], np.int64)
-        held = zip(*(records.tolist() for records in self._records(slots)), strict=True)
-        notes = self._cells.notes[slots].tolist()
-        return [
-            self._state(slot, note, *records) for slot, note, records in zip(slots.tolist(), notes, held, strict=True)
-        ]
+        held = self._blocks.counts[slots].tolist(), self._blocks.models[slots].tolist(), slots.tolist()
+        return [self._state(slot, counts, models) for counts, models, slot in zip(*held, strict=True)]
 
-    def _state(self, slot: int, note: list[int], counts: tuple[Any, ...], models: list[tuple[Any, ...]]) -> bytes:
+    def _state(self, slot: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]) -> bytes:
         """Return the saved bytes of a key."""
-        cells, steps = self._cells, counts[STEP]
+        blocks, steps, key = self._blocks, counts[STEP], self._blocks.keys[slot]
         read_at, strategy = self._saved.get(slot, (-1, b""))
         if steps != read_at:
-            strategy = self._strategies.packed(cells, slot, self._seeds[slot], counts, models)
-        a = counts[NEXT] - counts[BASE]
-        b = a + note[PENDING]
+            strategy = self._strategies.packed(blocks, slot, self._seeds[slot], counts, models)
+        a, waiting = counts[NEXT] - counts[BASE], key["pending"].item()
         around = self._states.around(
             {
                 "steps": steps,
-                "n_classes_learned": note[LEARNED_CLASSES],
-                **self._labels.state(slot, note[KNOWN]),
-                "pending.first_row": note[PENDING_FIRST],
+                "n_classes_learned": key["learned"].item(),
+                **self._labels.state(slot, key["known"].item()),
+                "pending.first_row": counts[NEXT],
             },
-            cells.y[slot, a:b].tobytes(),
-            cells.X[slot, a:b].tobytes(),
-            note[PENDING],
+            blocks.y[slot, a : a + waiting].astype(np.float64).tobytes(),
+            blocks.X[slot, a : a + waiting].tobytes(),
+            waiting,
         )
-        means = cells.means[slot].tobytes() if self._plan.fills else b""
+        means = blocks.means[slot].tobytes() if self._shape.filled else b""
         return self._states.state(self._summaries.get(slot), around, strategy, means)
 
-    def _steps(self, work: VisitRows, log: Outcomes, sequence: IntArray) -> Steps:
+    def _steps(self, work: Call, log: StepLog, sequence: IntArray) -> Steps:
         """Return the time steps of a call."""
         count = int(log.length[0])
         made = np.bincount(log.group[:count], minlength=len(work.slots))
-        next_of = (self._counts(work.slots)["step"] - made).tolist()
+        next_of = (self._blocks.counts["step"][work.slots] - made).tolist()
         groups, whole, real = log.group[:count].tolist(), log.whole[:count].tolist(), log.real[:count].tolist()
         steps, slots = Steps(groups, sequence[log.place[:count]].tolist(), [], [], []), work.slots.tolist()
         if groups:

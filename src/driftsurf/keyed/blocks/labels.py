@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray, State
 from driftsurf.core.targets import LARGEST_VALUE, ClassTargets
-from driftsurf.keyed.compiled.cells import VisitRows
 from driftsurf.keyed.results import Predicted
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.visit import KeyedLearner
+
+if TYPE_CHECKING:
+    from driftsurf.keyed.blocks.block import Call
 
 __all__ = ["LONGEST_LABEL", "Labels"]
 
@@ -95,7 +97,7 @@ class Labels:
 
     def codes(
         self, rows: RowsByKey, order: IntArray, starts: IntArray, slots: IntArray
-    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Return the code of each row in ``order``, and for each key whether all of its labels have one.
 
         New labels of keys that have one are remembered.
@@ -118,7 +120,7 @@ class Labels:
         found = (second | (numbers == own[group, 0])) & (numbers != NOTHING)
         readable = _all_of(found, group, len(slots))
         self._own[slots[readable]] = own[readable]
-        return second.astype(np.float64), readable
+        return second.view(np.uint8), readable
 
     def _values(self, words: list[Any]) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
         """Return labels as numbers, and whether they are; behind them stands a label that is missing."""
@@ -135,44 +137,36 @@ class Labels:
         usable = [get(label, NOTHING) if type(label) is self._kind else NOTHING for label in words]
         return np.array([*usable, NOTHING], np.int64)
 
-    def predicted(self, work: VisitRows) -> tuple[Predicted, IntArray, IntArray]:
+    def predicted(self, work: Call) -> tuple[Predicted, IntArray, IntArray]:
         """Return the predictions, and for each key how many are wrong and how many were scored."""
         n = len(work.slots)
         group = np.repeat(np.arange(n), np.diff(work.starts))
         if self.regression:
-            made = work.learned > 0
-            values = Predicted(work.scores, np.where(made, np.arange(len(group)), NOTHING))
-            return values, np.zeros(n, np.int64), np.bincount(group[made], minlength=n)
-        own = self._own[work.slots]
-        positive = work.scores > 0.0
-        if not self.closed:
-            positive |= self._against(own)[group] & (work.scores >= 0.0)
-            positive &= work.learned == 2
-        made = np.full(len(group), self.closed) | (work.learned > 0)
-        numbers = np.where(made, own[group, positive.astype(np.int64)], NOTHING)
-        wrong = made & (positive != (work.codes[work.order] > 0.0))
-        counted = [np.bincount(group[which], minlength=n) for which in (wrong, made)]
+            values = Predicted(work.predicted, np.where(work.made, np.arange(len(group)), NOTHING))
+            return values, np.zeros(n, np.int64), np.bincount(group[work.made], minlength=n)
+        made = np.full(len(group), True) if self.closed else work.made
+        numbers = np.where(made, self._own[work.slots][group, work.predicted], NOTHING)
+        counted = [np.bincount(group[which], minlength=n) for which in (made & (work.predicted != work.codes), made)]
         return Predicted(list(self._names), numbers), counted[0], counted[1]
 
-    def deviation(self, work: VisitRows, before: FloatArray) -> FloatArray | None:
+    def deviation(self, work: Call, before: FloatArray) -> FloatArray | None:
         """Return the sums of absolute errors of each key, given those before; None for classes.
 
         Errors are added one by one, so that rounding does not depend on how rows are spread over calls.
         """
         if not self.regression:
             return None
-        made = work.learned > 0
-        group = np.repeat(np.arange(len(work.slots)), np.diff(work.starts))
+        made, group = work.made, np.repeat(np.arange(len(work.slots)), np.diff(work.starts))
         totals = before.copy()
-        np.add.at(totals, group[made], np.abs(work.scores - work.codes[work.order])[made])
+        np.add.at(totals, group[made], np.abs(work.predicted - work.codes)[made])
         return totals
 
-    def _against(self, own: IntArray) -> npt.NDArray[np.bool_]:
-        """Return for each key whether the order of its codes is the reverse of that of its labels."""
-        rank = np.zeros(len(self._names) + 1, np.int64)
+    def counts(self, slots: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+        """Return how many labels each key has, and whether the order of its codes is the reverse of that of labels."""
+        own, rank = self._own[slots], np.zeros(len(self._names) + 1, np.int64)
         rank[sorted(range(len(self._names)), key=self._names.__getitem__)] = np.arange(len(self._names))
-        against: npt.NDArray[np.bool_] = (own[:, 1] != NOTHING) & (rank[own[:, 0]] > rank[own[:, 1]])
-        return against
+        second = own[:, 1] != NOTHING
+        return (own != NOTHING).sum(axis=1), second & (rank[own[:, 0]] > rank[own[:, 1]])
 
 
 def _all_of(good: npt.NDArray[np.bool_], group: IntArray, n: int) -> npt.NDArray[np.bool_]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.journal import json_lines
-from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.layout import (
+from driftsurf.strategies._cell_models import CellModels
+from driftsurf.strategies._cell_outcome import (
     ABSENT,
     CONDITION,
     PREDICTED_BY,
@@ -18,10 +20,11 @@ from driftsurf.strategies.compiled.layout import (
     RECORD_SIZE,
     RECORDS,
     RISKS,
+    ROLES,
     TRAINED_FROM,
     TRANSITIONS,
+    Outcome,
 )
-from driftsurf.strategies.compiled.outcome import ROLES
 
 __all__ = ["RecordWriter"]
 
@@ -37,7 +40,7 @@ class RecordWriter:
     writes all lines if they differ.
     """
 
-    def __init__(self, models: CompiledModels, rows: int) -> None:
+    def __init__(self, models: CellModels, rows: int) -> None:
         self._models = models
         self._rows = rows
         self._fast = not models._rule.relative
@@ -66,7 +69,9 @@ class RecordWriter:
 
     def decision(self, whole: list[int], real: list[float], step: int) -> Decision:
         """Return the decision of a step that left these numbers."""
-        return self._models.decision_of(whole, real, step, step * self._rows, self._rows)
+        numbers, models = (step, step * self._rows, self._rows), self._models
+        left = np.array(whole, np.int64).tobytes(), np.array(real).tobytes()
+        return Outcome(*left, numbers, whole[TRANSITIONS], models._rule, models._details).decision()
 
     def line(self, whole: list[int], real: list[float], step: int) -> str | None:
         """Return the line of a usual step; None if ``json_lines`` has to write it."""

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from driftsurf import __version__
-from driftsurf.core.contracts import IntArray, State
+from driftsurf.core.contracts import FloatArray, IntArray, State
 from driftsurf.core.state import FORMAT, PREFIX, Header, compact, nest, resolved
-from driftsurf.keyed.compiled.cells import Cells, cell_of_slot
+from driftsurf.keyed.layout import Blocks
 from driftsurf.keyed.packed import ALIGNED, array_bytes, packed
 from driftsurf.keyed.summary import KeySummary
 from driftsurf.keyed.visit import _NOT_SAVED, KeyedLearner
-from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.layout import CONTEST, COUNTS, CREDIT, CREDIT_GAIN, MODEL, REACTIVE
+from driftsurf.strategies._cell_arrays import CONTEST, COUNTS, CREDIT, CREDIT_GAIN, MODEL, REACTIVE
+from driftsurf.strategies._cell_models import CellModels
 
 __all__ = ["StateWriter", "StrategyWriter"]
 
@@ -95,22 +95,25 @@ class StrategyWriter:
     here, they write all others too.
     """
 
-    def __init__(self, models: CompiledModels, strategy: Any) -> None:
+    def __init__(self, models: CellModels, strategy: Any, blank: FloatArray) -> None:
         self._models = models
         self._strategy = strategy
+        self._blank = blank
         self._forms: dict[int, _Form | None] = {}
+        self._at: dict[str, int] | None = None
 
     def packed(
-        self, cells: Cells, slot: int, seed: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]
+        self, blocks: Blocks, slot: int, seed: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]
     ) -> bytes:
         """Return the packed state; ``counts`` and ``models`` are the records of the slot."""
-        form = self._form_of(cells, slot, seed, counts, models)
+        form = self._form_of(blocks, slot, seed, counts, models)
         if form is None:
-            return bytes(packed(self._state(cell_of_slot(cells, slot), seed)))
-        return self._written(form, cells, slot, seed, counts, models)
+            return bytes(packed(self._state(blocks.cell(slot, self._blank), seed)))
+        return self._written(form, blocks, slot, seed, counts, models)
 
-    def sizes(self, cells: Cells, slots: IntArray, seeds: list[int], counts: Any, models: Any) -> IntArray:
-        """Return the bytes of the arrays in the packed state of each slot, given their records."""
+    def sizes(self, blocks: Blocks, slots: IntArray, seeds: list[int]) -> IntArray:
+        """Return the bytes of the arrays in the packed state of each slot."""
+        counts, models = blocks.counts[slots], blocks.models[slots]
         made = np.zeros(len(slots), np.int64)
         n = np.arange(len(slots))
         base, rows = counts["base"], counts["next"] - counts["first"]
@@ -119,9 +122,11 @@ class StrategyWriter:
         for rival in np.unique(counts["rival"]).tolist():
             own = np.flatnonzero(counts["rival"] == rival)
             first = int(own[0])
-            form = self._form_of(cells, int(slots[first]), seeds[first], counts[first].tolist(), models[first].tolist())
+            form = self._form_of(
+                blocks, int(slots[first]), seeds[first], counts[first].tolist(), models[first].tolist()
+            )
             if form is None:
-                states = [self._state(cell_of_slot(cells, int(slots[i])), seeds[i]) for i in own.tolist()]
+                states = [self._state(blocks.cell(int(slots[i]), self._blank), seeds[i]) for i in own.tolist()]
                 made[own] = [array_bytes(packed(state)) for state in states]
                 continue
             for place, name, which in form.arrays:
@@ -137,18 +142,27 @@ class StrategyWriter:
                 made[own] += size + -size % ALIGNED
         return made
 
+    def _offsets(self, blocks: Blocks) -> dict[str, int]:
+        if self._at is None:
+            self._at = blocks.shape.offsets
+        return self._at
+
+    def _judged(self, blocks: Blocks, slot: int) -> bytes:
+        own: bytes = (blocks.judged[slot] if blocks.shape.judged else self._blank).tobytes()
+        return own
+
     def _has_trial(self, rival: int) -> bool:
         return rival == REACTIVE and not self._models._rule.prequential
 
     def _form_of(
-        self, cells: Cells, slot: int, seed: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]
+        self, blocks: Blocks, slot: int, seed: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]
     ) -> _Form | None:
         """Return the form of the state of a slot; None if it has an entry that is not known here."""
         rival = counts[_COUNT["rival"]]
         if rival not in self._forms:
-            state = self._state(cell_of_slot(cells, slot), seed)
+            state = self._state(blocks.cell(slot, self._blank), seed)
             form = self._form(state)
-            if form is not None and self._written(form, cells, slot, seed, counts, models) != bytes(packed(state)):
+            if form is not None and self._written(form, blocks, slot, seed, counts, models) != bytes(packed(state)):
                 form = None
             self._forms[rival] = form
         return self._forms[rival]
@@ -184,7 +198,7 @@ class StrategyWriter:
         return form
 
     def _written(
-        self, form: _Form, cells: Cells, slot: int, seed: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]
+        self, form: _Form, blocks: Blocks, slot: int, seed: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]
     ) -> bytes:
         old = counts[_COUNT["predictive"]]
         records = counts, models[old], models[1 - old]
@@ -194,9 +208,9 @@ class StrategyWriter:
         for place, at in form.truths:
             values[place] = bool(counts[at])
         values[form.seed] = seed
-        sizes, base = cells.sizes, counts[_COUNT["base"]]
-        start = slot * sizes.size
-        numbers = cells.float64[start : start + sizes.size].tobytes()
+        at, base = self._offsets(blocks), counts[_COUNT["base"]]
+        start = slot * blocks.shape.bytes_per_key
+        numbers = blocks.bytes[start : start + at["tables"]].tobytes()
         first, stop = counts[_COUNT["first"]] - base, counts[_COUNT["next"]] - base
         parts = [b"", b""]
         for place, name, which in form.arrays:
@@ -206,30 +220,30 @@ class StrategyWriter:
                 if name == "table":
                     model = records[which]
                     a, b = max(0, model[_MODEL["lo"]] - base), max(0, model[_MODEL["admitted"]] - base)
-                    data, shape = cells.tables[slot, side, a:b].tobytes(), (b - a, *shape[1:])
+                    data, shape = blocks.tables[slot, side, a:b].tobytes(), (b - a, *shape[1:])
                 elif name == "anchor":
                     data = b""
                 else:
                     width = (len(shape) > 0) * shape[0] * WORD
-                    begin = getattr(sizes, _ARRAYS[name]) * WORD + side * width
+                    begin = at[_ARRAYS[name]] + side * width
                     data = numbers[begin : begin + width]
                 dtype = "<f8"
             elif name == "trial":
                 n = counts[_COUNT["reactive_step"]] if self._has_trial(counts[_COUNT["rival"]]) else 0
-                ends = np.frombuffer(numbers, np.int64, n + 1, sizes.bounds * WORD)
+                ends = np.frombuffer(numbers, np.int64, n + 1, at["bounds"])
                 data, shape, dtype = np.stack([ends[:-1], ends[1:]], 1).tobytes(), (n, 2), "<i8"
             elif name == "contest":
-                data, dtype = numbers[(sizes.judged + CONTEST) * WORD :][: shape[0] * WORD], "<f8"
+                data, dtype = self._judged(blocks, slot)[CONTEST * WORD :][: shape[0] * WORD], "<f8"
             elif name == "credit":
-                judged = sizes.judged * WORD
-                gains = numbers[judged + CREDIT * WORD : judged + (CREDIT_GAIN + 1) * WORD]
+                gains = self._judged(blocks, slot)[CREDIT * WORD : (CREDIT_GAIN + 1) * WORD]
                 data, dtype = gains + np.float64(counts[_COUNT["chosen"]]).tobytes(), "<f8"
             elif name == "pool.samples.X":
-                data, dtype = cells.X[slot, first:stop].tobytes(), form.values[place].dtype.str
+                data, dtype = blocks.X[slot, first:stop].tobytes(), form.values[place].dtype.str
                 shape = (stop - first, *shape[1:])
                 data += bytes(-len(data) % ALIGNED)
             else:
-                data = cells.y[slot, first:stop].tobytes() if name == "pool.samples.y" else _ONE * (stop - first)
+                own = blocks.y[slot, first:stop]
+                data = own.astype(np.float64).tobytes() if name == "pool.samples.y" else _ONE * (stop - first)
                 shape, dtype = (stop - first,), "<f8"
             parts.append(data)
             values[place] = [dtype, *shape]

@@ -1,4 +1,4 @@
-"""Serves the rows of many keys: those that suit compiled code in one call, the others in visits."""
+"""Serves the rows of many keys: those that suit cells in one call, the others in visits."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ import numpy as np
 
 from driftsurf.core.contracts import IntArray
 from driftsurf.errors import ShapeError
-from driftsurf.keyed.blocks.block import Block, begun, places_of
+from driftsurf.keyed.blocks.block import Block
 from driftsurf.keyed.blocks.labels import LONGEST_LABEL
-from driftsurf.keyed.compiled.visits import serve_cells
+from driftsurf.keyed.cell_store import cell_models, key_shape, suits_cells
 from driftsurf.keyed.results import Part, Results
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.serving import BESIDE_ARRAYS, ESCAPED
 from driftsurf.keyed.visit import KeyedLearner
 from driftsurf.session.session import WARN_BELOW_ROWS
-from driftsurf.strategies.compiled.addresses import calls_by_address
-from driftsurf.strategies.compiled.cell import CompiledModels
-from driftsurf.strategies.compiled.suitable import has_one_output, is_compiled, is_supported, outgrows_cell, training_of
-from driftsurf.strategies.driftsurf import DriftSurf
 
 __all__ = ["MOST_BYTES", "BlockServer", "SavedStates", "States"]
 
@@ -30,10 +26,6 @@ MOST_BYTES = 2**28
 """Memory of a block for the cells of keys that are kept open, roughly."""
 FEW_STEPS = 5
 """Time steps whose rows fit into the smallest cells."""
-WORTH_COMPILING = 50_000
-"""Rows of a server for which the loop is compiled, which takes some seconds, if it is not in the cache."""
-
-
 UNBOUNDED = 2**62
 
 
@@ -83,8 +75,6 @@ class BlockServer:
         self._learner = learner
         self._most_bytes = most_bytes
         self._blocks: list[Block] = []
-        self._asked = 0
-        """Rows so far."""
         self._suits = _suits(learner)
         self._row_bytes = len(learner.features) * 4 + 16
         """Bytes that each row takes at least in a saved state."""
@@ -95,7 +85,7 @@ class BlockServer:
         Saved bytes are not read for keys that are open: nobody else may change them as long as this server is in use.
         """
         self._check_columns(rows)
-        parts = self._serve_in_blocks(rows, states) if self._worthwhile(len(rows.order)) else []
+        parts = self._serve_in_blocks(rows, states) if self._suits else []
         served = np.zeros(len(rows), np.bool_)
         for part in parts:
             served[part.keys] = True
@@ -129,8 +119,7 @@ class BlockServer:
     def open(self, keys: Collection[Any], states: States) -> None:
         """Open keys that have rows after their saved bytes, as far as they can be served in blocks and have room."""
         left = [key for key in keys if not any(key in block for block in self._blocks)]
-        count = sum(len(tail.order) for tail in states.tails(left))
-        if count and self._worthwhile(count):
+        if self._suits and any(len(tail.order) for tail in states.tails(left)):
             blocks = self._blocks or self._make_blocks()
             self._blocks = []
             self._opened_again(set(left[: min(block.most for block in blocks)]), states, blocks)
@@ -155,20 +144,6 @@ class BlockServer:
         columns = len(self._learner.features)
         if len(rows) and rows.X.shape[1:] != (columns,):
             raise ShapeError(f"the rows have shape {rows.X.shape}; there are {columns} features")
-
-    def _worthwhile(self, count: int) -> bool:
-        """Return whether the loop suits the options and is at hand, or there are enough rows to compile it."""
-        if not self._suits:
-            return False
-        self._asked += count
-        return bool(self._blocks) or self._asked >= WORTH_COMPILING or self._is_at_hand()
-
-    def _is_at_hand(self) -> bool:
-        """Return whether the loop can be called without being compiled first."""
-        serve: Any = serve_cells
-        strategy = begun(self._learner)
-        training = training_of(strategy.learner, strategy._pool.n_classes, len(self._learner.features))
-        return serve.is_at_hand() and is_compiled(strategy._cell_rule()[0], training)
 
     def _serve_in_blocks(self, rows: RowsByKey, states: States) -> list[Part]:
         """Serve keys in blocks as far as that is possible: first those that are open, then the others."""
@@ -249,27 +224,19 @@ class BlockServer:
 
 
 def _suits(learner: KeyedLearner) -> bool:
-    """Return whether the compiled loop serves keys with these options."""
-    strategy = learner.strategy
-    if learner.delay is not None or learner.guard is not None:
-        return False
-    if not (isinstance(strategy, DriftSurf) and is_supported(strategy.learner)):
-        return False
-    if not has_one_output(strategy.learner):
-        return False
-    # With shorter time steps, a session warns of them.
-    if learner.batch_size is None or learner.batch_size < WARN_BELOW_ROWS or strategy.max_rows is None:
+    """Return whether cells serve keys with these options."""
+    template, columns, rows = learner.session(0), len(learner.features), learner.batch_size
+    strategy: Any = template.strategy
+    if learner.delay is not None or learner.guard is not None or rows is None or rows < WARN_BELOW_ROWS:
+        return False  # with shorter time steps, a session warns of them
+    if not suits_cells(template):
         return False
     if learner.classes is not None and len(set(learner.classes)) != 2:
         return False
-    strategy = begun(learner)
-    known = strategy._cell_rule() if strategy._suits else None
-    if known is None or not calls_by_address():
-        return False
-    places = places_of(learner, known[0])
-    numbers = CompiledModels(strategy._pool, strategy._live, *known).nbytes
+    shape = key_shape(template, columns)
+    models = cell_models(strategy, columns, strategy.learner.capabilities.min_classes)
     # As many places as a session may allocate, each with a row, a label, a weight and two gradients.
-    largest = numbers + 4 * places * (len(learner.features) * 8 + 32)
+    largest = models.nbytes + 4 * shape.places * (columns * 8 + 32)
     names = 2 * ESCAPED * LONGEST_LABEL
     small = BESIDE_ARRAYS + 2 * largest + names <= learner.max_bytes
-    return small and not outgrows_cell(strategy._pool, 2 * places, len(learner.features))
+    return small and models._training.outputs == 1

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.decisions import Transition
-from driftsurf.keyed.compiled.record import FIELDS, TransitionRecord
+from driftsurf.keyed.record import FIELDS, TransitionRecord
 
 __all__ = ["SessionsRecord"]
 

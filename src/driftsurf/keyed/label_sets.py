@@ -12,11 +12,8 @@ from driftsurf.core.labels import label_array
 from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import InputError
 
-__all__ = ["AGAINST_NAMES", "ALL_CLASSES", "KNOWN_CLASSES", "LEARNED_CLASSES", "Coded", "LabelSets"]
+__all__ = ["UNKNOWN", "Coded", "LabelSets"]
 
-KNOWN_CLASSES, LEARNED_CLASSES, ALL_CLASSES, AGAINST_NAMES = range(4)
-"""Numbers of a key whose classes are not named: classes that are known, those that were known at the last time step,
-those that are known at the end of the call, and 1 if the second of two comes before the first by name."""
 UNKNOWN = -1
 MOST_COLUMNS = 256
 """Most different labels of a fleet whose codes are looked up in a table; the memory of that grows with their number."""

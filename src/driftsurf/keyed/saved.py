@@ -12,31 +12,33 @@ from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, Entry, Fields, Text, misfit
 from driftsurf.core.state import nest
 from driftsurf.core.targets import LARGEST_VALUE
-from driftsurf.kernels.guard import EXCESS, MASS, MEMORY, TOTAL
 from driftsurf.keyed.backend import MEANS, REASONS
-from driftsurf.keyed.compiled.guard_memory import Norms
-from driftsurf.keyed.compiled.layout import KEY, Shape, Store
+from driftsurf.keyed.layout import Blocks, Shape
+from driftsurf.keyed.norms import MEMORY, Norms
 from driftsurf.learners._learner import NEVER
+from driftsurf.strategies._cell_arrays import NO_RIVAL, REACTIVE, STABLE, Rule, Training
 from driftsurf.strategies._unit import WINDOW
-from driftsurf.strategies.compiled.layout import NO_RIVAL, REACTIVE, STABLE, Rule, Training
 
 __all__ = [
     "KEY_FIELDS",
     "MODEL_FIELDS",
+    "blocks_state",
     "guard_state",
     "guards_state",
     "pending_state",
-    "restored_store",
-    "store_state",
+    "restored_blocks",
 ]
 
 COUNT_FIELDS = "step", "made", "reactive_step", "predictive", "challenged"
 JUDGED_FIELDS = "chosen", "units"
 """Counts that are saved if a key keeps numbers by which its models are judged."""
-KEY_FIELDS = (*COUNT_FIELDS, *(name for name in KEY.names or () if name != "waiting"))
+KEY_FIELDS = (
+    *COUNT_FIELDS,
+    *("pending", "errors", "refused", "quarantine", "transitions", "last_kind", "last_step"),
+)
 """Saved counts of a key; its seed follows from its name, and all else from these and the counts of its models."""
 MODEL_FIELDS = "id", "born", "admitted", "words", "gradients", "drawn", "rescale_at", "best", "step_size"
-GUARD_ROWS = {"total": TOTAL, "mass": MASS, "excess": EXCESS}
+GUARD_ROWS = {"total": 2, "mass": 3, "excess": 4}
 """Saved numbers of a range guard, with their rows in its array."""
 SCALES = "factor", "centre"
 """Arrays that are saved if columns are scaled."""
@@ -60,53 +62,56 @@ class Live(NamedTuple):
     entry_places: tuple[IntArray, ...]
 
 
-def store_state(store: Store, n: int, *, scaled: bool) -> State:
+def blocks_state(blocks: Blocks, n: int, *, scaled: bool) -> State:
     """Return the first ``n`` blocks as flat entries, without places that are not in use."""
-    shape = store.shape
-    state: State = nest("key", {name: _key_field(store, name)[:n].copy() for name in _key_fields(shape)})
+    shape = blocks.shape
+    fields = {name: _key_field(blocks, name)[:n] for name in _key_fields(shape)}
+    state: State = nest(
+        "key", {name: own.astype(np.float64 if own.dtype.kind == "f" else np.int64) for name, own in fields.items()}
+    )
     if not shape.valued:
-        state["key.errors"] = (store.keys["errors"][:n] + store.keys["waiting"][:n]).astype(np.int64)
+        state["key.errors"] = (blocks.keys["errors"][:n] + blocks.keys["waiting"][:n]).astype(np.int64)
     if shape.growing:
-        state["key.waiting"] = store.keys["waiting"][:n].astype(np.int64)
-    state |= nest("model", {name: store.models[name][:n].copy() for name in _model_fields(shape)})
-    rows = int(_rows(store, n).sum())
+        state["key.waiting"] = blocks.keys["waiting"][:n].astype(np.int64)
+    state |= nest("model", {name: blocks.models[name][:n].copy() for name in _model_fields(shape)})
+    rows = int(_rows(blocks, n).sum())
     X, y = np.empty((rows, shape.n_features), shape.row_type), np.empty(rows, shape.label_type)
     weight = np.empty(rows if shape.weighted else 0)
-    tables = np.empty((int(_entries(store, n)[1].sum()), shape.outputs))
-    for live in _live(store, n):
-        X[live.rows] = store.X[live.keys][live.row_places]
-        y[live.rows] = store.y[live.keys][live.row_places]
+    tables = np.empty((int(_entries(blocks, n)[1].sum()), shape.outputs))
+    for live in _live(blocks, n):
+        X[live.rows] = blocks.X[live.keys][live.row_places]
+        y[live.rows] = blocks.y[live.keys][live.row_places]
         if shape.weighted:
-            weight[live.rows] = store.weight[live.keys][live.row_places]
-        tables[live.entries] = store.tables[live.keys][live.entry_places]
-    state |= {"weights": store.w[:n].copy(), "sums": store.G[:n].copy()}
+            weight[live.rows] = blocks.weight[live.keys][live.row_places]
+        tables[live.entries] = blocks.tables[live.keys][live.entry_places]
+    state |= {"weights": blocks.w[:n].copy(), "sums": blocks.G[:n].copy()}
     if scaled:
-        state |= {name: getattr(store, name)[:n].copy() for name in SCALES}
+        state |= {name: getattr(blocks, name)[:n].copy() for name in SCALES}
     if shape.weighted:
         state["row_weights"] = weight
     if shape.judged:
-        state["judged"] = store.judged[:n].copy()
+        state["judged"] = blocks.judged[:n].copy()
     if shape.filled:
-        state["means"] = store.means[:n].copy()
+        state["means"] = blocks.means[:n].copy()
     return state | {"rows": X, "labels": y, "tables": tables.reshape(-1)}
 
 
-def guards_state(store: Store, norms: Norms, n: int) -> State:
+def guards_state(blocks: Blocks, norms: Norms, n: int) -> State:
     """Return the numbers of the range guards of the first ``n`` keys as flat entries."""
-    sums = {f"guard.{name}": store.guard[:n, row].copy() for name, row in GUARD_ROWS.items()}
+    sums = {f"guard.{name}": blocks.guard[:n, row].copy() for name, row in GUARD_ROWS.items()}
     state: State = {**sums, "guard.counts": norms.counts[:n].copy(), "guard.norms": norms.joined(n)}
-    return state | ({"range": store.range[:n].copy()} if store.shape.valued else {})
+    return state | ({"range": blocks.range[:n].copy()} if blocks.shape.valued else {})
 
 
-def restored_store(
+def restored_blocks(
     state: Mapping[str, Any],
     seeds: npt.NDArray[np.uint64],
     shape: Shape,
     rule: Rule,
     training: Training,
     n_classes: int,
-) -> tuple[Store, Norms]:
-    """Return the blocks that ``store_state`` saved, with norms of rows; StateError if the entries do not fit together.
+) -> tuple[Blocks, Norms]:
+    """Return the blocks that ``blocks_state`` saved, with norms of rows; StateError if the entries do not fit together.
 
     What the loop ``complete`` works out is left to the caller.
     """
@@ -118,50 +123,53 @@ def restored_store(
         raise misfit(
             state, "fleet", f"makes {shape.bytes_per_key:,} bytes of each of {n} keys, of {saved:,} in the file"
         )
-    store = Store(n, shape)
-    store.begin(0, n)
-    store.counts["seed"] = seeds
+    blocks = Blocks(n, shape)
+    blocks.clear()
+    blocks.counts["seed"] = seeds
+    for name, most in _most(shape).items():
+        if not (known[f"key.{name}"] <= most).all():
+            raise misfit(state, f"key.{name}", f"must be at most {most}")
     for name in _key_fields(shape):
-        _key_field(store, name)[:] = known[f"key.{name}"]
+        _key_field(blocks, name)[:] = known[f"key.{name}"]
     for name in _model_fields(shape):
-        store.models[name] = known[f"model.{name}"]
+        blocks.models[name] = known[f"model.{name}"]
     if shape.judged:
-        store.judged[:] = known["judged"]
+        blocks.judged[:] = known["judged"]
     if shape.filled:
-        store.means[:] = known["means"]
+        blocks.means[:] = known["means"]
     norms = Norms(n)
     if shape.guarded:
-        norms = _restored_guards(state, known, store)
-    store.w[:], store.G[:] = known["weights"], known["sums"]
+        norms = _restored_guards(state, known, blocks)
+    blocks.w[:], blocks.G[:] = known["weights"], known["sums"]
     for name, usual in (("factor", 1.0), ("centre", 0.0)):
-        getattr(store, name)[:] = known[name] if scaled else usual
+        getattr(blocks, name)[:] = known[name] if scaled else usual
     if not scaled and not training.intercept:
-        store.factor[:, :, -1] = 0.0
-    for entry, good in _checks(store):
+        blocks.factor[:, :, -1] = 0.0
+    for entry, good in _checks(blocks):
         if not good:
             raise misfit(state, entry, "contradicts the other counts of a key")
-    _derive(store, prequential=rule.prequential)
-    n_tables = _entries(store, n)[1].sum() * shape.outputs
-    for entry, count in (("rows", _rows(store, n).sum()), ("tables", n_tables)):
+    _derive(blocks, prequential=rule.prequential)
+    n_tables = _entries(blocks, n)[1].sum() * shape.outputs
+    for entry, count in (("rows", _rows(blocks, n).sum()), ("tables", n_tables)):
         if len(known[entry]) != count:
             raise misfit(state, entry, f"has {len(known[entry])} rows, but the counts of the keys make {count}")
     tables = known["tables"].reshape(-1, shape.outputs)
-    for live in _live(store, n):
-        store.X[live.keys][live.row_places] = known["rows"][live.rows]
-        store.y[live.keys][live.row_places] = known["labels"][live.rows]
+    for live in _live(blocks, n):
+        blocks.X[live.keys][live.row_places] = known["rows"][live.rows]
+        blocks.y[live.keys][live.row_places] = known["labels"][live.rows]
         if shape.weighted:
-            store.weight[live.keys][live.row_places] = known["row_weights"][live.rows]
-        store.tables[live.keys][live.entry_places] = tables[live.entries]
-    return store, norms
+            blocks.weight[live.keys][live.row_places] = known["row_weights"][live.rows]
+        blocks.tables[live.keys][live.entry_places] = tables[live.entries]
+    return blocks, norms
 
 
-def _restored_guards(state: Mapping[str, Any], known: Mapping[str, Any], store: Store) -> Norms:
+def _restored_guards(state: Mapping[str, Any], known: Mapping[str, Any], blocks: Blocks) -> Norms:
     """Put back what ``guards_state`` saved; return the norms of rows."""
     for name, row in GUARD_ROWS.items():
-        store.guard[:, row] = known[f"guard.{name}"]
-    if store.shape.valued:
-        store.range[:] = known["range"]
-        if not (store.range[:, 0] <= store.range[:, 1]).all():
+        blocks.guard[:, row] = known[f"guard.{name}"]
+    if blocks.shape.valued:
+        blocks.range[:] = known["range"]
+        if not (blocks.range[:, 0] <= blocks.range[:, 1]).all():
             raise misfit(state, "range", "must have no lowest number above the highest one")
     counts, values = known["guard.counts"], known["guard.norms"]
     if len(values) != counts.sum():
@@ -179,32 +187,32 @@ def _model_fields(shape: Shape) -> tuple[str, ...]:
     return MODEL_FIELDS + ("target",) * shape.valued
 
 
-def _key_field(store: Store, name: str) -> npt.NDArray[Any]:
+def _key_field(blocks: Blocks, name: str) -> npt.NDArray[Any]:
     """Return a count of every key."""
     own = name in COUNT_FIELDS or name in JUDGED_FIELDS
-    values: npt.NDArray[Any] = (store.counts if own else store.keys)[name]
+    values: npt.NDArray[Any] = (blocks.counts if own else blocks.keys)[name]
     return values
 
 
-def _entries(store: Store, n: int) -> tuple[IntArray, IntArray]:
+def _entries(blocks: Blocks, n: int) -> tuple[IntArray, IntArray]:
     """Return, for each model, the place of the first row of its sample set and the number of its table entries."""
-    models, base = store.models[:n], store.counts["base"][:n, np.newaxis]
+    models, base = blocks.models[:n], blocks.counts["base"][:n, np.newaxis]
     lo = models["lo"]
     return np.maximum(lo - base, 0), np.where(lo < 0, 0, models["admitted"] - lo)
 
 
-def _rows(store: Store, n: int) -> IntArray:
+def _rows(blocks: Blocks, n: int) -> IntArray:
     """Return how many rows each key holds, including those that wait for a full time step."""
-    counts = store.counts[:n]
-    count: IntArray = counts["next"] + store.keys["pending"][:n] - counts["first"]
+    counts = blocks.counts[:n]
+    count: IntArray = counts["next"] + blocks.keys["pending"][:n] - counts["first"]
     return count
 
 
-def _live(store: Store, n: int) -> Iterator[Live]:
+def _live(blocks: Blocks, n: int) -> Iterator[Live]:
     """Yield where rows and table entries are, for some keys at a time."""
     rows, entries = 0, 0
-    first, n_rows = (store.counts["first"] - store.counts["base"])[:n], _rows(store, n)
-    starts, n_entries = _entries(store, n)
+    first, n_rows = (blocks.counts["first"] - blocks.counts["base"])[:n], _rows(blocks, n)
+    starts, n_entries = _entries(blocks, n)
     for start in range(0, n, KEYS_AT_ONCE):
         part = slice(start, min(n, start + KEYS_AT_ONCE))
         at = _places(first[part], n_rows[part])
@@ -221,22 +229,20 @@ def _places(first: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     return owner, np.arange(len(owner)) + (first - before)[owner]
 
 
-def _first_rows(store: Store) -> IntArray:
+def _first_rows(blocks: Blocks) -> IntArray:
     """Return the first row of the sample set of each model, of those rows that are kept."""
-    shape = store.shape
-    end = store.counts["step"] * shape.batch_size
-    lo: IntArray = np.maximum(store.models["born"] * shape.batch_size, (end - shape.max_rows)[:, np.newaxis])
+    shape = blocks.shape
+    end = blocks.counts["step"] * shape.batch_size
+    lo: IntArray = np.maximum(blocks.models["born"] * shape.batch_size, (end - shape.max_rows)[:, np.newaxis])
     return lo
 
 
-def _checks(store: Store) -> Iterator[tuple[str, Any]]:
+def _checks(blocks: Blocks) -> Iterator[tuple[str, Any]]:
     """Yield each condition between counts, with the entry to blame; a condition assumes those before it.
 
     Saved bytes can be forged, and compiled code does not check indices: no count may lead it outside of its arrays.
     """
-    shape, keys, counts, models = store.shape, store.keys, store.counts, store.models
-    for name, most in _most(shape).items():
-        yield f"key.{name}", (_key_field(store, name) <= most).all()
+    shape, keys, counts, models = blocks.shape, blocks.keys, blocks.counts, blocks.models
     yield "key.waiting", (keys["waiting"] <= keys["errors"]).all()
     n = np.arange(len(keys))
     step, made = counts["step"], counts["made"]
@@ -251,7 +257,7 @@ def _checks(store: Store) -> Iterator[tuple[str, Any]]:
     yield "model.admitted", ((old["admitted"] >= 0) == (step > 0)).all()
     yield "key.challenged", (reactive >= (counts["challenged"] > 0)).all()
     yield "key.made", not (alone & (reactive | (counts["predictive"] > 0) | (new["admitted"] > 0))).any()
-    first = _first_rows(store)
+    first = _first_rows(blocks)
     for side in range(2):
         lo, admitted = first[:, side], models["admitted"][:, side]
         young = (admitted == -1) & (models["born"][:, side] == step)
@@ -259,15 +265,15 @@ def _checks(store: Store) -> Iterator[tuple[str, Any]]:
         yield "model.admitted", (young | absent | ((lo <= admitted) & (admitted <= end) & (lo < end))).all()
 
 
-def _derive(store: Store, *, prequential: bool) -> None:
+def _derive(blocks: Blocks, *, prequential: bool) -> None:
     """Work out all counts of cells that follow from the saved ones."""
-    shape, counts, models = store.shape, store.counts, store.models
+    shape, counts, models = blocks.shape, blocks.counts, blocks.models
     n = np.arange(len(counts))
     end, made = counts["step"] * shape.batch_size, counts["made"]
     reactive, alone = counts["reactive_step"] > 0, made == 1
     rival = 1 - counts["predictive"]
     start = models["born"][n, rival] * shape.batch_size
-    lo = _first_rows(store)
+    lo = _first_rows(blocks)
     untrained = models["admitted"] < 0
     untrained[alone, 1] = True
     models["first_row"] = models["born"] * shape.batch_size
@@ -280,7 +286,7 @@ def _derive(store: Store, *, prequential: bool) -> None:
     counts["base"], counts["next"] = counts["first"], end
     counts["rival"] = np.where(alone, NO_RIVAL, np.where(reactive, REACTIVE, STABLE))
     counts["reacted"] = ~alone
-    store.bounds[:] = start[:, np.newaxis] + shape.batch_size * np.arange(shape.reactive_length + 1)
+    blocks.bounds[:] = start[:, np.newaxis] + shape.batch_size * np.arange(shape.reactive_length + 1)
 
 
 def _most(shape: Shape) -> dict[str, int]:
@@ -299,28 +305,28 @@ def _most(shape: Shape) -> dict[str, int]:
 # ---------------------------------------------------------------------------- one key
 
 
-def pending_state(store: Store, slot: int) -> State:
+def pending_state(blocks: Blocks, slot: int) -> State:
     """Return the rows of a key that wait, as a session saves them."""
-    shape, counts = store.shape, store.counts[slot]
+    shape, counts = blocks.shape, blocks.counts[slot]
     first, base = int(counts["next"]), int(counts["base"])
-    count = int(store.keys[slot]["pending"])
+    count = int(blocks.keys[slot]["pending"])
     places = slice(first - base, first - base + count)
     return {
         "n_features": shape.n_features,
         "sparse": False,
         "dtype": shape.row_type,
         "first_row": first,
-        "y": store.y[slot, places].astype(np.float64),
-        "weight": store.weight[slot, places].copy() if shape.weighted else np.ones(count),
-        "X": store.X[slot, places].copy(),
+        "y": blocks.y[slot, places].astype(np.float64),
+        "weight": blocks.weight[slot, places].copy() if shape.weighted else np.ones(count),
+        "X": blocks.X[slot, places].copy(),
     }
 
 
-def guard_state(store: Store, norms: Norms, slot: int, factor: float) -> State:
+def guard_state(blocks: Blocks, norms: Norms, slot: int, factor: float) -> State:
     """Return the range guard of a key, as a session saves it."""
     state: State = {"factor": float(factor), "recent": norms.of(slot)}
-    if store.counts["step"][slot]:  # before the first step a guard knows no columns
-        state |= {name: store.guard[slot, row].copy() for name, row in GUARD_ROWS.items()}
+    if blocks.counts["step"][slot]:  # before the first step a guard knows no columns
+        state |= {name: blocks.guard[slot, row].copy() for name, row in GUARD_ROWS.items()}
     return state
 
 

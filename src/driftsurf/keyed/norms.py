@@ -1,32 +1,22 @@
-"""Memory of the range guard in a fleet: norms of the last rows of each key, and working memory."""
+"""Norms of the last rows of each key, for the range guard."""
 
 from __future__ import annotations
-
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray, IntArray
-from driftsurf.kernels.guard import MEMORY, ROWS_OF_GUARD
-from driftsurf.kernels.losses import SUM_STACK
+from driftsurf.native.guard import MEMORY
 
-__all__ = ["GuardScratch", "Guarding", "Norms", "make_guard_scratch"]
+__all__ = ["MEMORY", "ROWS_OF_GUARD", "Norms"]
 
+ROWS_OF_GUARD = 5
+"""Numbers of a range guard for each column: ``native/c/guard.h`` names them."""
 LEAST = 64
 """Fewest norms for which a key takes memory."""
 SPARE = 1.25
 """Size of newly allocated memory, as a multiple of what is needed at once."""
 KEYS_AT_ONCE = 4096
 """Keys whose norms are moved at a time, which bounds the memory for their indices."""
-
-
-class Guarding(NamedTuple):
-    """How rows are guarded, as compiled loops take it."""
-
-    squared: float
-    """Square of the factor of the guard; 0 without one."""
-    quadratic: bool
-    """Whether the loss of a row grows with the square of its score."""
 
 
 class Norms:
@@ -144,48 +134,3 @@ def _copy(source: FloatArray, old: IntArray, counts: IntArray, target: FloatArra
             some = chosen[begin : begin + KEYS_AT_ONCE]
             places = np.arange(count)
             target[new[some][:, np.newaxis] + places] = source[old[some][:, np.newaxis] + places]
-
-
-# ---------------------------------------------------------------------------- working memory
-
-
-class GuardScratch(NamedTuple):
-    """Working memory of one thread for the guard; without rows if there is none."""
-
-    rows: Any
-    """Rows to be predicted, with limited values."""
-    after: FloatArray
-    """Numbers of each column after the rows of a time step."""
-    later: FloatArray
-    """Norms after them."""
-    norms: FloatArray
-    """Norms of the new rows, or their weights."""
-    finite: FloatArray
-    values: FloatArray
-    frame: FloatArray
-    sizes: FloatArray
-    """Centre and size of each column."""
-    unit: FloatArray
-    """Factors 1 and centres 0, for norms in the units of the columns themselves."""
-    stack: FloatArray
-    range: FloatArray
-    """Smallest and largest number to predict after the rows of a time step."""
-
-
-def make_guard_scratch(batch_size: int, n_features: int, row_type: str) -> GuardScratch:
-    """Allocate the working memory for time steps of this size."""
-    unit = np.zeros((2, n_features + 1))
-    unit[0] = 1.0
-    return GuardScratch(
-        rows=np.empty((batch_size, n_features), row_type),
-        after=np.empty((ROWS_OF_GUARD, n_features)),
-        later=np.empty(MEMORY),
-        norms=np.empty(batch_size),
-        finite=np.empty(batch_size),
-        values=np.empty(MEMORY + batch_size),
-        frame=np.empty((6, n_features)),
-        sizes=np.empty((2, n_features)),
-        unit=unit,
-        stack=np.empty(SUM_STACK),
-        range=np.empty(2),
-    )

@@ -1,4 +1,4 @@
-"""The compiled backend for classes that are not named: each key learns its own as they appear."""
+"""A cell per key for classes that are not named: each key learns its own as they appear; a third needs a session."""
 
 from __future__ import annotations
 
@@ -11,94 +11,73 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
-from driftsurf.core.decisions import Transition
 from driftsurf.core.fields import Array, Converted, Fields, misfit
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import TargetLike
 from driftsurf.errors import DivergenceError
 from driftsurf.keyed.backend import REASONS, Codes
-from driftsurf.keyed.compiled.backend import CompiledBackend
-from driftsurf.keyed.compiled.label_sets import (
-    AGAINST_NAMES,
-    ALL_CLASSES,
-    KNOWN_CLASSES,
-    LEARNED_CLASSES,
-    UNKNOWN,
-    Coded,
-    LabelSets,
-)
-from driftsurf.keyed.compiled.layout import Blocks
-from driftsurf.keyed.compiled.record import as_entries
-from driftsurf.keyed.compiled.threads import Threads
-from driftsurf.keyed.compiled.work import PreparedWork
+from driftsurf.keyed.cell_store import CellStore, Work
 from driftsurf.keyed.gaps import ColumnMeans
 from driftsurf.keyed.keys import Slots, by_slot
+from driftsurf.keyed.label_sets import UNKNOWN, Coded, LabelSets
+from driftsurf.keyed.record import as_entries
 from driftsurf.keyed.sessions.backend import SessionsBackend
 from driftsurf.keyed.sessions.tally import Tally
 from driftsurf.keyed.sessions.work import SessionsWork, joined
+from driftsurf.keyed.threads import Threads
 from driftsurf.session.session import Session
-from driftsurf.strategies import DriftSurf
 
-__all__ = ["GrowingBackend"]
+__all__ = ["GrowingStore"]
 
 TWO = 2
-"""Classes up to which a key is served by compiled loops."""
+"""Classes up to which a key is served by the loop."""
 _IN_LOOPS = -1
 
 
 class GrowingWork:
-    """The learning of one call: of keys in compiled loops, and of keys with a session each."""
+    """The learning of one call: of keys in the loop, and of keys with a session each."""
 
     def __init__(
         self,
-        compiled: PreparedWork | None,
+        compiled: Work | None,
         sessions: SessionsWork | None,
         rows: tuple[IntArray, IntArray],
         slots: Slots,
         sets: IntArray,
     ) -> None:
-        self.compiled: PreparedWork | None = compiled
+        self.compiled: Work | None = compiled
         self.sessions: SessionsWork | None = sessions
         self.rows = rows
         """The rows of either."""
         self.slots: Slots = slots
         self.sets: IntArray = sets
-        """The slot of each row in compiled loops, and the set of the classes of its key at the end of the call."""
+        """The slot of each row in the loop, and the set of the classes of its key at the end of the call."""
         self.transitions: npt.NDArray[Any] | None = None
 
 
-class GrowingBackend(CompiledBackend):
+class GrowingStore(CellStore):
     """One block of memory per key, as long as a key has two classes or fewer; a session for a key with more.
 
     Implements :class:`~driftsurf.keyed.backend.FleetBackend`. The parameters are those of
-    :class:`~driftsurf.keyed.compiled.labelled.LabelledBackend`.
+    :class:`~driftsurf.keyed.cell_store.CellStore`.
     """
+
+    growing = True
 
     def __init__(
         self, template: Session, n_features: int, threads: Threads, *, tolerant: bool, fills: bool = False
     ) -> None:
-        targets, strategy = template.targets, template.strategy
-        assert isinstance(strategy, DriftSurf)
-        assert isinstance(targets, ClassTargets)
-        assert template.batch_size is not None
-        how: Any = {"fills": fills, "guard": template.guard_factor, "growing": True}
-        super().__init__(n_features, strategy, TWO, template.batch_size, threads, **how)
-        self._tolerant = tolerant
+        assert isinstance(template.targets, ClassTargets)
+        super().__init__(template, n_features, threads, tolerant=tolerant, fills=fills)
         self._others = SessionsBackend(template, n_features, tolerant=tolerant, fills=fills)
         self._owners: list[int] = []
         """The slot of each key that has a session."""
-        self._sets = LabelSets(targets)
-        self._classes: Codes = np.zeros((0, 4), np.uint8)
-        """Counts of the classes of each slot, as compiled loops take them."""
+        self._sets = LabelSets(template.targets)
         self._set_of: IntArray = np.zeros(0, np.int64)
         """The set of the classes of each slot."""
         self._place: IntArray = np.zeros(0, np.int64)
-        """The place among the sessions of each slot; -1 for one in compiled loops."""
-
-    @property
-    def _blocks(self) -> Blocks:
-        return super()._blocks._replace(classes=self._classes)
+        """The place among the sessions of each slot; -1 for one in the loop."""
 
     @property
     def bytes_per_key(self) -> int:
@@ -115,16 +94,16 @@ class GrowingBackend(CompiledBackend):
     def reserve(self, n_keys: int, *, weighted: bool = False) -> None:
         """Allocate memory for this many keys, so that ``add`` cannot fail; an error changes nothing."""
         super().reserve(n_keys, weighted=weighted)
-        n, known = len(self._store.keys), len(self._set_of)
+        n, known = len(self._blocks.keys), len(self._set_of)
         if n > known:
-            classes, sets, places = np.zeros((n, 4), np.uint8), np.zeros(n, np.int64), np.full(n, _IN_LOOPS)
-            classes[:known], sets[:known], places[:known] = self._classes, self._set_of, self._place
-            self._classes, self._set_of, self._place = classes, sets, places
+            sets, places = np.zeros(n, np.int64), np.full(n, _IN_LOOPS)
+            sets[:known], places[:known] = self._set_of, self._place
+            self._set_of, self._place = sets, places
 
     def add(self, seeds: npt.NDArray[np.uint64]) -> None:
         """Make the first models of new keys, in the next slots."""
         new = slice(self._n_keys, self._n_keys + len(seeds))
-        self._classes[new], self._set_of[new], self._place[new] = 0, 0, _IN_LOOPS
+        self._set_of[new], self._place[new] = 0, _IN_LOOPS
         super().add(seeds)
 
     def read_labels(self, y: TargetLike, n_rows: int) -> tuple[npt.NDArray[Any], Codes]:
@@ -146,8 +125,8 @@ class GrowingBackend(CompiledBackend):
         (rest,) = np.nonzero(self._place[slots] != _IN_LOOPS)
         compiled = others = None
         if len(own) or not len(rest):
-            self._classes[slots[own], ALL_CLASSES] = self._sets.sizes[sets[own]]
-            self._classes[slots[own], AGAINST_NAMES] = self._sets.against[sets[own]]
+            self._blocks.keys["total"][slots[own]] = self._sets.sizes[sets[own]]
+            self._blocks.keys["against"][slots[own]] = self._sets.against[sets[own]]
             compiled = super().prepare(*_some(own, rows, codes, bad, slots, weight))
         if len(rest):
             others = self._others.prepare(*_some(rest, rows, labels, bad, self._place[slots].astype(np.int32), weight))
@@ -159,7 +138,7 @@ class GrowingBackend(CompiledBackend):
             work.compiled.carry_out(self._threads)
             self._set_of[work.slots] = work.sets
             failed = work.compiled.diverged
-            for slot, known in zip(failed.tolist(), self._classes[failed, KNOWN_CLASSES].tolist(), strict=True):
+            for slot, known in zip(failed.tolist(), self._blocks.keys["known"][failed].tolist(), strict=True):
                 self._set_of[slot] = self._sets.shortened(int(self._set_of[slot]), known)
             if len(failed):  # a key whose first rows failed knows no class, and so predicts none
                 work.sets = np.where(self._set_of[work.slots] == 0, 0, work.sets)
@@ -225,7 +204,9 @@ class GrowingBackend(CompiledBackend):
 
     def _usable(self, bad: Codes, slots: Slots) -> npt.NDArray[np.bool_]:
         """Return which rows are learned, as far as that is known: not those of a key after its first bad row."""
-        usable: npt.NDArray[np.bool_] = (self._store.keys["quarantine"][slots] == 0) & (self._place[slots] == _IN_LOOPS)
+        usable: npt.NDArray[np.bool_] = (self._blocks.keys["quarantine"][slots] == 0) & (
+            self._place[slots] == _IN_LOOPS
+        )
         if len(bad) and bad.any():
             first = np.full(self._n_keys, len(slots))
             (wrong,) = np.nonzero(bad)
@@ -278,13 +259,13 @@ class GrowingBackend(CompiledBackend):
     # -------------------------------------------------------------------- sessions
 
     def _move(self, slot: int) -> None:
-        """Serve a key by a session from now on, with the same models: it has more classes than compiled loops take."""
-        others, key = self._others, self._store.keys[slot]
+        """Serve a key by a session from now on, with the same models: it has more classes than the loop take."""
+        others, key = self._others, self._blocks.keys[slot]
         others.truncate(len(self._owners))  # what an exception may have left behind
-        seed = self._store.counts["seed"][slot : slot + 1].copy()
+        seed = self._blocks.counts["seed"][slot : slot + 1].copy()
         others.add(seed)
-        if self._store.counts["next"][slot] + key["pending"] or self._classes[slot, KNOWN_CLASSES]:
-            others._sessions[-1].restore(self._state_of(slot))
+        if self._blocks.counts["next"][slot] + key["pending"] or key["known"]:
+            others._sessions[-1].restore(self._session_state(slot))
         summary = {name: column.item() for name, column in self._summary(slice(slot, slot + 1)).items()}
         others._tallies[-1] = Tally(
             errors=float(key["errors"]),
@@ -298,17 +279,15 @@ class GrowingBackend(CompiledBackend):
             quarantine=summary["quarantine"],
         )
         if self._shape.filled:
-            others._means[-1] = ColumnMeans(self._store.means[slot].copy())
+            others._means[-1] = ColumnMeans(self._blocks.means[slot].copy())
         self._owners.append(slot)
         self._place[slot] = len(self._owners) - 1
         # The block is of no use any more, and is saved without rows.
         self._begin(slot, slot + 1, seed)
-        self._classes[slot], self._set_of[slot] = 0, 0
+        self._set_of[slot] = 0
 
-    def _state_of(self, slot: int) -> State:
-        known = self._sets.targets[int(self._set_of[slot])]
-        state = self.session_state(slot) | nest("classes", known.state())
-        return state | {"n_classes_learned": int(self._classes[slot, LEARNED_CLASSES])}
+    def _targets_of(self, slot: int) -> ClassTargets:
+        return self._sets.targets[int(self._set_of[slot])]
 
     # -------------------------------------------------------------------- reading
 
@@ -337,7 +316,7 @@ class GrowingBackend(CompiledBackend):
         (rest,) = np.nonzero(self._place[slots] != _IN_LOOPS)
         parts = list[npt.NDArray[Any]]()
         if len(own) or not len(rest):
-            parts += self._decoded(self._set_of[slots[own]], self.predicted_codes(rows[own], slots[own]))
+            parts += self._decoded(self._set_of[slots[own]], self._predicted_codes(rows[own], slots[own]))
         if len(rest):
             parts.append(self._others.predict(rows[rest], self._place[slots[rest]].astype(np.int32)))
         return joined(parts, np.concatenate([own, rest]).astype(np.int32))
@@ -357,20 +336,15 @@ class GrowingBackend(CompiledBackend):
                 table[name][moved] = column[self._place[moved]]
         return table
 
-    def journal(self, slot: int) -> list[Transition]:
-        """Return the latest transitions of one key."""
+    def _labels_of(self, slot: int) -> tuple[Any, ...]:
         place = int(self._place[slot])
-        known = self._sets.targets[int(self._set_of[slot])]
-        labels = known.labels if place == _IN_LOOPS else self._others._sessions[place].targets.labels
-        return [one.named(labels) for one in super().journal(slot)]
+        targets = self._targets_of(slot) if place == _IN_LOOPS else self._others._sessions[place].targets
+        return targets.labels
 
     def session(self, slot: int, fresh: Session) -> Session:
         """Return a session that continues with a copy of the models of one key."""
         place = int(self._place[slot])
-        if place != _IN_LOOPS:
-            return self._others.session(place, fresh)
-        fresh.restore(self._state_of(slot))
-        return fresh
+        return super().session(slot, fresh) if place == _IN_LOOPS else self._others.session(place, fresh)
 
     # -------------------------------------------------------------------- state
 
@@ -381,7 +355,7 @@ class GrowingBackend(CompiledBackend):
         state = super().state() | {
             "classes.sets": json.dumps([self._sets.targets[number].labels for number in used.tolist()]),
             "classes.of": place.reshape(-1).astype(np.int64),
-            "classes.learned": self._classes[:n, LEARNED_CLASSES].copy(),
+            "classes.learned": self._blocks.keys["learned"][:n].copy(),
             "classes.moved": moved,
         }
         live = copy.copy(self._others)
@@ -404,11 +378,12 @@ class GrowingBackend(CompiledBackend):
         empty = self._sets.targets[0]
         self._sets = LabelSets(empty)
         numbers = np.array([self._sets.number_of(ClassTargets(labels, limit=empty.limit)) for labels in sets] or [0])
-        self._set_of, self._classes = numbers[of], np.zeros((len(seeds), 4), np.uint8)
-        self._classes[:, KNOWN_CLASSES], self._classes[:, LEARNED_CLASSES] = sizes[of], known["classes.learned"]
-        self._classes[:, ALL_CLASSES], self._classes[:, AGAINST_NAMES] = sizes[of], self._sets.against[self._set_of]
-        self._place = np.full(len(seeds), _IN_LOOPS)
-        super().restore({name: value for name, value in rest.items() if not name.startswith("others.")}, seeds)
+        self._set_of, self._place = numbers[of], np.full(len(seeds), _IN_LOOPS)
+        own = {name: value for name, value in rest.items() if not name.startswith("others.")}
+        blocks, norms = self._loaded(own, seeds)
+        blocks.keys["known"], blocks.keys["learned"] = sizes[of], known["classes.learned"]
+        blocks.keys["total"], blocks.keys["against"] = sizes[of], self._sets.against[self._set_of]
+        self._take(blocks, norms, len(seeds))
         fleet: State = {"fleet": ""}
         self._others.restore(fleet | pick("others", state), seeds[moved])
         self._owners, self._place[moved] = moved.tolist(), np.arange(len(moved))

@@ -9,14 +9,49 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.decisions import Transition
-from driftsurf.keyed.compiled.layout import TRANSITION
-from driftsurf.strategies.compiled.outcome import KINDS
+from driftsurf.strategies import _cell_outcome as outcomes
+from driftsurf.strategies._cell_arrays import ENTERED
+from driftsurf.strategies._cell_outcome import KINDS
 
-__all__ = ["LIMIT", "TransitionRecord", "as_entries"]
+__all__ = ["LIMIT", "TRANSITION", "TransitionRecord", "as_entries", "transitions_of"]
 
 LIMIT = 100_000
+TRANSITION = np.dtype(
+    [
+        ("slot", np.int64),
+        ("kind", np.int64),
+        ("step", np.int64),
+        ("condition", np.int64),
+        ("left", np.float64),
+        ("right", np.float64),
+        ("margin", np.float64),
+        ("over", np.int64),
+        ("old", np.int64),
+        ("new", np.int64),
+        ("absent", np.int64),
+    ],
+    align=True,
+)
 FIELDS = tuple(name for name in TRANSITION.names or () if name not in ("slot", "kind"))
+_NUMBERS = "kind", "over", "old", "new", "absent"
+_RISKS = "left", "right", "margin"
+
+
+def transitions_of(slots: IntArray, steps: IntArray, whole: IntArray, real: FloatArray) -> npt.NDArray[Any]:
+    """Return the transitions of time steps, given the outcome of each as it is in a log."""
+    counts = whole[:, outcomes.TRANSITIONS]
+    owner = np.repeat(np.arange(len(counts)), counts)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    made = np.empty(len(owner), TRANSITION)
+    made["slot"], made["step"] = slots[owner], steps[owner]
+    for place, name in enumerate(_NUMBERS):
+        made[name] = whole[owner, outcomes.TRANSITION + number * outcomes.TRANSITION_SIZE + place]
+    for place, name in enumerate(_RISKS):
+        made[name] = real[owner, outcomes.COMPARISON + number * outcomes.COMPARED + place]
+    made["condition"] = np.where(made["kind"] == ENTERED, whole[owner, outcomes.CONDITION], 0)
+    return made
 
 
 def as_entries(entries: npt.NDArray[Any], others: Sequence[tuple[int, Transition]]) -> npt.NDArray[Any]:
@@ -42,7 +77,7 @@ class TransitionRecord:
         """The transitions of each call, and the number of all transitions up to them."""
 
     def add(self, transitions: npt.NDArray[Any] | Sequence[Any]) -> None:
-        """Add the transitions of one call, as the compiled loops give them; those of the last call are not added twice.
+        """Add the transitions of one call, as the loop gives them; those of the last call are not added twice.
 
         So a call that was broken off is recorded completely by calling this again.
         """

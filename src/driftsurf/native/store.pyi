@@ -1,0 +1,23 @@
+from typing import Any
+
+OUTCOME_SIZES: tuple[int, int]
+
+class KeyLoop:
+    def __init__(
+        self,
+        layout: dict[str, int],
+        rule: Any,
+        training: Any,
+        per_row: float,
+        per_batch: int,
+        guard: tuple[float, bool, float, float],
+    ) -> None: ...
+    def observe(
+        self, memory: Any, norms: Any, batch: tuple[Any, ...], groups: tuple[Any, ...], log: tuple[Any, ...], room: Room
+    ) -> None: ...
+    def predict(self, memory: Any, norms: Any, rows: Any, slots: Any, predicted: Any, room: Room) -> None: ...
+    def begin(self, memory: Any, slots: Any, seeds: Any, judged: Any, room: Room) -> None: ...
+    def complete(self, memory: Any, norms: Any, stop: int, room: Room) -> None: ...
+
+class Room:
+    def __init__(self, loop: KeyLoop) -> None: ...

@@ -1,0 +1,1094 @@
+"""The loop over the rows of many keys: fill gaps, predict, store, and learn whole time steps, one key after the other.
+
+Each key has a *slot*, the index of its block of memory. ``driftsurf.keyed.layout`` describes a block; it holds a cell
+(``layout.pxd``), which the step of a single model learns, and what is counted for the key beside it. Behind the rows
+that were learned are the rows that wait until their time step is full.
+
+All memory is allocated before a loop starts, so that none can fail half-way. Loops run without the GIL, and several
+threads may serve disjoint slots.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memmove, memset
+
+from driftsurf.native.buffers cimport Buffers, hold, integer_out, integers, real_out, reals, release
+from driftsurf.native.cell cimport Workspace, rule_from, training_from
+from driftsurf.native.layout cimport (
+    LEARNED,
+    NO_RIVAL,
+    ORDERED,
+    STEPS,
+    TRANSITION,
+    TRANSITION_SIZE,
+    TRANSITIONS,
+    UNITS,
+    CellArrays,
+    Counts,
+    ModelCounts,
+    Rule,
+    Scratch,
+    Training,
+)
+from driftsurf.native.model cimport complete_model, make_model, score
+from driftsurf.native.rows cimport Rows
+from driftsurf.native.step cimport learn
+
+
+cdef extern from *:
+    """
+    #define DS_PREFETCH(address) __builtin_prefetch(address)
+    """
+    void DS_PREFETCH(const void* address) noexcept nogil
+
+
+cdef extern from "math.h" nogil:
+    double INFINITY
+    double NAN
+    double fabs(double x) noexcept
+
+
+cdef extern from "ds_math.h" nogil:
+    double ds_floor(double x) noexcept
+
+
+cdef extern from "random.h" nogil:
+    uint64_t ds_word(uint64_t seed, int64_t k) noexcept
+
+
+cdef extern from "columns.h" nogil:
+    double ds_limit_of(double total, double mass, double most) noexcept
+
+
+cdef extern from "guard.h" nogil:
+    enum:
+        DS_ADMITTED
+        DS_UNSIZED
+        DS_COLUMN_CAP
+        DS_TOTAL
+        DS_MASS
+        DS_ROWS_OF_GUARD
+        DS_GUARD_MEMORY
+    double DS_CAP
+    double DS_LIMIT
+
+    ctypedef struct Admission:
+        const double* before
+        const double* recent
+        int64_t n_recent
+        double squared
+        int clips
+        double* after
+        double* later
+        double* work
+
+    int ds_admit(Rows rows, const Admission* guard, const double* sizes, double* norms, int64_t* extremes,
+                 int64_t* kept, int* weighted) noexcept
+    void ds_sizes_of_rows(Rows rows, double* sizes, double* work) noexcept
+
+
+cdef extern from "losses.h" nogil:
+    double ds_pairwise_sum(const double* values, int64_t n) noexcept
+
+
+cdef extern from "multi.h" nogil:
+    enum:
+        DS_SOFTMAX
+
+
+cdef enum:
+    LINE = 64               # bytes of a cache line
+    MOST_LINES = 64         # lines of one request; more would evict the block in use from the first-level cache
+    KEYS_AHEAD = 8          # groups between the prefetch of a key's counts and their use
+    ROWS_AHEAD = 24         # rows of the call between the prefetch of one and its use
+    NOT_FINITE = 1          # codes of the reasons for quarantine
+    DIVERGED_KEY = 3
+
+OUTCOME_SIZES = STEPS, ORDERED
+"""Whole and real numbers that the log keeps of a step."""
+
+
+cdef struct Key:
+    # What is counted for a key; ``KEY`` of driftsurf.keyed.layout is the same as a numpy record.
+    int64_t pending         # rows that wait until the next time step is full
+    double errors           # of the rows of complete time steps: wrong classes, or absolute errors of numbers
+    double waiting          # errors of the rows that wait
+    int64_t refused         # rows not learned
+    int64_t transitions
+    int64_t last_step
+    uint8_t quarantine      # code of the reason; 0 if the key is not in quarantine
+    uint8_t last_kind       # 1 + the code of the last transition; 0 if there was none
+    # If each key learns its own classes: how many are known, were known at the last time step, and will be known at the
+    # end of the call, and whether the second of two comes before the first by name.
+    uint8_t known
+    uint8_t learned
+    uint8_t total
+    uint8_t against
+    uint8_t unused[10]
+
+
+cdef struct Layout:
+    # Sizes that all keys share, and the offset of each part of a block in bytes.
+    int64_t size, d, places, outputs, batch, judged_size
+    bint single, weighted, filled, guarded, growing, valued
+    int64_t models, counts, keys, bounds, w, G, factor, gain, centre, raw, centred, judged, tables, means, guard, range
+    int64_t weight, X, y
+
+
+cdef struct Loop:
+    # What a loop works on.
+    Layout at
+    Rule rule
+    Training training
+    double per_row          # gradient steps for each row
+    int64_t per_batch       # gradient steps of a time step; -1 if they follow from ``per_row``
+    double squared          # square of the factor of the guard
+    bint quadratic          # whether the loss of a row grows with the square of its score
+    double margin           # share of the range of numbers by which predictions may leave it
+    double least_weight     # share of the weight of a batch that a guard has to leave
+
+    char* memory            # the blocks
+    int64_t slots
+    double* norms
+    const int64_t* norm_starts
+    int64_t* norm_counts
+
+    const char* rows
+    bint rows_single
+    bint checked            # whether all values of rows that can be learned are known to be finite
+    int64_t n_rows
+    const void* codes
+    const double* weight    # NULL if all rows have the weight 1
+    const uint8_t* bad      # NULL if all rows can be learned
+    void* predicted
+    uint8_t* made           # may be NULL
+
+    const int64_t* touched
+    const int64_t* starts
+    const int32_t* order
+    int64_t groups
+    uint8_t* failed
+    int64_t* gaps           # may be NULL
+
+    bint every              # whether all steps are logged, or those with transitions
+    int64_t* whole
+    double* real
+    int64_t* log_group
+    int64_t* log_place
+    int64_t* log_length
+
+    Scratch* step
+    double* y
+    double* ones
+    double* margins
+    double* blank           # numbers by which models are judged, if keys keep none
+    char* saved
+    char* shown             # rows with limited values
+    char* row
+    double* after
+    double* later
+    double* norms_out
+    double* values
+    double* sizing
+    double* sizes
+    double range[2]
+
+
+# ---------------------------------------------------------------------------- the parts of a block
+
+
+cdef inline char* block_of(const Loop* t, int64_t k) noexcept nogil:
+    return t.memory + k * t.at.size
+
+
+cdef inline Key* key_of(const Loop* t, char* block) noexcept nogil:
+    return <Key*>(block + t.at.keys)
+
+
+cdef inline Counts* counts_of(const Loop* t, char* block) noexcept nogil:
+    return <Counts*>(block + t.at.counts)
+
+
+cdef inline int64_t item_of(const Loop* t) noexcept nogil:
+    return 4 if t.at.single else 8
+
+
+cdef inline char* row_of(const Loop* t, char* block, int64_t place) noexcept nogil:
+    return block + t.at.X + place * t.at.d * item_of(t)
+
+
+cdef inline int64_t predicting(const Counts* counts) noexcept nogil:
+    return counts.predictive ^ (counts.challenged != 0)
+
+
+cdef void describe(const Loop* t, char* block, CellArrays* cell) noexcept nogil:
+    """Describe the cell of a block; labels that are codes are those of the working memory."""
+    cdef const Layout* at = &t.at
+    cell.X.values = block + at.X
+    cell.X.indices = NULL
+    cell.X.indptr = NULL
+    cell.X.n = at.places
+    cell.X.d = at.d
+    cell.X.is_single = at.single
+    cell.y = <double*>(block + at.y) if at.valued else t.y
+    cell.weight = <double*>(block + at.weight) if at.weighted else t.ones
+    cell.tables = <double*>(block + at.tables)
+    cell.counts = <Counts*>(block + at.counts)
+    cell.models = <ModelCounts*>(block + at.models)
+    cell.bounds = <int64_t*>(block + at.bounds)
+    cell.w = <double*>(block + at.w)
+    cell.G = <double*>(block + at.G)
+    cell.factor = <double*>(block + at.factor)
+    cell.gain = <double*>(block + at.gain)
+    cell.centre = <double*>(block + at.centre)
+    cell.centred = <int64_t*>(block + at.centred)
+    cell.raw = <double*>(block + at.raw)
+    cell.judged = <double*>(block + at.judged) if at.judged_size else t.blank
+    cell.sides = 2
+    cell.outputs = at.outputs
+    cell.ahead = NULL
+    cell.ahead_size = 0
+
+
+cdef inline void move_to_front(char* values, int64_t start, int64_t count) noexcept nogil:
+    if start:
+        memmove(values, values + start, count)
+
+
+cdef void make_room(const Loop* t, char* block) noexcept nogil:
+    """Move the rows of a key to the front if there is no room for another time step."""
+    cdef const Layout* at = &t.at
+    cdef Counts* counts = counts_of(t, block)
+    cdef int64_t first = counts.first - counts.base, n = counts.next - counts.first, side, row, label
+    cdef char* table
+    if first + n + at.batch <= at.places:
+        return
+    row, label = at.d * item_of(t), 8 if at.valued else 1
+    move_to_front(block + at.X, first * row, n * row)
+    move_to_front(block + at.y, first * label, n * label)
+    for side in range(2):
+        if side == counts.predictive or counts.rival != NO_RIVAL:  # otherwise it holds nothing yet
+            table = block + at.tables + side * at.places * at.outputs * 8
+            move_to_front(table, first * at.outputs * 8, n * at.outputs * 8)
+    if at.weighted:
+        move_to_front(block + at.weight, first * 8, n * 8)
+    counts.base = counts.first
+
+
+# ---------------------------------------------------------------------------- into the cache
+
+
+cdef inline void prefetch_bytes(const char* start, int64_t size) noexcept nogil:
+    cdef int64_t place = 0, most = min(size, MOST_LINES * LINE)
+    while place < most:
+        DS_PREFETCH(start + place)
+        place += LINE
+    DS_PREFETCH(start + size - 1)
+
+
+cdef void prefetch_groups(const Loop* t, int64_t g) noexcept nogil:
+    """Prefetch what the groups after g need to be predicted and stored; their blocks are in no cache."""
+    cdef const Layout* at = &t.at
+    cdef char* block
+    cdef Counts* counts
+    cdef int64_t place, n, width
+    if g + KEYS_AHEAD < t.groups:
+        block = block_of(t, t.touched[g + KEYS_AHEAD])
+        DS_PREFETCH(block + at.counts)  # the first half of the counts is enough to predict
+        DS_PREFETCH(block + at.keys)
+    if g + 2 < t.groups:
+        block = block_of(t, t.touched[g + 2])
+        counts = counts_of(t, block)
+        n = t.starts[g + 3] - t.starts[g + 2]
+        place = counts.next - counts.base + key_of(t, block).pending
+        width = 8 * (at.d + 1) * at.outputs
+        prefetch_bytes(block + at.raw + predicting(counts) * width, width)
+        prefetch_bytes(row_of(t, block, place), item_of(t) * at.d * min(n, at.places - place))
+        DS_PREFETCH(block + at.y + place * (8 if at.valued else 1))
+        if at.filled:
+            prefetch_bytes(block + at.means, 16 * at.d)
+        if at.guarded:
+            prefetch_bytes(block + at.guard, 8 * DS_ROWS_OF_GUARD * at.d)
+
+
+cdef const char* next_step(const Loop* t, int64_t g) noexcept nogil:
+    """Return the block with the next time step among the few whose counts were prefetched; NULL for none."""
+    cdef int64_t h
+    cdef char* block
+    for h in range(g + 1, min(g + KEYS_AHEAD, t.groups)):
+        block = block_of(t, t.touched[h])
+        if key_of(t, block).pending + t.starts[h + 1] - t.starts[h] >= t.at.batch:
+            return block
+    return NULL
+
+
+cdef inline void prefetch_row(const Loop* t, int64_t i) noexcept nogil:
+    """Prefetch a row of the call that is stored a little later."""
+    cdef int64_t r, size
+    if i + ROWS_AHEAD < t.starts[t.groups]:
+        r, size = t.order[i + ROWS_AHEAD], t.at.d * (4 if t.rows_single else 8)
+        DS_PREFETCH(t.rows + r * size)
+        DS_PREFETCH(t.rows + (r + 1) * size - 1)
+
+
+# ---------------------------------------------------------------------------- rows of the call
+
+
+cdef bint all_finite(const char* row, int64_t d, bint single) noexcept nogil:
+    cdef int64_t c
+    cdef bint good = True
+    if single:
+        for c in range(d):
+            good &= fabs((<const float*>row)[c]) < INFINITY
+    else:
+        for c in range(d):
+            good &= fabs((<const double*>row)[c]) < INFINITY
+    return good
+
+
+cdef int64_t take_row(const Loop* t, int64_t r, double* means, bint counted, char* target) noexcept nogil:
+    """Copy row r; fill its gaps with the means so far, and add it to them if it is counted.
+
+    Returns the number of gaps; -1 if a value is not finite, or too large for the type in which rows are kept.
+    """
+    cdef int64_t d = t.at.d, c, gaps = 0
+    cdef const float* singles = <const float*>t.rows + r * d
+    cdef const double* doubles = <const double*>t.rows + r * d
+    cdef double value
+    if not t.at.filled:
+        if t.rows_single and t.at.single:
+            for c in range(d):
+                (<float*>target)[c] = singles[c]
+        elif t.at.single:
+            for c in range(d):
+                (<float*>target)[c] = <float>doubles[c]
+        else:
+            for c in range(d):
+                (<double*>target)[c] = singles[c] if t.rows_single else doubles[c]
+    else:
+        for c in range(d):
+            value = singles[c] if t.rows_single else doubles[c]
+            if value != value:
+                value = means[d + c] / (means[c] if means[c] > 1.0 else 1.0)
+                value = value if fabs(value) < INFINITY else 0.0
+                gaps += 1
+            elif counted and fabs(value) < INFINITY:
+                means[c] += 1.0
+                means[d + c] += value
+            if t.at.single:
+                (<float*>target)[c] = <float>value
+            else:
+                (<double*>target)[c] = value
+    if t.checked or all_finite(target, d, t.at.single):
+        return gaps
+    return -1
+
+
+cdef inline void keep_label(const Loop* t, char* block, int64_t place, int64_t r) noexcept nogil:
+    if t.at.valued:
+        (<double*>(block + t.at.y))[place] = (<const double*>t.codes)[r]
+    else:
+        (<uint8_t*>(block + t.at.y))[place] = (<const uint8_t*>t.codes)[r]
+
+
+cdef inline double missed(const Loop* t, double predicted, int64_t r) noexcept nogil:
+    """Return the error of a prediction: 1 for a wrong class, or the distance from a number."""
+    if t.at.valued:
+        return fabs(predicted - (<const double*>t.codes)[r])
+    return predicted != (<const uint8_t*>t.codes)[r]
+
+
+cdef inline void put_prediction(const Loop* t, int64_t r, double value) noexcept nogil:
+    if t.at.valued:
+        (<double*>t.predicted)[r] = value
+    else:
+        (<uint8_t*>t.predicted)[r] = <uint8_t>value
+
+
+# ---------------------------------------------------------------------------- predictions
+
+
+cdef inline double bounded(double value, double low, double high) noexcept nogil:
+    """Return a value within limits; NaN as it is."""
+    return low if value < low else high if value > high else value
+
+
+cdef void limit_rows(const Loop* t, char* block, const void* values, int64_t n) noexcept nogil:
+    """Copy rows, with values limited to those that are usual for their key."""
+    cdef const double* known = <const double*>(block + t.at.guard)
+    cdef int64_t d = t.at.d, c, i
+    cdef double most
+    for c in range(d):
+        most = ds_limit_of(known[DS_TOTAL * d + c], known[DS_MASS * d + c], DS_LIMIT)
+        for i in range(n):
+            if t.at.single:
+                (<float*>t.shown)[i * d + c] = <float>bounded((<const float*>values)[i * d + c], -most, most)
+            else:
+                (<double*>t.shown)[i * d + c] = bounded((<const double*>values)[i * d + c], -most, most)
+
+
+cdef void limit_numbers(const Loop* t, char* block, int64_t n) noexcept nogil:
+    """Limit predicted numbers to the range of those learned, widened on both sides."""
+    cdef const double* limits = <const double*>(block + t.at.range)
+    cdef double margin
+    cdef int64_t i
+    if limits[1] < INFINITY:
+        margin = t.margin * (limits[1] - limits[0])
+        for i in range(n):
+            t.margins[i] = bounded(t.margins[i], limits[0] - margin, limits[1] + margin)
+
+
+cdef inline bint is_second(const Key* key, int64_t total, double margin) noexcept nogil:
+    """Return whether the second of a key's classes is predicted, as ``ClassTargets`` does; ties go by name.
+
+    A class without a time step so far is never predicted, and before the first step only the names are known.
+    """
+    if total < 2 or key.learned == 1:
+        return False
+    if key.against == 0:
+        return margin > 0.0
+    return (-margin if key.learned == 0 else margin) >= 0.0
+
+
+cdef void predict_rows(const Loop* t, char* block, const void* values, int64_t n, int64_t total) noexcept nogil:
+    """Write the code or number that is predicted for each row to ``margins``.
+
+    ``total`` is the number of classes that the key knows, if it learns its own.
+    """
+    cdef Counts* counts = counts_of(t, block)
+    cdef Key* key = key_of(t, block)
+    cdef int64_t K = t.at.outputs, i, code, best
+    cdef double* out = t.margins
+    cdef double margin
+    cdef CellArrays cell
+    cdef Rows rows
+    if t.at.guarded:
+        limit_rows(t, block, values, n)
+        values = t.shown
+    describe(t, block, &cell)
+    rows = cell.X
+    rows.values = values
+    rows.n = n
+    score(&cell, predicting(counts), rows, out, &t.training)
+    if t.at.growing:
+        for i in range(n):
+            # Of two outputs, equal ones before the first step stand for no margin.
+            margin = out[i] if K == 1 else 0.0 if key.learned == 0 else out[i * K + K - 1] - out[i * K]
+            out[i] = is_second(key, total, margin)
+    elif t.training.kind == DS_SOFTMAX:
+        for i in range(n):
+            best = 0
+            if counts.step > 0:  # before that no class was learned, and the first one is predicted
+                for code in range(1, K):
+                    best = code if out[i * K + code] > out[i * K + best] else best
+            out[i] = best
+    elif not t.at.valued:
+        for i in range(n):
+            out[i] = out[i] > 0.0
+    if t.at.guarded and t.at.valued:
+        limit_numbers(t, block, n)
+
+
+cdef double predict_single(const Loop* t, char* block, int64_t r) noexcept nogil:
+    """Return what is predicted for a row that is not learned, and may have any values.
+
+    It is the first class, or no number, if a value is not finite; and the first class, or 0, before any row was taken.
+    """
+    cdef Key* key = key_of(t, block)
+    cdef int64_t known = key.known if t.at.growing else 0
+    take_row(t, r, <double*>(block + t.at.means), False, t.row)
+    if not all_finite(t.row, t.at.d, t.at.single):
+        return NAN if t.at.valued else 0.0
+    if known == 0 and counts_of(t, block).next + key.pending == 0:
+        return 0.0
+    predict_rows(t, block, t.row, 1, known)
+    return t.margins[0]
+
+
+# ---------------------------------------------------------------------------- the range guard
+
+
+cdef void extend_range(const double* y, const double* weight, int64_t n, const double* before, double* after) noexcept nogil:
+    """Write the range of the numbers learned, extended by those of positive weight."""
+    cdef double low = INFINITY, high = -INFINITY
+    cdef bint bounded_before = before[1] < INFINITY
+    cdef int64_t i
+    for i in range(n):
+        if weight[i] > 0.0:
+            low = y[i] if y[i] < low else low
+            high = y[i] if y[i] > high else high
+    after[0], after[1] = before[0], before[1]
+    if low <= high:
+        after[0] = before[0] if bounded_before and before[0] < low else low
+        after[1] = before[1] if bounded_before and before[1] > high else high
+
+
+cdef int64_t admit_step(Loop* t, char* block, int64_t k) noexcept nogil:
+    """Admit the rows that wait to the guard of their key, as ``RangeGuard.admit`` and ``Session`` do.
+
+    Values beyond their limits are limited, and the weight of rows that are too large is reduced. Returns how many norms
+    there are then. ``keep_guard`` keeps what this leaves in the working memory, once the time step has been taken.
+    """
+    cdef const Layout* at = &t.at
+    cdef Counts* counts = counts_of(t, block)
+    cdef int64_t a = counts.next - counts.base, n = at.batch, d = at.d, i, c, extremes = 0, kept = 0
+    cdef double* weight = <double*>(block + at.weight) + a
+    cdef int weighted = 0
+    cdef double norm, whole, most
+    cdef Admission guard
+    cdef Rows rows
+    if at.valued:
+        extend_range(<const double*>(block + at.y) + a, weight, n, <const double*>(block + at.range), t.range)
+    rows.values = row_of(t, block, a)
+    rows.indices = NULL
+    rows.indptr = NULL
+    rows.n, rows.d, rows.is_single = n, d, at.single
+    guard.before = <const double*>(block + at.guard)
+    guard.recent = t.norms + t.norm_starts[k]
+    guard.n_recent = t.norm_counts[k]
+    guard.squared = t.squared
+    guard.clips = True
+    guard.after, guard.later, guard.work = t.after, t.later, t.values
+    if ds_admit(rows, &guard, NULL, t.norms_out, &extremes, &kept, &weighted) == DS_UNSIZED:
+        ds_sizes_of_rows(rows, t.sizes, t.sizing)
+        ds_admit(rows, &guard, t.sizes, t.norms_out, &extremes, &kept, &weighted)
+    if extremes > 0:
+        for c in range(d):
+            most = DS_LIMIT / DS_CAP * t.after[DS_COLUMN_CAP * d + c]
+            for i in range(n):
+                if at.single:
+                    (<float*>rows.values)[i * d + c] = <float>bounded((<float*>rows.values)[i * d + c], -most, most)
+                else:
+                    (<double*>rows.values)[i * d + c] = bounded((<double*>rows.values)[i * d + c], -most, most)
+    if weighted:
+        whole = ds_pairwise_sum(weight, n)
+        for i in range(n):
+            # A loss that grows with the square of a score needs the square of the weight to be bounded.
+            norm = t.norms_out[i]
+            weight[i] = weight[i] * (norm * norm if t.quadratic else norm)
+        # A risk is a weighted mean, so a batch of extreme rows alone would count in full: drop its weight.
+        if not ds_pairwise_sum(weight, n) >= t.least_weight * whole:
+            for i in range(n):
+                weight[i] = 0.0
+    return kept
+
+
+cdef void keep_guard(Loop* t, char* block, int64_t k, int64_t kept) noexcept nogil:
+    """Keep the numbers of the guard after the rows of a time step."""
+    memcpy(block + t.at.guard, t.after, 8 * DS_ROWS_OF_GUARD * t.at.d)
+    memcpy(t.norms + t.norm_starts[k], t.later, 8 * kept)
+    t.norm_counts[k] = kept
+    if t.at.valued:
+        memcpy(block + t.at.range, t.range, 16)
+
+
+# ---------------------------------------------------------------------------- time steps
+
+
+cdef inline int64_t n_steps(const Loop* t, int64_t row) noexcept nogil:
+    """Return the gradient steps for the batch that starts with this row.
+
+    Counting from row 0 carries fractions of a step over to the next batch.
+    """
+    if t.per_batch >= 0:
+        return t.per_batch
+    return <int64_t>ds_floor(t.per_row * (row + t.at.batch)) - <int64_t>ds_floor(t.per_row * row)
+
+
+cdef void undo(Loop* t, char* block, CellArrays* cell) noexcept nogil:
+    """Put everything back as it was before a step."""
+    cdef int64_t K = t.at.outputs, side, j, output, start
+    cdef double* table
+    memcpy(block, t.saved, t.at.tables)
+    for side in range(2):
+        table = cell.tables + side * t.at.places * K
+        start = t.step.whole[STEPS + 2 * side + 1] - cell.counts.base
+        for j in range(t.step.whole[STEPS + 2 * side]):
+            for output in range(K):
+                table[(start + t.step.orders[side * t.step.most_steps + j]) * K + output] = \
+                    t.step.overwritten[(side * t.step.most_steps + j) * K + output]
+
+
+cdef void note_step(Loop* t, Key* key, int64_t g, int64_t i, int64_t step) noexcept nogil:
+    """Count the transitions of a step, and add the step to the log."""
+    cdef const int64_t* whole = t.step.whole
+    cdef int64_t count = whole[TRANSITIONS], n = t.log_length[0]
+    if count:
+        key.transitions += count
+        key.last_kind = <uint8_t>(1 + whole[TRANSITION + (count - 1) * TRANSITION_SIZE])
+        key.last_step = step
+    if count or t.every:
+        memcpy(t.whole + n * STEPS, whole, 8 * STEPS)
+        memcpy(t.real + n * ORDERED, t.step.real, 8 * ORDERED)
+        t.log_group[n] = g
+        t.log_place[n] = i if t.every else step
+        t.log_length[0] = n + 1
+
+
+cdef bint take_step(Loop* t, char* block, int64_t k, int64_t g, int64_t i) noexcept nogil:
+    """Take one time step of the key in slot k, or undo all of it; return whether it was taken."""
+    cdef const Layout* at = &t.at
+    cdef Key* key = key_of(t, block)
+    cdef CellArrays cell
+    cdef Counts* counts
+    cdef int64_t step, kept = 0, j
+    cdef const uint8_t* labels = <const uint8_t*>(block + at.y)
+    describe(t, block, &cell)
+    counts = cell.counts
+    step = counts.step
+    cell.ahead = next_step(t, g)
+    cell.ahead_size = 0 if cell.ahead == NULL else at.size
+    if not at.valued:
+        for j in range(counts.first - counts.base, counts.next - counts.base + at.batch):
+            t.y[j] = labels[j]
+    memcpy(t.saved, block, at.tables)
+    t.step.whole[STEPS] = 0
+    t.step.whole[STEPS + 2] = 0
+    if at.guarded:
+        kept = admit_step(t, block, k)
+    if learn(&cell, at.batch, n_steps(t, counts.next), False, &t.rule, &t.training, t.step) != LEARNED:
+        undo(t, block, &cell)
+        return False
+    if at.guarded:
+        keep_guard(t, block, k, kept)
+    note_step(t, key, g, i, step)
+    key.pending = 0
+    key.errors += key.waiting
+    key.waiting = 0.0
+    make_room(t, block)
+    return True
+
+
+cdef void refuse_step(const Loop* t, Key* key, int64_t start, int64_t stop) noexcept nogil:
+    """Quarantine a key whose time step failed; the rows of the step count as refused, no longer as predicted."""
+    cdef int64_t i
+    key.pending = 0
+    key.waiting = 0.0
+    key.refused += t.at.batch
+    key.quarantine = DIVERGED_KEY
+    if t.at.growing and key.learned == 0 and key.known < 2:
+        for i in range(start, stop):  # a first time step: classes that only these rows have are not known any more
+            put_prediction(t, t.order[i], 0.0)
+
+
+# ---------------------------------------------------------------------------- loops
+
+
+cdef int64_t count_good(const Loop* t, int64_t start, int64_t n) noexcept nogil:
+    """Return how many of the next rows come before the first bad one."""
+    cdef int64_t good = 0
+    while good < n and t.bad[t.order[start + good]] == 0:
+        good += 1
+    return good
+
+
+cdef int64_t store_rows(Loop* t, char* block, int64_t g, int64_t start, int64_t n, int64_t at) noexcept nogil:
+    """Copy the next rows into a block; return how many come before one with a value that is not finite."""
+    cdef double* means = <double*>(block + t.at.means)
+    cdef double* weight = <double*>(block + t.at.weight)
+    cdef int64_t j, r, gaps
+    for j in range(n):
+        prefetch_row(t, start + j)
+        r = t.order[start + j]
+        gaps = take_row(t, r, means, True, row_of(t, block, at + j))
+        if gaps < 0:
+            return j
+        if t.gaps != NULL:
+            t.gaps[g] += gaps
+        keep_label(t, block, at + j, r)
+        if t.at.weighted:
+            weight[at + j] = 1.0 if t.weight == NULL else t.weight[r]
+    return n
+
+
+cdef void observe_rows(Loop* t) noexcept nogil:
+    """Predict each row with the model of its key as it is when the row arrives, then learn it.
+
+    A key with a bad row, or whose training diverges, is in quarantine from there on: its rows are predicted, counted,
+    and not learned. If training diverges, this holds for all rows of that time step, also those of earlier calls.
+    """
+    cdef int64_t g, i, j, r, k, n, good, stop, at, known
+    cdef char* block
+    cdef Key* key
+    cdef Counts* counts
+    for g in range(t.groups):
+        prefetch_groups(t, g)
+        k = t.touched[g]
+        block = block_of(t, k)
+        key, counts = key_of(t, block), counts_of(t, block)
+        i, stop = t.starts[g], t.starts[g + 1]
+        while i < stop:
+            r = t.order[i]
+            if key.quarantine == 0 and t.bad != NULL and t.bad[r] > 0:
+                key.quarantine = t.bad[r]
+            if key.quarantine > 0:
+                put_prediction(t, r, predict_single(t, block, r))
+                key.refused += 1
+                t.failed[g] |= not t.checked
+                i += 1
+                continue
+            at = counts.next - counts.base + key.pending
+            n = min(stop - i, t.at.batch - key.pending)
+            if t.bad != NULL:
+                n = count_good(t, i, n)
+            good = store_rows(t, block, g, i, n, at)
+            if good < n:
+                key.quarantine = NOT_FINITE  # for the row after the good ones
+                n = good
+                if n == 0:
+                    continue
+            predict_rows(t, block, row_of(t, block, at), n, key.total if t.at.growing else 0)
+            known = key.known
+            for j in range(n):
+                r = t.order[i + j]
+                put_prediction(t, r, t.margins[j])
+                key.waiting += missed(t, t.margins[j], r)  # one by one, so that rounding does not depend on calls
+                if t.made != NULL:
+                    t.made[r] = counts.step > 0
+                if t.at.growing:
+                    known = max(known, <int64_t>(<const uint8_t*>t.codes)[r] + 1)
+            key.pending += n
+            i += n
+            if key.pending < t.at.batch:
+                key.known = <uint8_t>known
+            elif take_step(t, block, k, g, i - 1):
+                key.known = <uint8_t>known
+                key.learned = <uint8_t>known
+            else:
+                refuse_step(t, key, i - n, i)
+                t.failed[g] = True
+
+
+cdef void complete_keys(Loop* t, int64_t stop) noexcept nogil:
+    """Work out what follows from saved numbers, in the slots before ``stop``: seeds, gains, raw weights, errors."""
+    cdef int64_t k, side, c, j, a, count, width = t.at.d + 1
+    cdef char* block
+    cdef Key* key
+    cdef Counts* counts
+    cdef ModelCounts* model
+    cdef CellArrays cell
+    cdef double label
+    for k in range(stop):
+        block = block_of(t, k)
+        describe(t, block, &cell)
+        key, counts = key_of(t, block), cell.counts
+        for side in range(2):
+            count = 0
+            for c in range(side * width, (side + 1) * width):
+                cell.gain[c] = cell.factor[c] * cell.factor[c]
+                if cell.centre[c] != 0.0:
+                    cell.centred[side * width + count] = c - side * width
+                    count += 1
+            model = cell.models + side
+            model.centred = count
+            model.seed = ds_word(ds_word(counts.seed, model.id), 0)
+            complete_model(&cell, side, &t.training, t.step)
+        if not t.at.growing:  # otherwise it depends on the classes that were known, and is saved
+            a = counts.next - counts.base
+            predict_rows(t, block, row_of(t, block, a), key.pending, 0)
+            key.waiting = 0.0
+            for j in range(key.pending):
+                if t.at.valued:
+                    key.waiting += fabs(t.margins[j] - (<double*>(block + t.at.y))[a + j])
+                else:
+                    key.waiting += t.margins[j] != (<uint8_t*>(block + t.at.y))[a + j]
+        if not t.at.valued:  # saved as one count
+            key.errors -= key.waiting
+
+
+# ---------------------------------------------------------------------------- from Python
+
+
+cdef class Room:
+    """Working memory of one thread for a ``KeyLoop``."""
+
+    cdef Workspace step
+    cdef char* memory
+    cdef Loop pointers
+
+    def __cinit__(self, KeyLoop loop):
+        cdef const Layout* at = &loop.loop.at
+        cdef Loop* t = &self.pointers
+        cdef int64_t batch = at.batch, d = at.d, most_steps
+        cdef size_t place = 0
+        cdef size_t sizes[13]
+        cdef char* parts[13]
+        cdef int number
+        self.memory = NULL
+        most_steps = loop.loop.per_batch
+        if most_steps < 0:
+            most_steps = <int64_t>ds_floor(loop.loop.per_row * batch) + 2
+        self.step = Workspace()
+        self.step.reserve(d, at.outputs, 2, batch, at.places, most_steps)
+        sizes[0] = sizes[1] = 8 * at.places
+        sizes[2] = 8 * batch * at.outputs
+        sizes[3] = 8 * UNITS
+        sizes[4] = at.tables
+        sizes[5] = 8 * d * batch if at.guarded else 0
+        sizes[6] = 8 * d
+        sizes[7] = 8 * DS_ROWS_OF_GUARD * d
+        sizes[8] = 8 * DS_GUARD_MEMORY
+        sizes[9] = 8 * batch
+        sizes[10] = 8 * (DS_GUARD_MEMORY + batch)
+        sizes[11] = 8 * (7 * d + 1 + 2 * batch)
+        sizes[12] = 8 * d
+        for number in range(13):
+            place += sizes[number] + (-sizes[number]) % 8
+        self.memory = <char*>malloc(place)
+        if self.memory == NULL:
+            raise MemoryError("no memory for the rows of keys")
+        place = 0
+        for number in range(13):
+            parts[number] = self.memory + place
+            place += sizes[number] + (-sizes[number]) % 8
+        t.y, t.ones, t.margins, t.blank = <double*>parts[0], <double*>parts[1], <double*>parts[2], <double*>parts[3]
+        t.saved, t.shown, t.row = parts[4], parts[5], parts[6]
+        t.after, t.later, t.norms_out = <double*>parts[7], <double*>parts[8], <double*>parts[9]
+        t.values, t.sizing, t.sizes = <double*>parts[10], <double*>parts[11], <double*>parts[12]
+        for number in range(at.places):
+            t.ones[number] = 1.0
+        memset(t.blank, 0, 8 * UNITS)
+
+    def __dealloc__(self):
+        free(self.memory)
+
+    cdef void lend(self, Loop* t) noexcept:
+        cdef const Loop* own = &self.pointers
+        t.step = &self.step.scratch
+        t.y, t.ones, t.margins, t.blank = own.y, own.ones, own.margins, own.blank
+        t.saved, t.shown, t.row = own.saved, own.shown, own.row
+        t.after, t.later, t.norms_out = own.after, own.later, own.norms_out
+        t.values, t.sizing, t.sizes = own.values, own.sizing, own.sizes
+
+
+cdef class KeyLoop:
+    """The loops over the blocks of keys that share a layout, a rule and a learner.
+
+    Parameters
+    ----------
+    layout
+        Sizes, flags and offsets by name, as in ``Layout`` above.
+    rule, training
+        Parameters of DriftSurf and of the learner, as the step of a cell takes them.
+    per_row, per_batch
+        Gradient steps for each row, or for a time step if that is not negative.
+    guard
+        The squared factor of the range guard, whether the loss is quadratic, the margin of predicted numbers, and the
+        least share of weight.
+    """
+
+    cdef Loop loop
+
+    def __cinit__(self, dict layout, rule, training, double per_row, int64_t per_batch, guard):
+        cdef Loop* t = &self.loop
+        cdef Layout* at = &t.at
+        memset(t, 0, sizeof(Loop))
+        t.rule = rule_from(rule)
+        t.training = training_from(training)
+        t.per_row, t.per_batch = per_row, per_batch
+        t.squared, t.quadratic, t.margin, t.least_weight = guard
+        at.size, at.d, at.places = layout["size"], layout["n_features"], layout["places"]
+        at.outputs, at.batch, at.judged_size = layout["outputs"], layout["batch_size"], layout["judged_size"]
+        at.single, at.weighted, at.filled = layout["single"], layout["weighted"], layout["filled"]
+        at.guarded, at.growing, at.valued = layout["guarded"], layout["growing"], layout["valued"]
+        at.models, at.counts, at.keys, at.bounds = layout["models"], layout["counts"], layout["keys"], layout["bounds"]
+        at.w, at.G, at.factor, at.gain = layout["w"], layout["G"], layout["factor"], layout["gain"]
+        at.centre, at.raw, at.centred, at.judged = layout["centre"], layout["raw"], layout["centred"], layout["judged"]
+        at.tables, at.means, at.guard, at.range = layout["tables"], layout["means"], layout["guard"], layout["range"]
+        at.weight, at.X, at.y = layout["weight"], layout["X"], layout["y"]
+
+    cdef int lend(self, Buffers* held, object memory, object norms, Loop* t) except -1:
+        """Set the memory of the keys, ``norms`` being those of the guard, where they start, and how many there are."""
+        cdef Py_buffer* view = hold(held, memory, "B", 1, 1, True)
+        t[0] = self.loop
+        t.memory = <char*>view.buf
+        t.slots = view.len // t.at.size
+        if t.at.guarded:
+            values, starts, counts = norms
+            t.norms = real_out(held, values)
+            t.norm_starts = integers(held, starts)
+            t.norm_counts = integer_out(held, counts)
+        return 0
+
+    cdef int lend_rows(self, Buffers* held, object rows, object codes, object weight, object bad, object predicted,
+                       bint checked, Loop* t) except -1:
+        """Set the rows of a call."""
+        cdef Py_buffer* view
+        cdef Py_ssize_t n = 0
+        cdef bint valued = t.at.valued
+        view = hold(held, rows, "df", rows.itemsize, 2, False)
+        t.rows, t.rows_single, t.n_rows, t.checked = <const char*>view.buf, view.itemsize == 4, view.shape[0], checked
+        if view.shape[1] != t.at.d:
+            raise ValueError(f"rows have {view.shape[1]} columns, and keys {t.at.d}")
+        if codes is not None:
+            view = hold(held, codes, "d" if valued else "B?", 8 if valued else 1, 1, False)
+            t.codes = view.buf
+            if view.shape[0] != t.n_rows:
+                raise ValueError("there is no label for each row")
+        if weight is not None:
+            t.weight = reals(held, weight, &n)
+            if n != t.n_rows:
+                raise ValueError("there is no weight for each row")
+        if bad is not None:
+            view = hold(held, bad, "B", 1, 1, False)
+            t.bad = <const uint8_t*>view.buf
+            if view.shape[0] != t.n_rows:
+                raise ValueError("there is no code of a reason for each row")
+        view = hold(held, predicted, "d" if valued else "B", 8 if valued else 1, 1, True)
+        t.predicted = view.buf
+        if view.shape[0] != t.n_rows:
+            raise ValueError("there is no room for each prediction")
+        return 0
+
+    def observe(self, memory, norms, batch, groups, log, Room room):
+        """Predict each row with the model of its key as it is when the row arrives, then learn it.
+
+        The last thing that it does is to mark the log as complete; with a complete log it does nothing.
+
+        Parameters
+        ----------
+        memory, norms
+            The blocks, and the norms of the range guard.
+        batch
+            Rows, codes of labels or numbers, weights or None, codes of reasons why a row is bad or None, and whether
+            all values are known to be finite; then the arrays for the predictions, and for whether each was made after
+            a time step (or None).
+        groups
+            The slots, where the rows of each start in the order, and where the last ones end, the order, and arrays for
+            whether the time step of a key failed, and for the number of its gaps (or None).
+        log
+            Whether all steps are noted; then the arrays for whole and real numbers of steps, for the number of the
+            group, for the place of the last row in the order (or, of steps with transitions only, the number of the
+            step), and for how many steps there are and whether the loop is complete.
+        room
+            Working memory.
+        """
+        cdef Buffers held
+        cdef Loop t
+        cdef Py_buffer* view
+        cdef Py_ssize_t n_starts = 0, n_order, n_groups = 0
+        cdef int64_t i
+        held.count = 0
+        rows, codes, weight, bad, checked, predicted, made = batch
+        slots, starts, order, failed, gaps = groups
+        every, whole, real, group, place, length = log
+        try:
+            self.lend(&held, memory, norms, &t)
+            self.lend_rows(&held, rows, codes, weight, bad, predicted, checked, &t)
+            if made is not None:
+                view = hold(&held, made, "B?", 1, 1, True)
+                t.made = <uint8_t*>view.buf
+            t.touched = integers(&held, slots, &n_groups)
+            t.starts = integers(&held, starts, &n_starts)
+            view = hold(&held, order, "i", 4, 1, False)
+            t.order, n_order = <const int32_t*>view.buf, view.shape[0]
+            view = hold(&held, failed, "B?", 1, 1, True)
+            t.failed = <uint8_t*>view.buf
+            t.groups = n_groups
+            if n_starts != n_groups + 1 or view.shape[0] != n_groups or t.starts[n_groups] > n_order or t.starts[0] < 0:
+                raise ValueError("groups of rows do not fit together")
+            if gaps is not None:
+                t.gaps = integer_out(&held, gaps)
+            t.every = every
+            t.whole, t.real = integer_out(&held, whole, NULL, 2), real_out(&held, real, NULL, 2)
+            t.log_group, t.log_place = integer_out(&held, group), integer_out(&held, place)
+            t.log_length = integer_out(&held, length)
+            for i in range(n_groups):
+                if not 0 <= t.touched[i] < t.slots or t.starts[i] > t.starts[i + 1]:
+                    raise IndexError("there is no such slot")
+            for i in range(t.starts[0], t.starts[n_groups]):
+                if not 0 <= t.order[i] < t.n_rows:
+                    raise IndexError("there is no such row")
+            room.lend(&t)
+            with nogil:
+                if t.log_length[1] == 0:
+                    observe_rows(&t)
+                    t.log_length[1] = 1
+        finally:
+            release(&held)
+
+    def predict(self, memory, norms, rows, slots, predicted, Room room):
+        """Predict each row by the model in its slot; nothing is learned."""
+        cdef Buffers held
+        cdef Loop t
+        cdef Py_buffer* view
+        cdef const int32_t* slot
+        cdef int64_t i
+        held.count = 0
+        try:
+            self.lend(&held, memory, norms, &t)
+            self.lend_rows(&held, rows, None, None, None, predicted, True, &t)
+            view = hold(&held, slots, "i", 4, 1, False)
+            slot = <const int32_t*>view.buf
+            if view.shape[0] != t.n_rows:
+                raise ValueError("there is no slot for each row")
+            for i in range(t.n_rows):
+                if not 0 <= slot[i] < t.slots:
+                    raise IndexError("there is no such slot")
+            room.lend(&t)
+            with nogil:
+                for i in range(t.n_rows):
+                    put_prediction(&t, i, predict_single(&t, block_of(&t, slot[i]), i))
+        finally:
+            release(&held)
+
+    def begin(self, memory, slots, seeds, judged, Room room):
+        """Make the first models of new keys; ``judged`` are the numbers by which models are judged before a step."""
+        cdef Buffers held
+        cdef Loop t
+        cdef Py_buffer* view
+        cdef Py_ssize_t n = 0, size = 0
+        cdef const int64_t* slot
+        cdef const uint64_t* seed
+        cdef const double* blank
+        cdef CellArrays cell
+        cdef char* block
+        cdef double* limits
+        cdef int64_t i
+        held.count = 0
+        try:
+            view = hold(&held, memory, "B", 1, 1, True)
+            t = self.loop
+            t.memory, t.slots = <char*>view.buf, view.len // t.at.size
+            slot = integers(&held, slots, &n)
+            view = hold(&held, seeds, "LQ", 8, 1, False)
+            seed = <const uint64_t*>view.buf
+            blank = reals(&held, judged, &size)
+            if view.shape[0] != n or size < t.at.judged_size:
+                raise ValueError("there is no seed for each key")
+            for i in range(n):
+                if not 0 <= slot[i] < t.slots:
+                    raise IndexError("there is no such slot")
+            room.lend(&t)
+            with nogil:
+                for i in range(n):
+                    block = block_of(&t, slot[i])
+                    memset(block, 0, t.at.tables)
+                    if t.at.filled:
+                        memset(block + t.at.means, 0, 16 * t.at.d)
+                    if t.at.guarded:
+                        memset(block + t.at.guard, 0, 8 * DS_ROWS_OF_GUARD * t.at.d)
+                        if t.at.valued:
+                            limits = <double*>(block + t.at.range)
+                            limits[0], limits[1] = -INFINITY, INFINITY
+                    describe(&t, block, &cell)
+                    memcpy(block + t.at.judged, blank, 8 * t.at.judged_size)
+                    cell.counts.seed = seed[i]
+                    make_model(&cell, 0, 0, 0, &t.training)
+        finally:
+            release(&held)
+
+    def complete(self, memory, norms, int64_t stop, Room room):
+        """Work out what follows from saved numbers, in the slots before ``stop``."""
+        cdef Buffers held
+        cdef Loop t
+        held.count = 0
+        try:
+            self.lend(&held, memory, norms, &t)
+            if not 0 <= stop <= t.slots:
+                raise IndexError("there is no such slot")
+            room.lend(&t)
+            with nogil:
+                complete_keys(&t, stop)
+        finally:
+            release(&held)
