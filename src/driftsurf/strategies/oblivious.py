@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from driftsurf.core.contracts import Batch, FloatArray, Segment
+from typing import Any
+
+from driftsurf.core.contracts import CSR, Batch, FloatArray, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.values import replace
 from driftsurf.learners._online import OnlineLearner
@@ -45,15 +47,15 @@ class Oblivious(SingleModel):
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was."""
+        if type(self) is not Oblivious or not isinstance(self.learner, OnlineLearner) or isinstance(batch.X, CSR):
+            return super().step(batch, tested)
         pool, live = self._pool, self._live
         model, rows, count = live.model, pool.samples, len(batch.y)
-        learner = model.learner
         known = not pool.grows or not count or float(batch.y.max()) < pool.n_classes
-        plain = type(self) is Oblivious and isinstance(learner, OnlineLearner) and not rows.sparse and not len(rows)
-        if not plain or not known or batch.X.dtype != rows.dtype:
+        if not known or len(rows) or rows.sparse or batch.X.dtype != rows.dtype:
             return super().step(batch, tested)
         # The learner keeps no rows, so that they need not be stored.
-        assert isinstance(learner, OnlineLearner)
+        learner: Any = model.learner
         segment, known_rows, mark = Segment(rows.next_row, rows.next_row + count), rows.mark(), learner.mark()
         try:
             fits = tested is not None and tested.shape[1:] == ((pool.n_classes,) if pool.n_classes else ())
