@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from driftsurf import PortfolioClassifier, PortfolioRegressor
-from driftsurf.strategies import Portfolio
+from driftsurf.core.contracts import Batch
+from driftsurf.core.state import to_bytes
+from driftsurf.learners import LogisticRegression, NaiveBayes, SoftmaxRegression
+from driftsurf.strategies import Candor, Portfolio
+from driftsurf.strategies._base import PooledStrategy
 
 
 def rows(count: int, seed: int = 0) -> tuple[Any, Any]:
@@ -87,3 +91,40 @@ def test_large_batches_and_bad_values_go_step_by_step() -> None:
         model.partial_fit(np.full((1, 4), np.nan), y[:1])
     model.partial_fit(X[100:], y[100:])
     assert [decision.rows for decision in model.journal_] == [100, 100]
+
+
+def test_rows_that_were_predicted_before_are_learned_with_those_scores() -> None:
+    X, y = rows(60)
+    one, other = (Portfolio(SoftmaxRegression(), experts="light", seed=0) for _ in range(2))
+    for strategy in (one, other):
+        strategy.begin(4, sparse=False, n_classes=2)
+    for row in range(60):
+        batch = Batch(X[row : row + 1], y[row : row + 1] * 1.0, np.ones(1))
+        predicted = one.scores(X[row : row + 1].copy())
+        one.scores(X[:40])  # too many to be remembered
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delattr(PooledStrategy, "test_scores")
+            tested = one.test_scores(batch)
+        assert np.array_equal(tested, predicted)
+        predicted[:] = np.nan  # they belong to the caller
+        assert one.step(batch, tested).models == other.step(batch, other.test_scores(batch)).models
+    assert to_bytes(one.state()) == to_bytes(other.state())
+    one.scores(X[:1])
+    assert not np.array_equal(one.test_scores(Batch(X[1:2], y[1:2] * 1.0, np.ones(1))), one.scores(X[:1]))
+
+
+def test_an_expert_that_is_tested_with_the_labels_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows(20)
+    strategy = Portfolio(LogisticRegression(), experts=[Candor(LogisticRegression()), NaiveBayes()])
+    strategy.begin(4, sparse=False, n_classes=2)
+    batch, seen = Batch(X, y * 1.0, np.ones(20)), []
+    strategy.step(batch)
+    strategy.scores(X)
+
+    def ask(self: Any, batch: Batch, known: Any = Candor.test_scores) -> Any:
+        seen.append(batch)
+        return known(self, batch)
+
+    monkeypatch.setattr(Candor, "test_scores", ask)
+    strategy.test_scores(batch)
+    assert seen == [batch]
