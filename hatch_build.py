@@ -38,7 +38,7 @@ STABLE_ABI = "0x030b0000"
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 """Whether this Python has no global interpreter lock, for which there is no stable ABI before Python 3.15."""
 FLAGS = [
-    *("-std=gnu11", "-O3", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"),
+    *("-std=gnu11", "-O3", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"),
     *("-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno"),
 ]
 """No flag may let a compiler change the order of floating-point operations: results have the same bits everywhere."""
@@ -75,7 +75,8 @@ NO_CYTHON = "driftsurf compiles its native core and found no Cython. Install it:
 def zig_compiler(target: str = "") -> list[str]:
     """Return the command of zig's C compiler, for this machine or for a target."""
     # zig compiles for the processor it runs on, and checks undefined behaviour, unless it is told not to.
-    command = [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline", "-fno-sanitize=undefined"]
+    # Its information for debuggers would take ten times the space of the code.
+    command = [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline", "-fno-sanitize=undefined", "-g0", "-s"]
     return [*command, "-target", target] if target else command
 
 
@@ -138,6 +139,7 @@ class NativeBuild:
             extra = [*GENERATED_FLAGS, *(f"-I{folder}" for folder in self.headers), f"-I{NATIVE / 'c'}"]
             extra += [] if FREE_THREADED else [f"-DPy_LIMITED_API={STABLE_ABI}"]
         target = self.objects / f"{path.stem}_{path.suffix[1:]}.o"
+        extra += [] if self.system == "win32" else ["-fPIC"]
         command = [*self.compiler, *FLAGS, *self.flags, *extra, "-c", str(source), "-o", str(target)]
         headers = [*(NATIVE / "c").glob("*.h"), *(NATIVE / "c").glob("*.inc")]
         self._run_if_changed(target, [source, *headers], command)
@@ -157,7 +159,7 @@ class NativeBuild:
             suffix, python = ".pyd", f"-lpython3{sys.version_info.minor}t" if FREE_THREADED else "-lpython3"
             shared = ["-shared", f"-L{Path(sys.base_prefix) / 'libs'}", python]
         elif self.system == "darwin":
-            suffix, shared = ".so", ["-bundle", "-undefined", "dynamic_lookup", "-Wl,-dead_strip"]
+            suffix, shared = ".so", ["-shared", "-undefined", "dynamic_lookup", "-Wl,-dead_strip"]
         else:
             suffix, shared = ".so", ["-shared", "-Wl,--gc-sections"]
         if FREE_THREADED:

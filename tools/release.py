@@ -1,9 +1,10 @@
 """Build a release and check it as a user would meet it: ``python -m tools.release [--tag | --tagged TAG]``.
 
-The sdist and the wheel are built into ``dist/`` and checked with twine. The wheel is installed with the locked versions
-of its dependencies in an empty environment, where a smoke test runs. A bill of materials (CycloneDX) of that
-environment is written beside them. With ``--tag`` the commit is tagged. With ``--tagged v1.2.3`` it has this tag
-already, which must be that of the version.
+The sdist, and from it a wheel for each kind of machine in ``hatch_build.TARGETS``, which zig's compiler makes here, are
+built into ``dist/`` and checked. The wheel for this machine is installed with the locked versions of its dependencies
+in an empty environment, where a smoke test runs. A bill of materials (CycloneDX) of that environment is written beside
+them. With ``--tag`` the commit is tagged. With ``--tagged v1.2.3`` it has this tag already, which must be that of the
+version.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import venv
 import zipfile
 from pathlib import Path
+
+from hatch_build import TARGETS
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
@@ -71,22 +77,58 @@ def check_tag(tag: str, number: str) -> None:
         sys.exit(f"the tag {tag!r} does not belong to the version {number}; tag it 'v{number}', or set __version__")
 
 
-def build(epoch: str) -> tuple[Path, Path]:
-    """Build the sdist, and the wheel from it; return both."""
+def build(epoch: str) -> tuple[Path, dict[str, Path]]:
+    """Build the sdist, and a wheel from it for each target; return them."""
     shutil.rmtree(DIST, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", DIST, SOURCE_DATE_EPOCH=epoch)
-    (sdist,), (wheel,) = list(DIST.glob("*.tar.gz")), list(DIST.glob("*.whl"))
-    run(sys.executable, "-m", "twine", "check", "--strict", sdist, wheel)
-    return sdist, wheel
+    make = sys.executable, "-m", "build", "--no-isolation", "--outdir", DIST
+    run(*make, "--sdist", SOURCE_DATE_EPOCH=epoch)
+    (sdist,) = DIST.glob("*.tar.gz")
+    wheels = {}
+    with tempfile.TemporaryDirectory() as place:
+        with tarfile.open(sdist) as archive:
+            archive.extractall(place, filter="data")
+        (sources,) = Path(place).iterdir()
+        for target, tag in TARGETS.items():
+            print(f"# for {target}")
+            run(*make, "--wheel", sources, SOURCE_DATE_EPOCH=epoch, DRIFTSURF_TARGET=target)
+            (wheels[target],) = DIST.glob(f"*-cp311-abi3-{tag}.whl")
+    run(sys.executable, "-m", "twine", "check", "--strict", sdist, *wheels.values())
+    return sdist, wheels
 
 
-def check_content(wheel: Path) -> None:
-    """End with an error unless the wheel holds every file of the package that is in git, and nothing else."""
-    wanted = {name.removeprefix("src/") for name in run("git", "ls-files", "src/driftsurf").splitlines()}
+def check_content(wheel: Path, target: str) -> None:
+    """End with an error unless the wheel has what belongs to the package and a module for each of the core's."""
+    known = {name.removeprefix("src/") for name in run("git", "ls-files", "src/driftsurf").splitlines()}
+    compiled = {name for name in known if name.endswith((".pyx", ".pxd", ".c", ".h", ".inc"))}
+    modules = {name.removesuffix(".pyx") + ".abi3.so" for name in compiled if name.endswith(".pyx")}
     with zipfile.ZipFile(wheel) as archive:
         found = {name for name in archive.namelist() if name.startswith("driftsurf/")}
-    if wanted != found:
-        sys.exit(f"the wheel differs from git: {sorted(wanted ^ found)[:10]}")
+        for name in sorted(found & modules):
+            if fault := fault_of(archive.read(name), target):
+                sys.exit(f"{name} in {wheel.name} {fault}")
+    if wanted := (known - compiled | modules) ^ found:
+        sys.exit(f"{wheel.name} differs from git: {sorted(wanted)[:10]}")
+
+
+def fault_of(module: bytes, target: str) -> str:
+    """Return what is wrong with a compiled module for a target; empty if nothing is."""
+    machine = target.split("-")[0]
+    if "macos" in target:  # the magic number of a 64-bit Mach-O file and the type of the processor
+        wanted = 0xFEEDFACF, {"x86_64": 0x01000007, "aarch64": 0x0100000C}[machine]
+        return "" if struct.unpack_from("<II", module) == wanted else f"is not for {target}"
+    (elf,) = struct.unpack_from("<H", module, 18)
+    if module[:4] != b"\x7fELF" or elf != {"x86_64": 62, "aarch64": 183}[machine]:
+        return f"is not for {target}"
+    used = {tuple(map(int, one.split(b"."))) for one in re.findall(rb"GLIBC_([0-9.]+)", module)}
+    oldest = tuple(map(int, target.partition("gnu.")[2].split("."))) if "gnu" in target else ()
+    return f"needs glibc {max(used)}" if used and max(used) > oldest else ""
+
+
+def own_target() -> str:
+    """Return the target whose wheel runs on this machine."""
+    machine = {"arm64": "aarch64", "AMD64": "x86_64"}.get(platform.machine(), platform.machine())
+    kind = "macos" if sys.platform == "darwin" else "musl" if platform.libc_ver()[0] != "glibc" else "gnu"
+    return next(target for target in TARGETS if target.startswith(machine) and kind in target)
 
 
 def install(wheel: Path, place: Path) -> Path:
@@ -119,7 +161,7 @@ def write_bill(programs: Path, number: str) -> None:
     own = Path(sys.executable).parent / "cyclonedx-py"
     run(own, "environment", programs / "python", "--output-reproducible", "--output-file", path)
     parts = {part["name"] for part in json.loads(path.read_text())["components"]}
-    if not {"driftsurf", "numpy", "numba"} <= parts:
+    if not {"driftsurf", "numpy", "lightgbm"} <= parts:
         sys.exit(f"{path} does not list the package and its dependencies: {sorted(parts)[:10]}")
     print(f"{path.relative_to(ROOT)}: {len(parts)} components")
 
@@ -137,15 +179,19 @@ def main() -> None:
         check_changelog(number)
     if args.tag and run("git", "status", "--porcelain"):
         sys.exit("the working tree has changes; commit them before the release")
-    sdist, wheel = build(run("git", "log", "-1", "--format=%ct").strip())
-    check_content(wheel)
+    sdist, wheels = build(run("git", "log", "-1", "--format=%ct").strip())
+    for target, wheel in wheels.items():
+        check_content(wheel, target)
     with tempfile.TemporaryDirectory() as place:
-        programs = install(wheel, Path(place) / "environment")
+        programs = install(wheels[own_target()], Path(place) / "environment")
         smoke(programs, number, Path(place) / "empty")
         write_bill(programs, number)
     if args.tag:
         run("git", "tag", "--annotate", f"v{number}", "--message", f"driftsurf {number}")
-    print(f"driftsurf {number}: {sdist.name}, {wheel.name}, " + (f"tagged v{number}" if args.tag else "not tagged"))
+    print(
+        f"driftsurf {number}: {sdist.name} and {len(wheels)} wheels, "
+        + (f"tagged v{number}" if args.tag else "not tagged")
+    )
 
 
 if __name__ == "__main__":
