@@ -99,7 +99,7 @@ def arithmetic(build: Build) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as scratch:
         program = Path(scratch) / "arithmetic"
         sources = [str(ARITHMETIC), *map(str, sorted(CORE.glob("*.c")))]
-        command = [*build.command, *FLAGS, *build.flags, f"-I{CORE}", *sources, "-o", str(program)]
+        command = [*build.command, *FLAGS, *build.flags, f"-I{CORE}", *sources, "-o", str(program), "-lm"]  # sqrt
         subprocess.run(command, check=True)
         run = [*([build.emulator] if build.emulator else []), str(program)]
         printed = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -8,12 +8,16 @@
 #include "columns.h"
 #include "draws.h"
 #include "ds_math.h"
+#include "encoding.h"
+#include "experts.h"
 #include "frames.h"
 #include "guard.h"
 #include "linear.h"
 #include "losses.h"
 #include "multi.h"
 #include "scores.h"
+#include "tallies.h"
+#include "text.h"
 
 enum { N = 160, D = 54, K = 4, STEPS = 2 * N };
 
@@ -364,6 +368,180 @@ static void multi(void) {
     end("multi");
 }
 
+static void naive_bayes(void) {
+    static double arrays[3][K * (2 * D + 1)], mean[K * D], factor[K * D], start[K], out[N * K];
+    begin();
+    for (int sparse = 0; sparse < 2; sparse++)
+        for (int single = 0; single < 2; single++)
+            for (int d = 1; d <= D; d += d < 12 ? 1 : 21) {
+                Moments parts[3];
+                for (int m = 0; m < 3; m++) parts[m] = (Moments){arrays[m], arrays[m] + K, arrays[m] + K + K * d};
+                for (int m = 0; m < 2; m++) {
+                    const Rows rows = draw_rows(d, sparse, single, K);
+                    ds_moments(rows, weights, m ? targets : NULL, m ? K : 1, parts[m]);
+                    note(arrays[m], m ? K : 1);
+                    note(parts[m].mean, d);
+                    note(parts[m].squares, d);
+                }
+                ds_standardise(parts[0], d, !sparse, mean, factor);
+                note(mean, d);
+                note(factor, d);
+                ds_moments(draw_rows(d, sparse, single, K), weights, targets, K, parts[0]);
+                ds_merge_moments(parts[0], parts[1], K, d, parts[2]);
+                note(arrays[2], K * (2 * d + 1));
+                ds_bayes(parts[2], K, d, 1e-3, mean, factor, start);
+                note(mean, K * d);
+                note(factor, K * d);
+                ds_densities(draw_rows(d, sparse, single, K), K, mean, factor, start, out);
+                note(out, N * K);
+            }
+    end("naive-bayes");
+}
+
+static void note_single(const float *numbers, int64_t n) {
+    for (int64_t i = 0; i < n; i++) note_one((double)numbers[i]);
+}
+
+static void perceptron(void) {
+    enum { H = 10, SIZE = D * H + H + H * K + K };
+    static float theta[SIZE], m[SIZE], v[SIZE], g[SIZE], x[D], room[3 * H];
+    static int64_t visits[STEPS], last[D];
+    static double factor[D], zero[D], out[N * K];
+    begin();
+    for (int sparse = 0; sparse < 2; sparse++)
+        for (int single = 0; single < 2; single++)
+            for (int d = 1; d <= D; d += d < 12 ? 1 : 21)
+                for (int outputs = 1; outputs <= K; outputs += K - 1) {
+                    const Rows rows = draw_rows(d, sparse, single, K);
+                    const int64_t size = d * H + H + H * outputs + outputs;
+                    Network net = {H, outputs, outputs > 1, zero, factor, theta, m, v, g, x, room, last};
+                    for (int64_t k = 0; k < SIZE; k++) {
+                        theta[k] = (float)(0.3 * normal());
+                        m[k] = v[k] = g[k] = 0.0f;
+                    }
+                    for (int c = 0; c < d; c++) factor[c] = c % 3 == 0 ? 1.0 : c % 3 == 1 ? 0.025 : 100.0;
+                    for (int i = 0; i < N; i++) numbers[i] = (numbers[i] - 100.0) / 3.0;
+                    ds_draw_uniformly(visits, STEPS, N, 9, 0);
+                    const Labelled set = {rows, outputs > 1 ? targets : numbers, weights};
+                    double time = ds_train_network(set, visits, STEPS, 32, 0.01, 0.0, net);
+                    time = ds_train_network(set, visits, 5, 32, 0.01, time, net);
+                    note_one(time);
+                    note_single(theta, size);
+                    note_single(m, size);
+                    note_single(v, size);
+                    ds_network_outputs(rows, net, out);
+                    note(out, N * outputs);
+                }
+    end("perceptron");
+}
+
+static void stacking(void) {
+    enum { M = 2 * 3 };
+    static double logits[N * K], G[N * K * M], chain[K], mixed[N * K], H[M * M], Q[M * M], room[(M + 6) * M], p[K];
+    static double A[M * M], u[M], before[M], values_of[N * M], counted[K * K];
+    begin();
+    const Stacking working = {H, Q, room, p};
+    for (int classes = 2; classes <= K; classes++) {
+        draw_rows(3, 0, 0, classes);
+        for (int part = 0; part < 3; part++) {
+            for (int k = 0; k < N * classes; k++) logits[k] = 2.0 * normal() + (k % classes == 0);
+            const int columns = classes == 2 && part == 0 ? 0 : classes;
+            if (columns) ds_log_softmax(logits, N, classes);
+            ds_expert_shares(logits, N, columns, classes, part, 3, G);
+        }
+        note(G, N * classes * M);
+        for (int k = 0; k < classes * classes; k++) counted[k] = ds_floor(20.0 * uniform());
+        ds_chain_scores(counted, classes, 1, classes, chain);
+        note(chain, classes);
+        for (int k = 0; k < M * M; k++) A[k] = k % (M + 1) == 0 ? 2.0 : 0.0;
+        for (int k = 0; k < M; k++) u[k] = before[k] = k < 3 ? 0.3 : 0.0;
+        for (int step = 0; step < 3; step++) {
+            note_bits((uint64_t)ds_stack_classes(G, targets, weights, N, classes, M, before, A, u, working));
+            note(u, M);
+            note_bits((uint64_t)ds_remember(u, H, M, 0.9, 0.1, A, Q));
+            memcpy(A, Q, sizeof A);
+            memcpy(before, u, sizeof u);
+            note(A, M * M);
+        }
+        ds_mix(G, N, classes, M, u, mixed);
+        note(mixed, N * classes);
+    }
+    for (int k = 0; k < N * M; k++) values_of[k] = numbers[k / M] + normal();
+    for (int k = 0; k < M * M; k++) A[k] = k % (M + 1) == 0 ? 2.0 : 0.0;
+    for (int k = 0; k < M; k++) u[k] = before[k] = 1.0 / M;
+    note_bits((uint64_t)ds_stack_values(values_of, numbers, weights, N, M, 0.7, before, A, u, working));
+    note(u, M);
+    end("stacking");
+}
+
+static void votes(void) {
+    static double margins[5 * N], one_each[5 * N], out[N], voices[5];
+    begin();
+    draw_rows(3, 0, 0, 2);
+    for (int k = 0; k < 5 * N; k++) {
+        margins[k] = 4.0 * normal();
+        one_each[k] = uniform();
+    }
+    ds_true_class_shares(margins, targets, N, out);
+    note(out, N);
+    note_one(ds_rate_voters(margins, targets, weights, 5, N, out, voices));
+    note(voices, 5);
+    ds_balance_of_votes(margins, voices, 5, N, out);
+    note(out, N);
+    ds_follow_losses(margins, one_each, weights, 5, N, 0.5, voices, out);
+    note(out, N);
+    note(voices, 5);
+    end("votes");
+}
+
+static void tables(void) {
+    enum { WIDTH = 9, BINS = 12, SHELVES = 10 };
+    static double out[N * D], missing[N], products[(WIDTH + 1) * 3], sums[SHELVES], fills[WIDTH], marks[WIDTH];
+    static double cells[N * WIDTH], data[N * WIDTH], margins[N], shares[N], two[2 * N];
+    static int32_t at[N * WIDTH], places[4 * WIDTH], word[N];
+    static int64_t from[N + 1], pairs[9], counted[2 * BINS], hits[2 * SHELVES], actual[N], predicted[N];
+    uint8_t text[N];
+    begin();
+    Rows rows = draw_rows(WIDTH, 1, 0, 2);
+    note_bits((uint64_t)ds_is_sound_csr(rows, indptr[N]));
+    memcpy(two, targets, sizeof targets);
+    memcpy(two + N, numbers, sizeof numbers);
+    ds_column_products(rows, two, 2, WIDTH, products);
+    note(products, (WIDTH + 1) * 3);
+    for (int k = 0; k < N * WIDTH; k++) cells[k] = k % 7 == 3 ? NAN : k % 4 == 1 ? 0.0 : normal();
+    note_bits((uint64_t)ds_put_column(cells, N, 0.5, 2, WIDTH, out, missing));
+    note(out, N * WIDTH);
+    note(missing, N);
+    for (int k = 0; k < WIDTH; k++) {
+        places[k] = k;
+        places[WIDTH + k] = k == 1 ? 0 : -1;
+        places[2 * WIDTH + k] = k == 2 ? WIDTH - 1 : -1;
+        places[3 * WIDTH + k] = k == WIDTH - 1;
+        fills[k] = 0.25 * k;
+    }
+    for (int i = 0; i < N; i++) word[i] = (int32_t)(WIDTH + i % 5);
+    int64_t infinite = 0;
+    const Places table = {cells, word, places, fills, marks, WIDTH, N};
+    const int64_t stored = ds_assemble_rows(&table, data, at, from, &infinite);
+    note_bits((uint64_t)(stored + infinite));
+    note(data, stored);
+    for (int64_t k = 0; k < stored; k++) note_bits((uint64_t)at[k]);
+    for (int i = 0; i < N; i++) {
+        margins[i] = 3.0 * normal();
+        shares[i] = 1.0 / (1.0 + ds_exp(-margins[i]));
+        actual[i] = (int64_t)targets[i] - (i % 13 == 0);
+        predicted[i] = margins[i] > 0.0;
+        text[i] = (uint8_t)(ds_word(2, i) % 11 ? ' ' + ds_word(1, i) % 64 : '\r');
+    }
+    const Tally tally = {pairs, counted, hits, sums, 2, BINS, SHELVES, 5.0};
+    note_bits((uint64_t)ds_tally_margins(margins, shares, actual, predicted, N, tally));
+    for (int k = 0; k < 2 * BINS; k++) note_bits((uint64_t)counted[k]);
+    note(sums, SHELVES);
+    note_one(ds_mean_auc(counted, 1, BINS));
+    note_bits((uint64_t)(ds_count(text, N, ',') * 16 + ds_seams(text, N, ',') * 2 + ds_is_padded(text, N, ',')));
+    end("tables");
+}
+
 int main(void) {
     functions();
     draws();
@@ -374,5 +552,10 @@ int main(void) {
     scores();
     linear();
     multi();
+    naive_bayes();
+    perceptron();
+    stacking();
+    votes();
+    tables();
     return 0;
 }
