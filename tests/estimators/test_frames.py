@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from sklearn.base import clone
 
 import driftsurf
 from driftsurf import DriftSurfClassifier
+from driftsurf.core.frames import number_matrix
 from driftsurf.errors import LabelError, NonFiniteError, SchemaError, ValueTypeError
 from driftsurf.estimators import estimator_class
 from driftsurf.saving import dumps, loads
@@ -192,3 +194,33 @@ def test_rows_wait_in_the_buffer_as_they_are_encoded() -> None:
         stop = {0: 30, 30: 31, 31: 250, 250: 400}[start]
         parts.partial_fit(frame[start:stop], y[start:stop])
     assert parts.to_bytes() == whole.to_bytes()
+
+
+DATES = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)]
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([1.5, 2.0], [[1.5, 1.0], [2.0, 2.0]]),
+        ([1, 2], [[1.0, 1.0], [2.0, 2.0]]),
+        ([1.5, None], None),
+        ([np.inf, 1.5], None),
+        (["1", "2"], None),
+        (DATES, None),
+        ([], None),
+    ],
+)
+def test_a_table_of_finite_numbers_is_one_matrix(frame: Any, values: list[Any], found: Any) -> None:
+    table = frame({"a": values, "b": [1.0, 2.0][: len(values)]})
+    matrix = number_matrix(table, ["a", "b"])
+    assert (None if matrix is None else matrix.tolist()) == found
+    assert number_matrix(table, ["b", "a"]) is number_matrix(table, ["a"]) is None
+    if matrix is not None:
+        assert matrix.flags.c_contiguous
+
+
+def test_what_is_no_table_is_no_matrix() -> None:
+    for other in (np.zeros((2, 2)), [[1.0, 2.0]], {"a": [1.0], "b": [2.0]}, None, pd.Series([1.0])):
+        assert number_matrix(other, ["a", "b"]) is None

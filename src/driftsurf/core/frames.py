@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.errors import MissingExtraError, NonFiniteError, RowIndex, SchemaError, ValueTypeError
+from driftsurf.native.columns import all_finite
 from driftsurf.visible import escape
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "is_scipy_csr",
     "lazy_frame",
     "new_frame",
+    "number_matrix",
     "unmasked",
 ]
 
@@ -140,6 +142,32 @@ def check_levels(names: Sequence[Any]) -> None:
                 f"the column {name!r} has a name of several levels (a MultiIndex); give each column one name, for "
                 "example with X.columns = ['_'.join(map(str, name)) for name in X.columns]."
             )
+
+
+def number_matrix(X: Any, names: Sequence[str]) -> npt.NDArray[np.float64] | None:
+    """Return a table of numbers whose columns have these names, in this order, as one matrix; None for any other table.
+
+    The values are finite, and none is missing. Column by column, a table takes many times as long.
+    """
+    if type(X) is np.ndarray or type(X) is list:
+        return None
+    try:
+        if hasattr(X, "to_batches"):  # pyarrow
+            batches = X.to_batches() if X.column_names == names else ()
+            values = batches[0].to_tensor().to_numpy() if len(batches) == 1 else None
+        elif not hasattr(X, "to_numpy"):
+            return None
+        elif type(X.columns) is list:  # polars, which would make numbers of dates
+            numeric = X.columns == names and all(kind.is_float() or kind.is_integer() for kind in X.dtypes)
+            values = X.to_numpy(order="c") if numeric else None
+        else:
+            values = X.to_numpy() if X.columns.tolist() == names else None
+    except Exception:  # each library has its own errors; what is wrong is said where the columns are read one by one
+        return None
+    if type(values) is not np.ndarray or values.ndim != 2 or values.dtype.kind not in "fiub" or not len(values):
+        return None
+    rows = np.ascontiguousarray(values, np.float64)
+    return rows if all_finite(rows) else None
 
 
 def frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:

@@ -163,6 +163,16 @@ class Layout:
         return alone and not self.sparse and not self.n_features
 
     @cached_property
+    def only_numbers(self) -> bool:
+        """Whether a row is the numbers of its columns, and nothing else."""
+        return self.plain and self.numbers_first
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [one.name for one in self.columns]
+
+    @cached_property
     def places(self) -> npt.NDArray[np.int32]:
         """Layout of the values of a row, for :func:`~driftsurf.native.columns.assemble_rows`.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from driftsurf.core.contracts import State
 from driftsurf.core.fields import Converted, Fields, Json
+from driftsurf.core.frames import number_matrix
 from driftsurf.core.input import listed
 from driftsurf.core.option_fields import options_given
 from driftsurf.data.encoding import TableEncoder
@@ -62,6 +63,8 @@ class FrameEncoder:
     def rows(self, X: Any) -> Any:
         """Return the rows of a table as numbers; an array as it is if the first table had only numbers."""
         layout = self.encoder.layout
+        if layout.only_numbers and (matrix := number_matrix(X, layout.names)) is not None:
+            return matrix
         if is_table(X):
             return self.encoder.transform(self._adapted(read_table(X)))
         if layout.plain or not layout.columns:
