@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from driftsurf.core.abilities import ScoresReused, abilities_of
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.values import replace
@@ -47,24 +49,33 @@ class Oblivious(SingleModel):
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was."""
-        if type(self) is not Oblivious or not isinstance(self.learner, OnlineLearner) or isinstance(batch.X, CSR):
+        online = isinstance(self.learner, OnlineLearner)
+        reuses = online or ScoresReused in abilities_of(self.learner)
+        if type(self) is not Oblivious or not reuses or isinstance(batch.X, CSR):
             return super().step(batch, tested)
         pool, live = self._pool, self._live
         model, rows, count = live.model, pool.samples, len(batch.y)
-        known = not pool.grows or not count or float(batch.y.max()) < pool.n_classes
-        if not known or len(rows) or rows.sparse or batch.X.dtype != rows.dtype:
-            return super().step(batch, tested)
-        # The learner keeps no rows, so that they need not be stored.
         learner: Any = model.learner
+        known = not pool.grows or not count or float(batch.y.max()) < pool.n_classes
+        if rows.sparse or batch.X.dtype != rows.dtype or not known or (online and len(rows)):
+            return super().step(batch, tested)
         segment, known_rows, mark = Segment(rows.next_row, rows.next_row + count), rows.mark(), learner.mark()
         try:
             fits = tested is not None and tested.shape[1:] == ((pool.n_classes,) if pool.n_classes else ())
-            before = risk(learner, batch, scores=tested if fits else None)
-            spent = learner.budget(segment)
-            learner.learn(batch, segment.hi, spent)
-            rows.skip(count)
+            scores = tested if fits else learner.scores(batch.X)
+            before = risk(learner, batch, scores=scores)
+            spent, gradients = learner.budget(segment), learner.gradients
+            if online:  # the learner keeps no rows, so that they need not be stored
+                learner.learn(batch, segment.hi, spent)
+                rows.skip(count)
+            else:
+                rows.append(batch.X, batch.y, batch.weight)
+                learner.tell_scores(segment, scores)
+                learner.update(rows, segment, spent)
+                pool.cap(model, undo=UndoStack())
             after = model.after_batch(before)
-            record = after.record("predictive", live.step, risk_before=before, gradients=spent if count else 0)
+            spent = learner.gradients - gradients
+            record = after.record("predictive", live.step, risk_before=before, gradients=spent)
             decision = make_decision(live.step, segment, model, after, [record])
             self._publish(replace(live, model=after, step=live.step + 1))
         except BaseException:
@@ -72,4 +83,6 @@ class Oblivious(SingleModel):
             rows.put_back(known_rows)
             self._publish(live)
             raise
+        if not online:  # rows are released only now: an undone step still needs them
+            pool.release(after)
         return decision

@@ -226,7 +226,8 @@ class LazyBoostedTrees(BoostedTrees):
             starts = pace.starts if pace.rows and pace.starts else (*pace.starts, new.lo)[-self.batches :]
             pace = replace(pace, starts=starts)
             lo = max(lo, starts[0])
-        known = replace(known, lo=min(lo, known.hi))
+        if lo > known.lo:
+            known = replace(known, lo=min(lo, known.hi))
         if known.fit is None or known.present is None:
             return self._fitted_again(known, pace.decided(), samples, steps)
         batch = samples.view(new)
