@@ -1,6 +1,9 @@
 """Loops of the detection of drifts."""
 
-from driftsurf.core.contracts import FloatArray, IntArray
+from collections.abc import Callable
+from typing import Any
+
+from driftsurf.core.contracts import DenseRows, FloatArray, IntArray
 
 WEIGHT: int
 MEAN: int
@@ -37,6 +40,22 @@ JUDGED: int
 MARGINS: int
 NUMBERS: int
 LOSSES: int
+LEAST_ROWS: int
+LEAST_RARE: int
+RUN_LENGTH: float
+HALF_LIFE: float
+LONGEST: float
+RARE: float
+NOT_RARE: float
+ANCHOR_ROWS: int
+CHECK_EVERY: int
+WINDOW_EVERY: int
+MOST_ROWS: int
+ANCHOR_DUE: int
+LOOK_DUE: int
+CHECK_DUE: int
+WEIGHING_DUE: int
+WINDOW_DUE: int
 ALTERNATIVES: tuple[float, ...]
 
 def variance_of(mean: float, mode: int, v: FloatArray) -> float: ...
@@ -78,3 +97,44 @@ def judge_models(
     needed: float,
     least_rise: float,
 ) -> None: ...
+
+class OtherKind(Exception): ...
+
+class Held:
+    X: DenseRows
+    y: FloatArray
+    scores: FloatArray
+    marks: IntArray
+    def __init__(self, X: DenseRows, y: FloatArray, scores: FloatArray, marks: IntArray) -> None: ...
+
+class Follower:
+    memory: Held
+    start: int
+    stop: int
+    first_mark: int
+    marks_stop: int
+    anchor_at: int
+    def __init__(self, mode: int, allocate: Callable[[int, int, Any, Any], Held]) -> None: ...
+    @property
+    def values(self) -> bytes: ...
+    @property
+    def waiting_rows(self) -> int: ...
+    @property
+    def waiting_mark(self) -> tuple[int, int, int, int]: ...
+    def with_values(self, values: FloatArray, anchor_at: int) -> Follower: ...
+    def after(
+        self, step: int, first_row: int, X: DenseRows, y: FloatArray, scores: FloatArray, busy: bool
+    ) -> tuple[Follower, int, int]: ...
+    def extended(
+        self,
+        first_row: int,
+        step: int,
+        steps: int,
+        X: DenseRows,
+        y: FloatArray,
+        scores: FloatArray,
+        closed: bool,
+    ) -> Follower: ...
+    def block(self, which: int) -> tuple[int, int, int, int, int]: ...
+    def between(self, lo: int, hi: int) -> tuple[int, int, int]: ...
+    def step_of(self, row: int) -> int: ...

@@ -1,9 +1,12 @@
 """Loops of the detection of drifts: sums, usual loss, CUSUMs and bets in one pass over the losses of rows."""
 
-from driftsurf.native.buffers cimport Buffers, integers, real_out, reals, release
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from driftsurf.native.buffers cimport Buffers, hold, integers, real_out, reals, release
 from driftsurf.native.gil cimport let_go, take_back, PyThreadState
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 
 cdef extern from "ds_math.h" nogil:
@@ -645,3 +648,343 @@ def judge_models(owner, stops, predicted, true, values, limits, bint numbers, do
         take_back(saved)
     finally:
         release(&held)
+
+
+# -------------------------------------------------------------------- the rows that a monitor holds
+
+cdef enum:
+    LITTLE_ROWS = 32        # rows of small steps that are collected before they are scanned
+    ROWS_OF_ANCHOR = 500    # rows between frozen models, and between weighings of two classes
+    ROWS_OF_CHECK = 1000    # rows between comparisons of a frozen model
+    ROWS_OF_WINDOW = 5000   # rows between windows of the inputs
+    HELD_ROWS = 2000        # limits of the rows that are held
+    HELD_BYTES = 4000000
+    LEAST_HELD = 200
+    MARK = 4  # numbers of a block: its first row, its step, how many steps it is, and how many rows
+    ASKS_ANCHOR = 1
+    ASKS_SCAN = 2
+    ASKS_CHECK = 4
+    ASKS_WEIGHING = 8
+    ASKS_WINDOW = 16
+cdef double LEAST_OF_USUAL = 200.0, LEAST_OF_RARE = 20.0
+cdef double ROWS_BETWEEN_SIGNS = 5000.0, HALVING_ROWS = 5000.0, LONGEST_TIMES = 10.0
+cdef double BEGINNING_OF_RARE = 0.1, END_OF_RARE = 0.2
+LEAST_ROWS, LEAST_RARE = int(LEAST_OF_USUAL), int(LEAST_OF_RARE)
+"""Rows on which the usual loss is measured before a rise can be a sign, and rows of the rarer class that this takes."""
+RUN_LENGTH, HALF_LIFE = ROWS_BETWEEN_SIGNS, HALVING_ROWS
+"""Rows between signs if nothing changes, about; rows in which the usual loss forgets half."""
+LONGEST = LONGEST_TIMES
+"""Times that this is longer, at most, where one of two classes is rare."""
+RARE, NOT_RARE = BEGINNING_OF_RARE, END_OF_RARE
+"""Share of the rarer of two classes below which errors of both classes count the same, and above which they stop."""
+ANCHOR_ROWS, CHECK_EVERY, WINDOW_EVERY, MOST_ROWS = ROWS_OF_ANCHOR, ROWS_OF_CHECK, ROWS_OF_WINDOW, HELD_ROWS
+"""Rows between frozen models, between comparisons of one, and between windows of the inputs; rows that are held."""
+ANCHOR_DUE, LOOK_DUE, CHECK_DUE, WEIGHING_DUE, WINDOW_DUE = ASKS_ANCHOR, ASKS_SCAN, ASKS_CHECK, ASKS_WEIGHING, ASKS_WINDOW
+"""What ``Follower.after`` leaves to Python."""
+
+
+class OtherKind(Exception):
+    """The rows or their scores have another width than the ones that are held."""
+
+
+cdef class Held:
+    """Rows in the order of arrival, with labels and scores: memory to which only rows are added, behind the last one.
+
+    Several followers share it, each with its own first and last row; one that is not the last copies what it holds.
+    """
+
+    cdef readonly object X
+    cdef readonly object y
+    cdef readonly object scores
+    cdef readonly object marks
+    cdef Py_buffer views[4]
+    cdef int held
+    cdef int64_t filled        # rows
+    cdef int64_t marked        # blocks
+    cdef int64_t room          # rows for which there is room
+    cdef int64_t marks_room
+    cdef int64_t row_bytes
+    cdef int64_t outputs       # scores of a row
+
+    def __cinit__(self, X, y, scores, marks):
+        cdef int k
+        cdef object array
+        self.held = 0
+        for k, array in enumerate((X, y, scores, marks)):
+            PyObject_GetBuffer(array, &self.views[k], PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE)
+            self.held += 1
+        self.X, self.y, self.scores, self.marks = X, y, scores, marks
+        self.room = self.views[1].shape[0]
+        self.marks_room = self.views[3].shape[0]
+        self.row_bytes = self.views[0].len // self.room
+        self.outputs = self.views[2].len // 8 // self.room
+
+    def __dealloc__(self):
+        while self.held:
+            self.held -= 1
+            PyBuffer_Release(&self.views[self.held])
+
+    cdef char* at(self, int array, int64_t place) noexcept:
+        """Return where the entry of a row, or of a block, is."""
+        cdef int64_t size = self.row_bytes if array == 0 else 8 if array == 1 else 8 * (self.outputs if array == 2 else MARK)
+        return <char*>self.views[array].buf + place * size
+
+
+cdef class Follower:
+    """Rows of the recent past and the scan of their losses, as a value: ``after`` returns the value after more rows.
+
+    Rows of small steps wait until there are 32 of them; then they are one block. Labels are codes or numbers, scores
+    log-odds, numbers, or (rows, classes).
+    """
+
+    cdef readonly Held memory
+    cdef readonly int64_t start         # place of the first row that is held
+    cdef readonly int64_t stop          # place after the last block
+    cdef readonly int64_t first_mark
+    cdef readonly int64_t marks_stop
+    cdef int64_t[4] waiting             # the block to which rows are added until it is large enough
+    cdef readonly int64_t anchor_at     # row from which on a model is to be frozen
+    cdef double[COUNT] v
+    cdef int64_t mode
+    cdef object allocate
+
+    def __cinit__(self, int64_t mode, allocate):
+        cdef int k
+        self.mode, self.allocate = mode, allocate
+        for k in range(COUNT):
+            self.v[k] = 0.0
+        self.v[AT_LOW] = self.v[AT_HIGH] = self.v[AT_RANGE] = 1.0
+        self.v[AT_SPREAD] = self.v[AT_SPREADS] = self.v[AT_NEAR] = self.v[AT_NEARS] = 2.0
+
+    @property
+    def values(self):
+        """Values of the scan, as bytes."""
+        return (<char*>self.v)[: sizeof(self.v)]
+
+    @property
+    def waiting_rows(self):
+        """Number of rows that wait to be scanned."""
+        return self.waiting[3]
+
+    @property
+    def waiting_mark(self):
+        """First row, step, number of steps and of rows of the rows that wait."""
+        return tuple([self.waiting[k] for k in range(MARK)])
+
+    cdef Follower copied(self):
+        cdef Follower new = Follower.__new__(Follower, self.mode, self.allocate)
+        new.memory = self.memory
+        new.start, new.stop, new.first_mark, new.marks_stop = self.start, self.stop, self.first_mark, self.marks_stop
+        memcpy(new.waiting, self.waiting, sizeof(self.waiting))
+        new.anchor_at = self.anchor_at
+        memcpy(new.v, self.v, sizeof(self.v))
+        return new
+
+    def with_values(self, values, int64_t anchor_at):
+        """Return the follower with other values of the scan, and another row for the next frozen model."""
+        cdef Buffers held
+        cdef Follower new = self.copied()
+        held.count = 0
+        try:
+            memcpy(new.v, values_of(&held, values, COUNT), sizeof(new.v))
+        finally:
+            release(&held)
+        new.anchor_at = anchor_at
+        return new
+
+    cdef int make_room(self, int64_t rows, int64_t row_bytes, int64_t outputs, object X, object scores) except -1:
+        """Let the memory have room for more rows, and a block, of this kind, that no other value has taken."""
+        cdef Held old = self.memory, new
+        cdef int64_t kept = self.stop + self.waiting[3] - self.start, marks = self.marks_stop - self.first_mark
+        if old is not None and (old.row_bytes != row_bytes or old.outputs != outputs):
+            raise OtherKind
+        if old is not None and old.filled == self.start + kept and old.filled + rows <= old.room:
+            if self.marks_stop < old.marks_room:
+                return 0
+        new = self.allocate(2 * (kept + rows) + LEAST_HELD, 2 * marks + 16, X, scores)
+        if old is not None:
+            for array in range(3):
+                memcpy(new.at(array, 0), old.at(array, self.start), old.at(array, kept) - old.at(array, 0))
+            memcpy(new.at(3, 0), old.at(3, self.first_mark), marks * MARK * 8)
+        new.filled = kept
+        self.memory, self.start, self.stop = new, 0, kept - self.waiting[3]
+        self.first_mark, self.marks_stop = 0, marks
+        return 0
+
+    cdef int append(self, int64_t first_row, int64_t step, int64_t steps, object X, object y, object scores) except -1:
+        """Add rows to those that wait."""
+        cdef Buffers held
+        cdef Py_buffer* view
+        cdef Py_ssize_t n = 0, m = 0, i
+        cdef double* targets
+        cdef double* predicted
+        cdef double* out
+        cdef int64_t outputs, row_bytes
+        held.count = 0
+        try:
+            view = hold(&held, X, "df", 0, 2, False)
+            targets = reals(&held, y, &n)
+            predicted = reals(&held, scores, &m, -1)
+            if n == 0:
+                return 0
+            if view.shape[0] != n or m % n:
+                raise ValueError("rows, labels and scores have different lengths")
+            outputs, row_bytes = m // n, view.len // n
+            if outputs == 2:
+                outputs = 1
+            self.make_room(n, row_bytes, outputs, X, scores)
+            i = self.stop + self.waiting[3]
+            memcpy(self.memory.at(0, i), view.buf, view.len)
+            memcpy(self.memory.at(1, i), targets, n * 8)
+            out = <double*>self.memory.at(2, i)
+            if m == 2 * n:
+                for i in range(n):
+                    out[i] = predicted[2 * i + 1] - predicted[2 * i]  # log-odds of the second class
+            else:
+                memcpy(out, predicted, m * 8)
+            self.memory.filled += n
+            if self.waiting[3] == 0:
+                self.waiting[0], self.waiting[1], self.waiting[2] = first_row, step, 0
+            self.waiting[2] += steps
+            self.waiting[3] += n
+            return 0
+        finally:
+            release(&held)
+
+    cdef void close_block(self) noexcept:
+        """Make a block of the rows that wait, and drop blocks beyond the limits."""
+        cdef int64_t* marks = <int64_t*>self.memory.at(3, 0)
+        cdef int64_t most = min(HELD_ROWS, HELD_BYTES // max(self.memory.row_bytes, 1)), end, k
+        most = max(most, LEAST_HELD)
+        memcpy(marks + MARK * self.marks_stop, self.waiting, sizeof(self.waiting))
+        end = self.waiting[0] + self.waiting[3]
+        self.stop += self.waiting[3]
+        self.marks_stop += 1
+        self.memory.marked = self.marks_stop
+        self.waiting[3] = 0
+        while self.first_mark < self.marks_stop - 1 and marks[MARK * (self.first_mark + 1)] <= end - most:
+            self.start += marks[MARK * self.first_mark + 3]
+            self.first_mark += 1
+
+    cdef int64_t scan_block(self, bint* needs_weighing) except -2:
+        """Scan the last block for a sign; say whether the classes have to be weighed anew."""
+        cdef int64_t* mark = <int64_t*>self.memory.at(3, self.marks_stop - 1)
+        cdef int64_t n = mark[3], place = self.stop - n, K = self.memory.outputs, i, k, best, sign
+        cdef double* scores = <double*>self.memory.at(2, place)
+        cdef double* y = <double*>self.memory.at(1, place)
+        cdef double* losses = NULL
+        cdef double total = 0.0, share, least = LEAST_OF_USUAL
+        cdef int64_t mode = self.mode
+        cdef double* v = self.v
+        cdef bint balanced
+        if mode == OF_NUMBERS:
+            if v[AT_SCALE] == 0.0:
+                for i in range(n):
+                    total += fabs(scores[i] - y[i])
+                v[AT_SCALE] = larger(4.0 * total / n, 1e-300)  # the first rows give the unit
+        elif K == 1:
+            mode = OF_MARGINS
+        else:
+            mode = OF_LOSSES
+            losses = <double*>malloc(n * sizeof(double))
+            if losses == NULL:
+                raise MemoryError
+            for i in range(n):
+                best = 0
+                for k in range(1, K):
+                    if scores[i * K + k] > scores[i * K + best]:
+                        best = k
+                losses[i] = best != y[i]
+            scores = losses
+        v[AT_ROW] = mark[0]
+        if v[AT_RANGE] < 1.0:
+            least = larger(least, LEAST_OF_RARE / (v[AT_RANGE] / 2.0))
+        sign = scan(
+            scores, y, v, mode, 0, n, least, ROWS_BETWEEN_SIGNS, HALVING_ROWS * smaller(LONGEST_TIMES, 1.0 / v[AT_RANGE])
+        )
+        free(losses)
+        balanced = v[AT_RANGE] < 1.0
+        share = smaller(v[AT_CLASS], v[AT_CLASS + 1]) / larger(v[AT_CLASS] + v[AT_CLASS + 1], 1.0)
+        needs_weighing[0] = mode == OF_MARGINS and v[AT_WEIGHT] >= LEAST_OF_USUAL
+        needs_weighing[0] = needs_weighing[0] and balanced != (share < (END_OF_RARE if balanced else BEGINNING_OF_RARE))
+        return sign
+
+    def after(self, int64_t step, int64_t first_row, X, y, scores, bint busy):
+        """Return the follower after a step, what is left to do, and the row of the last block that is a sign, or -1.
+
+        Nothing is scanned if something else judges the rows (``busy``).
+        """
+        cdef Follower new = self.copied()
+        cdef int64_t what = 0, first, rows, sign = -1
+        cdef bint weighing = False
+        new.append(first_row, step, 1, X, y, scores)
+        rows = new.waiting[0] + new.waiting[3]
+        if new.waiting[3] == 0 or rows - new.waiting[0] < LITTLE_ROWS:
+            return new, 0, -1
+        if not busy and first_row >= new.anchor_at:
+            if not (new.v[AT_CUSUM] > 2.0 or new.v[AT_CUSUM + 1] > 2.0 or new.v[AT_CUSUM + 2] > 2.0):
+                what |= ASKS_ANCHOR
+        first = new.waiting[0]
+        new.close_block()
+        if busy:
+            return new, ASKS_SCAN, -1
+        sign = new.scan_block(&weighing)
+        if weighing and rows // ROWS_OF_ANCHOR > first // ROWS_OF_ANCHOR:
+            what |= ASKS_WEIGHING
+        if rows // ROWS_OF_CHECK > first // ROWS_OF_CHECK:
+            what |= ASKS_CHECK
+        if rows // ROWS_OF_WINDOW > first // ROWS_OF_WINDOW:
+            what |= ASKS_WINDOW
+        if sign >= 0:
+            what |= ASKS_SCAN
+        return new, what, sign
+
+    def extended(self, int64_t first_row, int64_t step, int64_t steps, X, y, scores, bint closed):
+        """Return the follower with more rows that are not scanned: a block, or rows that wait."""
+        cdef Follower new = self.copied()
+        new.append(first_row, step, steps, X, y, scores)
+        if closed and new.waiting[3]:
+            new.close_block()
+        return new
+
+    def block(self, int64_t which):
+        """Return the places of the rows of a block, counted from the first one or -1, and its mark."""
+        cdef int64_t count = self.marks_stop - self.first_mark, k, place = self.start
+        cdef int64_t* marks
+        which = which + count if which < 0 else which
+        if not 0 <= which < count:
+            raise IndexError(which)
+        marks = <int64_t*>self.memory.at(3, self.first_mark)
+        for k in range(which):
+            place += marks[MARK * k + 3]
+        marks += MARK * which
+        return place, place + marks[3], marks[0], marks[1], marks[2]
+
+    cdef int64_t* marks(self) except NULL:
+        """Return the mark of the first block; IndexError if there is none."""
+        if self.marks_stop == self.first_mark:
+            raise IndexError("no rows are held")
+        return <int64_t*>self.memory.at(3, self.first_mark)
+
+    def between(self, int64_t lo, int64_t hi):
+        """Return the places of the rows in blocks with numbers from ``lo`` to before ``hi``, and the first number."""
+        cdef int64_t* mark = self.marks()
+        cdef int64_t k, place = self.start, a = -1, b = 0, number = lo, begin, end
+        for k in range(self.marks_stop - self.first_mark):
+            begin, end = max(lo - mark[0], 0), min(hi - mark[0], mark[3])
+            if begin < end:
+                if a < 0:
+                    a, number = place + begin, mark[0] + begin
+                b = place + end
+            place += mark[3]
+            mark += MARK
+        return (a, b, number) if a >= 0 else (self.stop, self.stop, lo)
+
+    def step_of(self, int64_t row):
+        """Return the step of a row in a block, or of the first one."""
+        cdef int64_t* mark = self.marks()
+        cdef int64_t k = self.marks_stop - self.first_mark - 1
+        while k > 0 and mark[MARK * k] > row:
+            k -= 1
+        mark += MARK * k
+        return mark[1] + max(row - mark[0], 0) * mark[2] // max(mark[3], 1)

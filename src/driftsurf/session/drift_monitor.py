@@ -21,6 +21,7 @@ Everything is a function of the rows and scores in their order; it is saved with
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.abilities import SnapshotScoring, abilities_of
-from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, State, Strategy, take_rows
+from driftsurf.core.contracts import CSR, Batch, DenseRows, FloatArray, Rows, State, Strategy, take_rows
 from driftsurf.core.drifts import (
     DRIFT_RISK,
     MOST_EVIDENCE,
@@ -47,7 +48,25 @@ from driftsurf.core.options import number
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
 from driftsurf.native import monitor as scan
-from driftsurf.native.monitor import bet_on_losses, row_losses, scan_losses
+from driftsurf.native.monitor import (
+    ANCHOR_ROWS,
+    CHECK_EVERY,
+    HALF_LIFE,
+    LEAST_RARE,
+    LEAST_ROWS,
+    LONGEST,
+    MOST_ROWS,
+    NOT_RARE,
+    RARE,
+    RUN_LENGTH,
+    WINDOW_EVERY,
+    Follower,
+    Held,
+    OtherKind,
+    bet_on_losses,
+    row_losses,
+    scan_losses,
+)
 from driftsurf.session.correction import Correction, Evidence, changed_columns, narrowed, telling_columns
 from driftsurf.strategies.frozen import can_freeze, frozen_from, frozen_state
 
@@ -69,29 +88,13 @@ class Surroundings(NamedTuple):
 
 Integers = npt.NDArray[np.int64]
 
-LEAST_ROWS = 200
-"""Rows on which the usual loss is measured before a rise can be a sign."""
-LEAST_RARE = 20
-"""Rows of the rarer class that are needed for that."""
-RARE, NOT_RARE = 0.1, 0.2
-"""Share of the rarer of two classes below which errors of both classes count the same, and above which they stop."""
-RUN_LENGTH = 5_000.0
-"""Rows between signs if nothing changes, about."""
-HALF_LIFE = 5_000.0
-"""Rows in which the usual loss forgets half."""
-LONGEST = 10.0
-"""Times that this is longer, at most, where one of two classes is rare."""
-LITTLE = 32
-"""Rows of small steps that are collected before they are scanned."""
 PART = 50
 """Rows after which a drift is looked at again; ``BET_ROWS`` in long steps, between which the model does not change."""
-MOST_ROWS, MOST_BYTES = 2_000, 4_000_000
-"""Limits of the rows that are held for contests."""
-ANCHOR_ROWS, ANCHORS = 500, 3
-"""Rows between frozen models, and how many of them are held."""
-OLD_ROWS, CHECK_EVERY, CHECKED_ROWS = 4_000, 1_000, 300
+ANCHORS = 3
+"""Frozen models that are held."""
+OLD_ROWS, CHECKED_ROWS = 4_000, 300
 """Rows after which a frozen model is replaced that is compared with the usual loss from time to time, since a model
-that learns a new rule within some rows shows no rise; rows between such comparisons, and rows of one."""
+that learns a new rule within some rows shows no rise; and rows of such a comparison."""
 LEAST_CHECKED = 100
 """Rows on which a frozen model must have been as good as usual before it can testify."""
 CONTESTANTS = 3
@@ -126,8 +129,8 @@ SETTLED_ROWS = 1_500
 """Rows after a recovery in which the kind and the cause of a drift may still be found."""
 STAYING_ROWS = 3_000
 """Rows after which an error that has not come back is the new usual one."""
-WINDOW_ROWS, WINDOW_EVERY = 1_000, 5_000
-"""Rows of a window in which the means of the inputs are compared, and rows between windows."""
+WINDOW_ROWS = 1_000
+"""Rows of a window in which the means of the inputs are compared."""
 MOST_WATCHED = 1_000
 """Columns up to which the means of dense inputs are compared."""
 SHIFT, SURE_SHIFT = 0.3, 6.0
@@ -243,11 +246,14 @@ class DriftMonitor:
         self.changes: InputChanges = InputChanges()
         self.updates: tuple[Drift, ...] = ()
         """Drifts that the last step detected, changed or ended."""
-        self._scan = np.zeros(scan.VALUES)
-        self._scan[[scan.LOW, scan.HIGH, scan.RANGE]] = 1.0
-        self._scan[[scan.SPREAD, scan.SPREADS, scan.NEAR, scan.NEARS]] = 2.0
-        self._waiting: tuple[Block, ...] = ()
-        self._blocks: tuple[Block, ...] = ()
+        self._follower = Follower(scan.NUMBERS if regression else scan.LOSSES, allocated)
+        """The last rows, and the scan of their losses."""
+        self._parts: tuple[tuple[int, CSR], ...] = ()
+        """The last rows, if they are sparse, with the number of the first one of each part."""
+        self._scan = _values(self._follower)
+        """Values of the scan, while this module works on them; afterwards the follower has them."""
+        self._busy = False
+        """Whether there is a contest or an open drift."""
         self._anchors: tuple[Anchor, ...] = ()
         self._old: Anchor | None = None
         """An older frozen model, ..."""
@@ -290,17 +296,51 @@ class DriftMonitor:
             What is asked for when there may be a drift.
         """
         new = self._copy()
-        new.updates = ()
-        block = Block(first_row, step, _copied(X), y.copy(), _margins(scores) if not self.regression else scores.copy())
+        if self.updates:
+            new.updates = ()
         new.rows = first_row + len(y)
-        waiting = (*self._waiting, block)
-        if new.rows - waiting[0].first_row < LITTLE:
-            new._waiting = waiting
-            return new
-        new._waiting = ()
-        new._add_anchor(block.first_row, scorer)
-        new._process(waiting[0] if len(waiting) == 1 else _joined(waiting), around)
+        dense = X
+        if isinstance(X, CSR):
+            new._parts, dense = (*self._parts, (first_row, _copied(X))), _no_columns(len(y))
+        if not scores.flags.c_contiguous:
+            scores = np.ascontiguousarray(scores)
+        try:
+            follower, due, sign = self._follower.after(step, first_row, dense, y, scores, self._busy)
+        except OtherKind:
+            follower, scores = _widened(self._follower, scores)
+            follower, due, sign = follower.after(step, first_row, dense, y, scores, self._busy)
+        new._follower = follower
+        if due:
+            new._look(due, sign, step, first_row, scorer, around)
         return new
+
+    def _look(
+        self, due: int, sign: int, step: int, first_row: int, scorer: Scorer | None, around: Surroundings
+    ) -> None:
+        """Do what the follower leaves to do after it has taken a block of rows, and maybe found a sign."""
+        if due == scan.ANCHOR_DUE and (scorer is None or not can_freeze(scorer)):
+            return
+        self._scan = _values(self._follower)
+        if due & scan.ANCHOR_DUE:
+            self._add_anchor(first_row, scorer)
+        block = self._block(-1)
+        if self._parts and block.first_row > self._parts[0][0]:
+            lo = self._first_row
+            self._parts = tuple(one for one in self._parts if one[0] + len(one[1].indptr) - 1 > lo)
+        if due & scan.LOOK_DUE:
+            self._examine(block, sign, around)
+            due = ~0
+        if due & scan.WEIGHING_DUE and self.rows // ANCHOR_ROWS > block.first_row // ANCHOR_ROWS:
+            self._weigh_classes(block.scores)
+        checked = due & scan.CHECK_DUE and self.rows // CHECK_EVERY > block.first_row // CHECK_EVERY
+        if checked and self._check_old() and self._old is not None:
+            self._begin_contest(self.rows, self._rise.since, (self._old,))
+            self._rise = Rise(since=self.rows)
+        if due & scan.WINDOW_DUE and self.rows // WINDOW_EVERY > block.first_row // WINDOW_EVERY:
+            self._compare_inputs(step, around)
+        self._busy = self._contest is not None or self.open is not None
+        next_anchor = self._anchors[-1].row + ANCHOR_ROWS if self._anchors else 0
+        self._follower = self._follower.with_values(self._scan, next_anchor)
 
     def _copy(self) -> DriftMonitor:
         """Return a shallow copy; ``copy.copy`` would take ten times as long."""
@@ -324,11 +364,8 @@ class DriftMonitor:
         return bool(self._scan[scan.RANGE] < 1.0)
 
     def _add_anchor(self, row: int, scorer: Scorer | None) -> None:
-        """Remember the model as it is before a row, if it is time for that and nothing looks like a drift."""
-        if scorer is None or (self._anchors and row - self._anchors[-1].row < ANCHOR_ROWS):
-            return
-        quiet = self._contest is None and self.open is None and not (self._scan[scan.CUSUM : scan.SINCE] > 2.0).any()
-        if quiet and can_freeze(scorer):
+        """Remember the model as it is before a row, if it can be frozen."""
+        if scorer is not None and can_freeze(scorer):
             anchor = Anchor(row, scorer)
             self._anchors = (*self._anchors[1 - ANCHORS :], anchor)
             if self._old is None or (row - self._old.row >= OLD_ROWS and not self._rise.cusum):
@@ -380,17 +417,17 @@ class DriftMonitor:
         values = self._scan.tolist()
         return max(1.0, values[scan.SPREAD] / values[scan.SPREADS], values[scan.NEAR] / values[scan.NEARS])
 
-    def _process(self, block: Block, around: Surroundings) -> None:
-        """Scan a block, and look more closely where there is a sign or a drift."""
-        self._scan = values = self._scan.copy()
-        self._blocks = self._kept(block)
-        mode, scores = self._mode(block)
-        first, count, at = block.first_row, len(block.y), 0
+    def _examine(self, block: Block, sign: int, around: Surroundings) -> None:
+        """Look closely at a block with a sign, or during a contest or a drift."""
+        values, mode, scores = self._scan, *self._mode(block.y, block.scores)
+        first, count, at, scanned = block.first_row, len(block.y), 0, sign >= 0
         while at < count:
             if self._contest is None and self.open is None:
-                values[scan.ROW] = first
-                half_life = HALF_LIFE * min(LONGEST, 1.0 / values[scan.RANGE])
-                sign = scan_losses(scores, block.y, values, mode, at, self._least_rows, RUN_LENGTH, half_life)
+                if not scanned:
+                    values[scan.ROW] = first
+                    half_life = HALF_LIFE * min(LONGEST, 1.0 / values[scan.RANGE])
+                    sign = scan_losses(scores, block.y, values, mode, at, self._least_rows, RUN_LENGTH, half_life)
+                scanned = False
                 if sign < 0:
                     break
                 at, place = sign + 1, int(values[scan.CUSUM : scan.SINCE].argmax())
@@ -406,13 +443,6 @@ class DriftMonitor:
                 self._bet_on_lead(contest, part, around)
             if self.open is not None:
                 self._follow(first + at)
-        if self.rows // ANCHOR_ROWS > first // ANCHOR_ROWS:
-            self._weigh_classes(mode)
-        if self.rows // CHECK_EVERY > first // CHECK_EVERY and self._check_old() and self._old is not None:
-            self._begin_contest(self.rows, self._rise.since, (self._old,))
-            self._rise = Rise(since=self.rows)
-        if self.rows // WINDOW_EVERY > first // WINDOW_EVERY:
-            self._compare_inputs(block.step, around)
 
     @property
     def _unit(self) -> float:
@@ -424,19 +454,17 @@ class DriftMonitor:
         """How the variance of losses is computed."""
         return scan.NUMBERS if self.regression else scan.LOSSES
 
-    def _mode(self, block: Block) -> tuple[int, FloatArray]:
+    def _mode(self, y: FloatArray, scores: FloatArray) -> tuple[int, FloatArray]:
         """Return how losses are computed, and from what."""
         if self.regression:
-            if not self._scan[scan.SCALE]:
-                self._scan[scan.SCALE] = max(4.0 * float(np.mean(np.abs(block.scores - block.y))), 1e-300)
-            return scan.NUMBERS, block.scores
-        if block.scores.ndim == 1:
-            return scan.MARGINS, block.scores
-        return scan.LOSSES, (block.scores.argmax(axis=1) != block.y).astype(np.float64)
+            return scan.NUMBERS, scores
+        if scores.ndim == 1:
+            return scan.MARGINS, scores
+        return scan.LOSSES, (scores.argmax(axis=1) != y).astype(np.float64)
 
     def _losses(self, y: FloatArray, scores: FloatArray) -> FloatArray:
         """Return the losses of rows by scores of this or another model."""
-        mode, values = self._mode(Block(0, 0, np.zeros((0, 0)), y, scores))
+        mode, values = self._mode(y, scores)
         losses = np.empty(len(y))
         row_losses(np.ascontiguousarray(values), np.ascontiguousarray(y), self._scan, losses, mode)
         return losses
@@ -447,10 +475,10 @@ class DriftMonitor:
             return losses
         return np.asarray(losses + np.where(y > 0.5, *(scan.centre_of(one, self._scan) for one in (1.0, 0.0))))
 
-    def _weigh_classes(self, mode: int) -> None:
+    def _weigh_classes(self, scores: FloatArray) -> None:
         """Let errors of both classes count the same where one is rare; then the usual loss is measured again."""
         values = self._scan
-        if mode != scan.MARGINS or self._contest is not None:
+        if self.regression or scores.ndim != 1 or self._contest is not None:
             return
         weight, *counts = values[[scan.WEIGHT, scan.CLASS, scan.CLASS + 1]].tolist()
         share = min(counts) / max(sum(counts), 1.0)
@@ -479,30 +507,31 @@ class DriftMonitor:
 
     # -------------------------------------------------------------------- rows of the recent past
 
-    def _kept(self, block: Block) -> tuple[Block, ...]:
-        """Return the blocks with a new one, without old ones beyond the limits."""
-        size = max(_nbytes(block.X) // max(len(block.y), 1), 1)
-        most = max(min(MOST_ROWS, MOST_BYTES // size), 2 * LEAST_CHECKED)
-        stop = block.first_row + len(block.y)
-        blocks, first = (*self._blocks, block), 0
-        while first < len(blocks) - 1 and blocks[first + 1].first_row <= stop - most:
-            first += 1
-        return blocks[first:] if first else blocks
+    @property
+    def _first_row(self) -> int:
+        """Number of the first row that is held."""
+        return self._follower.block(0)[2]
+
+    def _block(self, which: int) -> Block:
+        """Return a block of held rows, counted from the first one, or the last one for -1."""
+        a, b, row, step, steps = self._follower.block(which)
+        return self._held(row, step, a, b)._replace(steps=steps)
 
     def _rows_between(self, lo: int, hi: int) -> Block:
         """Return the held rows from number ``lo`` to before ``hi``."""
-        parts = []
-        for one in self._blocks:
-            a, b = max(lo - one.first_row, 0), min(hi - one.first_row, len(one.y))
-            if a < b:
-                X = take_rows(one.X, a, b)
-                parts.append(Block(one.first_row + a, one.step, X, one.y[a:b], one.scores[a:b]))
-        return _joined(parts) if parts else take_block(self._blocks[-1], 0, 0)
+        a, b, row = self._follower.between(lo, hi)
+        return self._held(row, 0, a, b)
 
-    def _step_of(self, row: int) -> int:
-        """Return the step of a held row, or of the first one."""
-        found = next((one for one in reversed(self._blocks) if one.first_row <= row), self._blocks[0])
-        return found.step + max(row - found.first_row, 0) * found.steps // max(len(found.y), 1)
+    def _held(self, row: int, step: int, a: int, b: int) -> Block:
+        """Return the held rows at places ``a`` to ``b``, the first of which has the number ``row``."""
+        memory = self._follower.memory
+        X: Rows = memory.X[a:b]
+        if self._parts:
+            cuts = ((one, max(row - first, 0), row + b - a - first) for first, one in self._parts)
+            limited = ((one, lo, min(hi, len(one.indptr) - 1)) for one, lo, hi in cuts)
+            found = [take_rows(one, lo, hi) for one, lo, hi in limited if lo < hi]
+            X = _stacked(found) if found else take_rows(self._parts[-1][1], 0, 0)
+        return Block(row, step, X, memory.y[a:b], memory.scores[a:b])
 
     def _scored(self, contest: Contest, block: Block) -> FloatArray:
         """Return the scores of the frozen model for a block; those of the learning model if there is none."""
@@ -516,7 +545,7 @@ class DriftMonitor:
     def _begin_contest(self, row: int, since: int, anchors: Sequence[Anchor]) -> None:
         """Bet from ``row`` on, on the model as it was before the suspected rise."""
         values = self._scan
-        since = max(since, self._blocks[0].first_row)
+        since = max(since, self._first_row)
         values[scan.CUSUM : scan.SINCE] = 0.0
         values[scan.SINCE : scan.CLASS] = row
         usual, weight = float(values[scan.MEAN]), float(values[scan.WEIGHT])
@@ -631,7 +660,7 @@ class DriftMonitor:
         drift = Drift(
             taken,
             row=since,
-            step=self._step_of(since),
+            step=self._follower.step_of(since),
             detected_at_row=row,
             kind="undecided",
             metric=self.metric,
@@ -657,7 +686,7 @@ class DriftMonitor:
 
     def _beginning(self, contest: Contest, row: int) -> int:
         """Return the row from which on the losses of the frozen model are most likely to have risen."""
-        first = self._blocks[0].first_row if contest.anchor is None else contest.anchor.row + LEAST_CHECKED // 2
+        first = self._first_row if contest.anchor is None else contest.anchor.row + LEAST_CHECKED // 2
         earlier = self.drifts[-1].ended_at_row if len(self.drifts) else None
         held = self._rows_between(max(min(first, contest.since), 0 if earlier is None else earlier + 1), row)
         losses = self._centred(held.y, self._losses(held.y, self._scored(contest, held)))
@@ -863,8 +892,7 @@ class DriftMonitor:
 
     def _compare_inputs(self, step: int, around: Surroundings) -> None:
         """Compare the means of the last rows with those of earlier windows."""
-        newest = self._blocks[-1]
-        if isinstance(newest.X, CSR) or newest.X.shape[1] > MOST_WATCHED:
+        if self._parts or self._follower.memory.X.shape[1] > MOST_WATCHED:
             return
         recent = self._rows_between(self.rows - WINDOW_ROWS, self.rows)
         X = np.asarray(recent.X, np.float64)
@@ -891,7 +919,7 @@ class DriftMonitor:
             moved[np.argsort(-(shift[moved] / np.maximum(spread[moved], 1e-300)), kind="stable")],
         )
         columns = dict.fromkeys(source_column(known[k]) if k < len(known) else f"column {k}" for k in order.tolist())
-        change = InputChange(recent.first_row, self._step_of(recent.first_row), tuple(columns))
+        change = InputChange(recent.first_row, self._follower.step_of(recent.first_row), tuple(columns))
         self.changes = InputChanges((*self.changes[1 - MOST_DRIFTS :], change))
 
     # -------------------------------------------------------------------- state
@@ -905,14 +933,18 @@ class DriftMonitor:
             "contests": self._contests,
             "peak": self._peak,
             "back": json.dumps(self._back),
-            "scan": self._scan,
+            "scan": _values(self._follower),
             "drifts": json.dumps([one.to_dict() for one in self.drifts]),
             "changes": json.dumps([dataclasses.asdict(one) for one in self.changes]),
             "means": self._means,
         }
-        for name, blocks in (("blocks", self._blocks), ("waiting", self._waiting)):
-            if blocks:
-                state |= nest(name, _blocks_state(blocks))
+        follower = self._follower
+        if follower.marks_stop > follower.first_mark:
+            marks = follower.memory.marks[follower.first_mark : follower.marks_stop]
+            state |= nest("blocks", self._rows_state(marks, follower.start, follower.stop))
+        if count := follower.waiting_rows:
+            marks = np.array([follower.waiting_mark])
+            state |= nest("waiting", self._rows_state(marks, follower.stop, follower.stop + count))
         state |= nest("rise", self._rise._asdict())
         for place, anchor in enumerate(self._anchors):
             state |= nest(f"anchor{place}", _anchor_state(anchor))
@@ -931,24 +963,48 @@ class DriftMonitor:
         new.smallest_rise, new.drift_risk = known["smallest_rise"], known["drift_risk"]
         new.rows, new._contests, new._peak = known["rows"], known["contests"], known["peak"]
         new._back = known["back"]
-        new._scan, new._means = known["scan"], known["means"]
+        new._means = known["means"]
         new.drifts, new.changes = known["drifts"], known["changes"]
         new.updates = ()
         shape = n_features, sparse, dtype
-        new._blocks, new._waiting = (_blocks_from(pick(name, state), *shape) for name in ("blocks", "waiting"))
+        follower = Follower(scan.NUMBERS if self.regression else scan.LOSSES, allocated)
+        outputs, new._parts = 1, ()
+        saved = [(name, _blocks_from(pick(name, state), *shape)) for name in ("blocks", "waiting")]
+        widths = (1 if one.scores.ndim == 1 else one.scores.shape[1] for _, blocks in saved for one in blocks)
+        outputs = max(widths, default=1)
+        for name, blocks in saved:
+            for one in blocks:
+                X, scores = one.X, one.scores if outputs == 1 else _as_classes(one.scores, outputs)
+                if isinstance(X, CSR):
+                    new._parts, X = (*new._parts, (one.first_row, X)), _no_columns(len(one.y))
+                place = one.first_row, one.step, one.steps
+                follower = follower.extended(*place, X, one.y, np.ascontiguousarray(scores), name == "blocks")
         anchors = [pick(f"anchor{place}", state) for place in range(ANCHORS)]
         new._anchors = tuple(_anchor_from(one, strategy) for one in anchors if one)
+        new._follower = follower.with_values(known["scan"], new._anchors[-1].row + ANCHOR_ROWS if new._anchors else 0)
         old = pick("old", state)
         new._old, new._rise = (_anchor_from(old, strategy) if old else None), Rise(**RISE.read(pick("rise", state)))
         contest = pick("contest", state)
         new._contest = _contest_from(contest, strategy, self.regression) if contest else None
         if new._contest is not None:
             known_drifts = {-1, *(one.number for one in new.drifts)}
-            if not new._blocks or new._contest.drift not in known_drifts:
+            if follower.marks_stop == follower.first_mark or new._contest.drift not in known_drifts:
                 raise misfit(state, "contest", "has no rows or no drift that it is about")
             if new._contest.columns is not None and (new._contest.columns >= n_features).any():
                 raise misfit(state, "contest", f"is about columns beyond the {n_features} of the rows")
+        new._busy = new._contest is not None or new.open is not None
         return new
+
+    def _rows_state(self, marks: Integers, a: int, b: int) -> State:
+        """Return the state of rows at places ``a`` to ``b``, and of their blocks."""
+        rows = self._held(int(marks[0, 0]), 0, a, b)
+        first_rows, steps, counts, sizes = marks.T.copy()
+        state: State = {"first_rows": first_rows, "steps": steps, "counts": counts, "sizes": sizes, "y": rows.y.copy()}
+        state["margins" if rows.scores.ndim == 1 else "scores"] = rows.scores.copy()
+        X = rows.X
+        if isinstance(X, CSR):
+            return state | {"X": X.data, "indices": X.indices.astype(np.int64), "indptr": X.indptr.astype(np.int64)}
+        return state | {"X": X.copy()}
 
 
 def _read_back(saved: Any) -> tuple[int, int] | None:
@@ -1067,22 +1123,6 @@ CONTEST = Fields(
 """Saved entries of a contest."""
 
 
-def _blocks_state(blocks: Sequence[Block]) -> State:
-    whole = _joined(blocks)
-    state: State = {
-        "first_rows": np.array([one.first_row for one in blocks]),
-        "steps": np.array([one.step for one in blocks]),
-        "counts": np.array([one.steps for one in blocks]),
-        "sizes": np.array([len(one.y) for one in blocks]),
-        "y": whole.y,
-        "margins" if whole.scores.ndim == 1 else "scores": whole.scores,
-    }
-    X = whole.X
-    if isinstance(X, CSR):
-        return state | {"X": X.data, "indices": X.indices.astype(np.int64), "indptr": X.indptr.astype(np.int64)}
-    return state | {"X": X}
-
-
 def _blocks_from(state: Mapping[str, Any], n_features: int, sparse: bool, dtype: str) -> tuple[Block, ...]:
     if not state:
         return ()
@@ -1177,17 +1217,45 @@ def _stacked(rows: Sequence[Rows]) -> Rows:
     return CSR(data, indices, whole, parts[0].n_features)
 
 
-def _copied(X: Rows) -> Rows:
-    if not isinstance(X, CSR):
-        return X.copy()
+def _copied(X: CSR) -> CSR:
     a, b = int(X.indptr[0]), int(X.indptr[-1])
     return CSR(X.data[a:b].copy(), X.indices[a:b].copy(), X.indptr - a, X.n_features)
 
 
-def _nbytes(X: Rows) -> int:
-    if isinstance(X, CSR):
-        return int((X.indptr[-1] - X.indptr[0]) * (X.data.itemsize + X.indices.itemsize))
-    return int(X.nbytes)
+@functools.cache
+def _no_columns(count: int) -> DenseRows:
+    """Return rows without columns, which stand for sparse ones where labels and scores are held."""
+    return np.zeros((count, 0))
+
+
+def allocated(rows: int, blocks: int, X: Any, scores: FloatArray) -> Held:
+    """Return memory for so many rows and blocks of the kind of these rows and scores."""
+    outputs = scores.shape[1:] if scores.ndim == 2 and scores.shape[1] != 2 else ()
+    X = np.empty((rows, X.shape[1]), X.dtype)
+    return Held(X, np.empty(rows), np.empty((rows, *outputs)), np.empty((blocks, 4), np.int64))
+
+
+def _values(follower: Follower) -> FloatArray:
+    """Return the values of the scan."""
+    return np.frombuffer(follower.values).copy()
+
+
+def _widened(follower: Follower, scores: FloatArray) -> tuple[Follower, FloatArray]:
+    """Return the follower, and scores of further rows, with as many classes as either has."""
+    memory = follower.memory
+    scores = _margins(scores)
+    outputs = max(1 if one.ndim == 1 else one.shape[1] for one in (memory.scores, scores))
+    if memory.scores.shape[1:] != (outputs,):
+        wide, place = Follower(scan.LOSSES, allocated), follower.start
+        marks = memory.marks[follower.first_mark : follower.marks_stop].tolist()
+        for closed, some in ((True, marks), (False, [follower.waiting_mark])):
+            for first, step, steps, count in some:
+                rows = slice(place, place + count)
+                kept = memory.X[rows], memory.y[rows], _as_classes(memory.scores[rows], outputs)
+                wide = wide.extended(first, step, steps, *kept, closed)
+                place += count
+        follower = wide.with_values(_values(follower), follower.anchor_at)
+    return follower, _as_classes(scores, outputs)
 
 
 def _margins(scores: FloatArray) -> FloatArray:
