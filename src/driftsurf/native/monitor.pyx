@@ -792,6 +792,17 @@ cdef class Follower:
         new.anchor_at = anchor_at
         return new
 
+    def with_anchor_at(self, int64_t row):
+        """Return the follower with another row for the next frozen model."""
+        cdef Follower new = self.copied()
+        new.anchor_at = row
+        return new
+
+    @property
+    def held_from(self):
+        """Number of the first row that is held; 0 if there is none."""
+        return 0 if self.marks_stop == self.first_mark else self.marks()[0]
+
     cdef int make_room(self, int64_t rows, int64_t row_bytes, int64_t outputs, object X, object scores) except -1:
         """Let the memory have room for more rows, and a block, of this kind, that no other value has taken."""
         cdef Held old = self.memory, new

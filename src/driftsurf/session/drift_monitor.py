@@ -301,7 +301,7 @@ class DriftMonitor:
         new.rows = first_row + len(y)
         dense = X
         if isinstance(X, CSR):
-            new._parts, dense = (*self._parts, (first_row, _copied(X))), _no_columns(len(y))
+            new._parts, dense = self._parts_with(first_row, _copied(X)), _no_columns(len(y))
         if not scores.flags.c_contiguous:
             scores = np.ascontiguousarray(scores)
         try:
@@ -314,19 +314,21 @@ class DriftMonitor:
             new._look(due, sign, step, first_row, scorer, around)
         return new
 
+    def _parts_with(self, first_row: int, X: CSR) -> tuple[tuple[int, CSR], ...]:
+        """Return the sparse rows that are held, and new ones."""
+        held = self._follower.held_from
+        return *(one for one in self._parts if one[0] + len(one[1].indptr) - 1 > held), (first_row, X)
+
     def _look(
         self, due: int, sign: int, step: int, first_row: int, scorer: Scorer | None, around: Surroundings
     ) -> None:
         """Do what the follower leaves to do after it has taken a block of rows, and maybe found a sign."""
-        if due == scan.ANCHOR_DUE and (scorer is None or not can_freeze(scorer)):
+        if due & scan.ANCHOR_DUE and scorer is not None and can_freeze(scorer):
+            self._add_anchor(Anchor(first_row, scorer))
+        if due == scan.ANCHOR_DUE:
             return
         self._scan = _values(self._follower)
-        if due & scan.ANCHOR_DUE:
-            self._add_anchor(first_row, scorer)
         block = self._block(-1)
-        if self._parts and block.first_row > self._parts[0][0]:
-            lo = self._first_row
-            self._parts = tuple(one for one in self._parts if one[0] + len(one[1].indptr) - 1 > lo)
         if due & scan.LOOK_DUE:
             self._examine(block, sign, around)
             due = ~0
@@ -339,8 +341,7 @@ class DriftMonitor:
         if due & scan.WINDOW_DUE and self.rows // WINDOW_EVERY > block.first_row // WINDOW_EVERY:
             self._compare_inputs(step, around)
         self._busy = self._contest is not None or self.open is not None
-        next_anchor = self._anchors[-1].row + ANCHOR_ROWS if self._anchors else 0
-        self._follower = self._follower.with_values(self._scan, next_anchor)
+        self._follower = self._follower.with_values(self._scan, self._next_anchor)
 
     def _copy(self) -> DriftMonitor:
         """Return a shallow copy; ``copy.copy`` would take ten times as long."""
@@ -363,13 +364,17 @@ class DriftMonitor:
     def _is_balanced(self) -> bool:
         return bool(self._scan[scan.RANGE] < 1.0)
 
-    def _add_anchor(self, row: int, scorer: Scorer | None) -> None:
-        """Remember the model as it is before a row, if it can be frozen."""
-        if scorer is not None and can_freeze(scorer):
-            anchor = Anchor(row, scorer)
-            self._anchors = (*self._anchors[1 - ANCHORS :], anchor)
-            if self._old is None or (row - self._old.row >= OLD_ROWS and not self._rise.cusum):
-                self._old, self._rise = anchor, Rise(since=row)
+    @property
+    def _next_anchor(self) -> int:
+        """The row from which on a model is to be frozen."""
+        return self._anchors[-1].row + ANCHOR_ROWS if self._anchors else 0
+
+    def _add_anchor(self, anchor: Anchor) -> None:
+        """Remember a frozen model."""
+        self._anchors = (*self._anchors[1 - ANCHORS :], anchor)
+        if self._old is None or (anchor.row - self._old.row >= OLD_ROWS and not self._rise.cusum):
+            self._old, self._rise = anchor, Rise(since=anchor.row)
+        self._follower = self._follower.with_anchor_at(self._next_anchor)
 
     def _check_old(self) -> bool:
         """Compare the older frozen model with the usual loss; return whether that is a sign of drift."""
@@ -981,7 +986,7 @@ class DriftMonitor:
                 follower = follower.extended(*place, X, one.y, np.ascontiguousarray(scores), name == "blocks")
         anchors = [pick(f"anchor{place}", state) for place in range(ANCHORS)]
         new._anchors = tuple(_anchor_from(one, strategy) for one in anchors if one)
-        new._follower = follower.with_values(known["scan"], new._anchors[-1].row + ANCHOR_ROWS if new._anchors else 0)
+        new._follower = follower.with_values(known["scan"], new._next_anchor)
         old = pick("old", state)
         new._old, new._rise = (_anchor_from(old, strategy) if old else None), Rise(**RISE.read(pick("rise", state)))
         contest = pick("contest", state)
