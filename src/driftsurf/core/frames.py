@@ -35,6 +35,7 @@ __all__ = [
     "lazy_frame",
     "new_frame",
     "number_matrix",
+    "plain_column",
     "unmasked",
 ]
 
@@ -177,6 +178,16 @@ def frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
         return
     for place, name in enumerate(X.columns):
         yield name, X.iloc[:, place] if isinstance(X, PandasFrame) else X.get_column(name)
+
+
+def plain_column(y: Any) -> Any:
+    """Return a column of pandas, polars or pyarrow as an array, if its library can make one; anything else as it is."""
+    if type(y) is np.ndarray or type(y) is list or not hasattr(y, "to_numpy"):
+        return y
+    try:
+        return y.to_numpy()
+    except Exception:  # each library has its own errors; what is wrong is said where labels are checked
+        return y
 
 
 def unmasked(values: Any, name: str) -> Any:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import Capabilities, FloatArray, IntArray, State
 from driftsurf.core.fields import Converted, Fields, Real, Rule, Truth, Whole
-from driftsurf.core.frames import unmasked
+from driftsurf.core.frames import plain_column, unmasked
 from driftsurf.core.input import listed
 from driftsurf.core.labels import check_limit, label_array, listed_labels
 from driftsurf.core.options import shown
@@ -69,7 +69,7 @@ class ClassTargets:
 
     def with_classes(self, classes: Iterable[Any] | None, begun: bool) -> ClassTargets:
         """Return the set to use after a call with the argument ``classes``, which may only repeat known classes."""
-        if classes is None:
+        if classes is None or ((begun or self.closed) and self._are_known(classes)):
             return self
         given = ClassTargets.declared(classes, self.limit)
         if not begun and not self.closed:
@@ -80,6 +80,21 @@ class ClassTargets:
                 "Omit classes after the first call, or create a new model."
             )
         return self
+
+    def _are_known(self, classes: Any) -> bool:
+        """Return whether these are the known labels, in any order; false for anything that has to be checked first."""
+        if type(classes) is np.ndarray:
+            classes = classes.tolist()
+        if type(classes) is not list and type(classes) is not tuple:
+            return False
+        try:
+            return frozenset(classes) == self._distinct
+        except TypeError:  # lists cannot be in a set
+            return False
+
+    @functools.cached_property
+    def _distinct(self) -> frozenset[Any]:
+        return frozenset(self.labels)
 
     @property
     def n_classes(self) -> int:
@@ -121,7 +136,7 @@ class ClassTargets:
 
     def known_codes(self, y: Any, count: int) -> FloatArray | None:
         """Return the codes if all labels are known and in a plain list or array, the usual case; else None."""
-        return self._codes.codes(y, count)
+        return self._codes.codes(plain_column(y), count)
 
     @functools.cached_property
     def _codes(self) -> LabelCodes:
@@ -275,6 +290,9 @@ class RegressionTargets:
 
     def read(self, y: Any, count: int) -> tuple[RegressionTargets, FloatArray]:
         """Return the targets as an array of finite numbers."""
+        numbers = self.known_codes(y, count)
+        if numbers is not None:
+            return self, numbers.copy() if numbers is y else numbers  # the caller may change its array
         if y is None:
             raise LabelError(
                 "learning requires y to be passed, but the target y is None. Pass one number for each row."
@@ -312,9 +330,15 @@ class RegressionTargets:
         )
 
     def known_codes(self, y: Any, count: int) -> FloatArray | None:
-        """Return ``y`` in the usual case, in which nothing is wrong with it; None if ``read`` has to check it."""
-        usual = type(y) is np.ndarray and y.dtype is FLOAT and y.shape == (count,) and y.flags.c_contiguous
-        return y if usual and y.flags.aligned and largest(y) <= LARGEST_VALUE else None
+        """Return the numbers in the usual case, in which nothing is wrong with them; None if ``read`` has to check."""
+        y = plain_column(y)
+        if type(y) is list:
+            y = np.asarray(y)
+        if type(y) is not np.ndarray or y.shape != (count,) or y.dtype.kind not in "fiub":
+            return None
+        if not (y.dtype is FLOAT and y.flags.c_contiguous and y.flags.aligned):
+            y = y.astype(np.float64, order="C")
+        return y if largest(y) <= LARGEST_VALUE else None
 
     def code_of(self, y: Any) -> float | None:
         """Return a single finite number in a list or an array; None if ``read`` has to check it."""

@@ -38,6 +38,8 @@ class _Dimensioned(Protocol):
 
 def as_column(y: TargetLike) -> TargetLike:
     """Return a single column as a one-dimensional array, with scikit-learn's warning."""
+    if type(y) is list or (type(y) is np.ndarray and y.ndim == 1):  # the usual case: asking for a protocol is slow
+        return y
     if isinstance(y, np.ndarray | _Dimensioned) and y.ndim == 2:
         try:
             return column_or_1d(unmasked(y, "y"), warn=True)
