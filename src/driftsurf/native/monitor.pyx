@@ -408,6 +408,56 @@ def scan_losses(scores, targets, v, int64_t mode, int64_t start, double least, d
         release(&held)
 
 
+cdef double reference(double usual, double weight, int64_t mode, const double* v) noexcept nogil:
+    """Return the mean loss of the null hypothesis (see ``reference_of``)."""
+    cdef double few = smaller(1.0, 400.0 / (weight * smaller(1.0, v[AT_RANGE])))
+    return usual + (1.0 + 2.0 * few) * sqrt(variance(larger(usual, 1.0 / weight), mode, v) / larger(weight, 1.0))
+
+
+def reference_of(double usual, double weight, int64_t mode, v):
+    """Return the mean loss of the null hypothesis: the usual one and its standard error, more after few rows.
+
+    Of a rare class, only its rows count.
+    """
+    cdef Buffers held
+    held.count = 0
+    try:
+        return reference(usual, weight, mode, values_of(&held, v, COUNT))
+    finally:
+        release(&held)
+
+
+def check_losses(scores, targets, v, int64_t mode):
+    """Compare the losses of a model with the usual ones.
+
+    Returns what they add to the CUSUM of the first alternative, their sum, and the CUSUM that is a sign.
+    """
+    cdef Buffers held
+    cdef Py_ssize_t n = 0, m = 0, i
+    cdef double* values
+    cdef double* known
+    cdef double* predicted
+    cdef double gains = 0.0, total = 0.0, loss, usual
+    cdef int64_t kind = OF_NUMBERS if mode == OF_NUMBERS else OF_LOSSES
+    cdef Bet made
+    held.count = 0
+    try:
+        values = values_of(&held, v, COUNT)
+        predicted = reals(&held, scores, &n)
+        known = reals(&held, targets, &m)
+        if m != n:
+            raise ValueError("scores and targets have different lengths")
+        usual = reference(values[AT_MEAN], values[AT_WEIGHT], kind, values)
+        made = bet_on(usual, values, variance(usual, kind, values), 0)
+        for i in range(n):
+            loss = loss_of(mode, predicted[i], known[i], values) + centre(known[i], values)
+            total += loss
+            gains += ds_log1p(made.stake * (loss - made.usual))
+        return gains / spread_of(values), total, larger(ds_log(ROWS_BETWEEN_SIGNS * made.gain), 3.0)
+    finally:
+        release(&held)
+
+
 def bet_on_losses(
     losses, int64_t start, int64_t mode, v, contest, bint looks, double reference, double spread, double needed,
     double before, double risen, double most
@@ -937,16 +987,15 @@ cdef class Follower:
                 what |= ASKS_ANCHOR
         first = new.waiting[0]
         new.close_block()
-        if busy:
-            return new, ASKS_SCAN, -1
-        sign = new.scan_block(&weighing)
-        if weighing and rows // ROWS_OF_ANCHOR > first // ROWS_OF_ANCHOR:
-            what |= ASKS_WEIGHING
         if rows // ROWS_OF_CHECK > first // ROWS_OF_CHECK:
             what |= ASKS_CHECK
         if rows // ROWS_OF_WINDOW > first // ROWS_OF_WINDOW:
             what |= ASKS_WINDOW
-        if sign >= 0:
+        if not busy:
+            sign = new.scan_block(&weighing)
+            if weighing and rows // ROWS_OF_ANCHOR > first // ROWS_OF_ANCHOR:
+                what |= ASKS_WEIGHING
+        if busy or sign >= 0:
             what |= ASKS_SCAN
         return new, what, sign
 

@@ -50,7 +50,6 @@ from driftsurf.core.values import replace
 from driftsurf.native import monitor as scan
 from driftsurf.native.monitor import (
     ANCHOR_ROWS,
-    CHECK_EVERY,
     HALF_LIFE,
     LEAST_RARE,
     LEAST_ROWS,
@@ -59,7 +58,6 @@ from driftsurf.native.monitor import (
     NOT_RARE,
     RARE,
     RUN_LENGTH,
-    WINDOW_EVERY,
     Follower,
     Held,
     OtherKind,
@@ -328,18 +326,18 @@ class DriftMonitor:
         if due == scan.ANCHOR_DUE:
             return
         self._scan = _values(self._follower)
-        block = self._block(-1)
         if due & scan.LOOK_DUE:
+            block = self._block(-1)
             self._examine(block, sign, around)
-            due = ~0
-        if due & scan.WEIGHING_DUE and self.rows // ANCHOR_ROWS > block.first_row // ANCHOR_ROWS:
-            self._weigh_classes(block.scores)
-        checked = due & scan.CHECK_DUE and self.rows // CHECK_EVERY > block.first_row // CHECK_EVERY
-        if checked and self._check_old() and self._old is not None:
+            if self.rows // ANCHOR_ROWS > block.first_row // ANCHOR_ROWS:
+                due |= scan.WEIGHING_DUE
+        if due & scan.WEIGHING_DUE:
+            self._weigh_classes()
+        if due & scan.CHECK_DUE and self._check_old() and self._old is not None:
             self._begin_contest(self.rows, self._rise.since, (self._old,))
             self._rise = Rise(since=self.rows)
-        if due & scan.WINDOW_DUE and self.rows // WINDOW_EVERY > block.first_row // WINDOW_EVERY:
-            self._compare_inputs(step, around)
+        if due & scan.WINDOW_DUE:
+            self._compare_inputs(around)
         self._busy = self._contest is not None or self.open is not None
         self._follower = self._follower.with_values(self._scan, self._next_anchor)
 
@@ -381,21 +379,19 @@ class DriftMonitor:
         if self._old is None or self._contest is not None or self.open is not None:
             return False
         recent = self._rows_between(max(self.rows - CHECKED_ROWS, self._old.row), self.rows)
-        mean, weight = float(self._scan[scan.MEAN]), float(self._scan[scan.WEIGHT])
-        if len(recent.y) < CHECKED_ROWS or weight < max(self._least_rows, OLD_ROWS / 2):
+        if len(recent.y) < CHECKED_ROWS or self._scan[scan.WEIGHT] < max(self._least_rows, OLD_ROWS / 2):
             return False
         scores = self._old.scorer(recent.X)
-        losses = self._centred(recent.y, self._losses(recent.y, scores if self.regression else _margins(scores)))
-        usual, stake, gain = self._bet(self._reference(mean, weight), 0)
-        cusum = self._rise.cusum + float(np.log1p(stake * (losses - usual)).sum()) / self._spread
-        rows = self._rise.rows + len(losses)
-        total = self._rise.total + float(losses.sum()) * self._unit
+        mode, scores = self._mode(recent.y, scores if self.regression else _margins(scores))
+        gains, lost, bar = scan.check_losses(scores, recent.y, self._scan, mode)
+        cusum, rows = self._rise.cusum + gains, self._rise.rows + len(recent.y)
+        total = self._rise.total + lost * self._unit
         if cusum > 0.0:
             self._rise = Rise(cusum, self._rise.since, rows, total)
         else:
             self._old = replace(self._old, rows=self._old.rows + rows, total=self._old.total + total)
             self._rise = Rise(since=self.rows)
-        return cusum > max(math.log(RUN_LENGTH * gain), 3.0)
+        return cusum > bar
 
     def _variance(self, mean: float) -> float:
         """Return the variance of losses with a mean."""
@@ -406,12 +402,8 @@ class DriftMonitor:
         return math.sqrt(self._variance(mean) / max(rows, 1.0))
 
     def _reference(self, usual: float, weight: float) -> float:
-        """Return the mean loss of the null hypothesis: the usual one and its standard error, more after few rows.
-
-        Of a rare class, only its rows count.
-        """
-        few = min(1.0, 400.0 / (weight * min(1.0, float(self._scan[scan.RANGE]))))
-        return usual + (1.0 + 2.0 * few) * self._error(max(usual, 1.0 / weight), weight)
+        """Return the mean loss of the null hypothesis."""
+        return scan.reference_of(usual, weight, self._loss_mode, self._scan)
 
     def _bet(self, mean: float, place: int) -> tuple[float, float, float]:
         """Return a usual mean loss, the stake on an alternative to it, and the growth of the capital in a row."""
@@ -480,10 +472,10 @@ class DriftMonitor:
             return losses
         return np.asarray(losses + np.where(y > 0.5, *(scan.centre_of(one, self._scan) for one in (1.0, 0.0))))
 
-    def _weigh_classes(self, scores: FloatArray) -> None:
+    def _weigh_classes(self) -> None:
         """Let errors of both classes count the same where one is rare; then the usual loss is measured again."""
         values = self._scan
-        if self.regression or scores.ndim != 1 or self._contest is not None:
+        if self.regression or self._follower.memory.scores.ndim != 1 or self._contest is not None:
             return
         weight, *counts = values[[scan.WEIGHT, scan.CLASS, scan.CLASS + 1]].tolist()
         share = min(counts) / max(sum(counts), 1.0)
@@ -895,7 +887,7 @@ class DriftMonitor:
 
     # -------------------------------------------------------------------- moves of the inputs alone
 
-    def _compare_inputs(self, step: int, around: Surroundings) -> None:
+    def _compare_inputs(self, around: Surroundings) -> None:
         """Compare the means of the last rows with those of earlier windows."""
         if self._parts or self._follower.memory.X.shape[1] > MOST_WATCHED:
             return
