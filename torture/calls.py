@@ -27,11 +27,9 @@ from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.session.late import DelayedLabels
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, Candor, DriftSurf
-from driftsurf.strategies.compiled import suitable
 
 PATIENCE = 60.0
 """Seconds to wait for a lock."""
-suitable.LEAST_STEPS = 0  # otherwise the step is compiled only after much work
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(600, 3))
 Y = np.where(np.arange(600) < 300, X[:, 0] > 0, X[:, 0] <= 0).astype(int)

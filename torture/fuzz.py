@@ -21,7 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 
 from driftsurf import AwareClassifier, DriftSurfClassifier, DriftSurfRegressor, saving
@@ -32,8 +31,6 @@ from driftsurf.data.encoding import TableEncoder
 from driftsurf.detectors import ADWIN, MDDM
 from driftsurf.errors import DriftsurfError
 from driftsurf.estimators import DWMClassifier, PairedLearnersClassifier, PERMClassifier
-from driftsurf.kernels.columns import clip_dense
-from driftsurf.kernels.frames import uncentre
 from driftsurf.learners import SoftmaxRegression
 from torture.harness import HERE, Outcome
 from torture.workload import Workload
@@ -187,11 +184,6 @@ def _feed(outcome: Outcome, seed: int, count: int) -> None:
         target(data)
     for data in whole:
         learns(data)
-    # Only changed states need these loops, and to load compiled code from the cache is a forbidden event.
-    loops: tuple[Any, ...] = uncentre, clip_dense
-    for loop in loops:
-        if not numba.config.DISABLE_JIT:
-            loop.compiled_for(np.dtype(np.float64), False)
     sys.addaudithook(_watch)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for trial in range(count):

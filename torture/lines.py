@@ -15,9 +15,6 @@ from torture.calls import CALLS, Call
 from torture.harness import Outcome
 
 ROOT = str(Path(driftsurf.__file__).parent)
-NOT_BROKEN_OFF = "/kernels/"
-"""Compiled code has no lines; what prepares it would be compiled again for each exception."""
-
 MOST = 2000
 """Lines of a call at scale 1: all of most calls, and a part of those that load or save a whole state."""
 EVERY_LINE = 10.0
@@ -83,7 +80,7 @@ class Injector:
 
     def _trace(self, frame: Any, event: str, _: Any) -> Any:
         name = frame.f_code.co_filename
-        if not name.startswith(ROOT) or NOT_BROKEN_OFF in name:
+        if not name.startswith(ROOT):
             return None
         if event == "line" and frame.f_lasti not in never_raising(frame.f_code):
             self.count += 1

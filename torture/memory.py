@@ -221,7 +221,7 @@ def _told(work: Callable[[Callable[..., Any]], None]) -> tuple[list[list[str]], 
 def failing(name: str, way: tuple[str, int], share: int) -> list[tuple[int, str, str]]:
     """Return, for about ``share`` allocations of a call: its number, what came out, and what is wrong, if anything.
 
-    "died" came out if the process did not survive, for example in numpy's or numba's own code. A process that was ended
+    "died" came out if the process did not survive, for example in numpy's own code. A process that was ended
     because it made no progress is a finding.
     """
     counted, code = _told(functools.partial(_count, name, way))
@@ -255,5 +255,5 @@ def every_allocation(scale: float, seed: int) -> Outcome:
             for place, came, wrong in failing(name, way, max(1, round(ALLOCATIONS * scale))):
                 outcome.check(not wrong, {"call": name, "way": way, "allocation": place, "came": came, "wrong": wrong})
                 kind = came if came in ("", "MemoryError", "died") else "another error"
-                outcome.count({"": "completed", "died": "died in numpy, numba or Python"}.get(kind, kind))
+                outcome.count({"": "completed", "died": "died in numpy or Python"}.get(kind, kind))
     return outcome

@@ -2,9 +2,9 @@
 
 The fuzzer knows the entries of a saved state. It changes types, numbers and lengths, drops, adds and swaps entries,
 also inside texts of JSON and inside packed states, and writes the result with a right checksum. Worker processes load
-it and, if it can be loaded, predict, learn and save with it. Compiled loops check their bounds there
-(``NUMBA_BOUNDSCHECK``), so that a wrong index is an error instead of a read of foreign memory. A failure is an error
-that is not one of ours, a dead or a stuck worker.
+it and, if it can be loaded, predict, learn and save with it. With the core that ``make test-sanitized`` compiles, a
+wrong index ends the worker instead of reading foreign memory. A failure is an error that is not one of ours, a dead or
+a stuck worker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from driftsurf.errors import DriftsurfError
-from driftsurf.strategies.compiled import suitable
 from torture.harness import HERE, Outcome
 from torture.state_changes import changed
 from torture.state_subjects import Subject, subjects
@@ -39,9 +38,6 @@ STUCK = 120.0
 GOOD = "refused", "learned", "learned or refused to"
 """How a state may end."""
 COMMAND = "-m", "torture.states"
-suitable.LEAST_STEPS = (
-    0  # states are also learned by the compiled step, which is otherwise compiled only after much work
-)
 """Arguments of Python in a worker."""
 TOLD = 500
 """A worker reports its counts after this many states."""
@@ -134,7 +130,7 @@ class _Worker:
         self.started = time.monotonic()
         command = [sys.executable, *COMMAND, str(self.seed), str(first), str(self.stop), str(self.place)]
         with self.output.open("ab") as file:
-            self.process = subprocess.Popen(command, cwd=HERE.parent, stdout=file, env=_checking())
+            self.process = subprocess.Popen(command, cwd=HERE.parent, stdout=file)
 
     def tend(self) -> str:
         """Return "done", "" while it works, or how the process died; it is then started again after its case."""
@@ -153,20 +149,8 @@ class _Worker:
         return "stuck" if code is None else f"died with {code}"
 
 
-def _checking() -> dict[str, str]:
-    """Return the environment of a worker: loops that check their bounds, compiled into a cache of their own."""
-    cache = Path(tempfile.gettempdir()) / f"driftsurf-bounds-{os.getuid()}"
-    cache.mkdir(mode=0o700, exist_ok=True)
-    return os.environ | {
-        "NUMBA_BOUNDSCHECK": "1",
-        "NUMBA_CACHE_DIR": str(cache),
-        "DRIFTSURF_QUIET": "1",
-        "NUMBA_NUM_THREADS": "1",
-    }
-
-
 def fuzzed(scale: float, seed: int, processes: int = 2) -> Outcome:
-    """Load, use and save states whose entries were changed, in processes that check the bounds of arrays."""
+    """Load, use and save states whose entries were changed, in processes of their own."""
     outcome = Outcome("states that do not fit together", seed)
     count = round(COUNT * scale)
     cut = [count * k // processes for k in range(processes + 1)]

@@ -45,6 +45,7 @@ def linear_fields(dimensions: int, *, tabled: bool, regression: bool, anchored: 
 
     rules = [
         Rule("weights", "must have a weight at least for the intercept", lambda known: known["weights"].size > 0),
+        Rule("centre", "must be 0 for the intercept", lambda known: not known["centre"][-1:].any()),
         Rule("anchor", "must be empty, or as long as the weights of a learner with an anchor", anchor_fits),
         Rule("admitted", "must be between lo and hi, or -1 as they are", _are_ordered),
         Rule("table", "must have an entry for each row of the sample set", _table_fits if tabled else _has_no_table),

@@ -14,9 +14,9 @@ from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, IntAr
 from driftsurf.core.fields import Array, Fields, Real, Rule, Truth, Values, Whole
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.values import lazy, replace
-from driftsurf.kernels.draws import fill_uniform
 from driftsurf.learners._online import COUNTS, Moments, Online, OnlineLearner, counts_of
 from driftsurf.native.experts import network_outputs, standardise, train_network
+from driftsurf.native.linear import fill_uniform
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
 __all__ = ["Perceptron"]
@@ -160,8 +160,9 @@ class Perceptron(OnlineLearner[Network]):
         theta, words = np.zeros(_size(n_features, hidden, outputs), np.float32), 0
         start = 0
         for wide, deep in layers:
-            weights = theta[start : start + wide * deep]
-            words = int(fill_uniform(weights, seed, words))
+            weights, drawn = theta[start : start + wide * deep], np.empty(wide * deep)
+            words = fill_uniform(drawn, seed, words)
+            weights[:] = drawn
             # Uniform within the bound of Glorot and Bengio.
             weights[:] = (2.0 * weights - 1.0) * math.sqrt(6.0 / (wide + deep))
             start += wide * deep + deep
@@ -259,7 +260,7 @@ def _order(rows: int, steps: int, seed: int, words: int) -> tuple[IntArray, int]
         return np.zeros(steps, np.int64), words + steps
     passes = -(-steps // rows)
     keys = np.empty(passes * rows)
-    words = int(fill_uniform(keys, seed, words))
+    words = fill_uniform(keys, seed, words)
     return np.ascontiguousarray(keys.reshape(passes, rows).argsort(axis=1).reshape(-1)[:steps]), words
 
 
