@@ -24,7 +24,6 @@ import importlib.metadata
 import itertools
 import json
 import math
-import os
 import shutil
 import sys
 import tarfile
@@ -133,5 +132,4 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 if __name__ == "__main__":
     with contextlib.suppress(BrokenPipeError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        os.environ.setdefault("DRIFTSURF_QUIET", "1")
         write(Path(sys.argv[1]), sys.argv[2:])

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from driftsurf.cli import main
-from driftsurf.kernels import losses
+from driftsurf.native import linear
 from driftsurf.report import doctor
 from driftsurf.report.doctor import Finding, examine
 
@@ -25,17 +25,8 @@ def test_this_installation_has_no_problems() -> None:
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 0
     assert "\x1b" not in result.output
-    for what in ("driftsurf", "python", "numba", "compiled loops", "C compiler", "[pandas]", "cores", "data"):
+    for what in ("driftsurf", "python", "native core", "C compiler", "[pandas]", "cores", "data"):
         assert what in result.output
-
-
-def test_the_loops_of_a_first_run_can_be_compiled_in_advance() -> None:
-    result = CliRunner().invoke(main, ["doctor", "--warm"])
-    assert result.exit_code == 0
-    said = [line for line in result.output.splitlines() if "loop" in line]
-    assert said[0] == "compiling loops: pairs of models ..."
-    count = next(line for line in said if line.endswith("compiled loops are in the cache"))
-    assert int(count.split()[0]) > 10
 
 
 def test_problems_are_printed_with_their_remedies_and_set_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,46 +55,11 @@ def test_an_old_python_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "3.11" in finding("python").text
 
 
-def test_compiled_code_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from driftsurf.kernels.losses import weighted_sum
-
-    broken = SimpleNamespace(compiled_for=None)
-    with monkeypatch.context() as patch:
-        patch.setattr(losses, "weighted_sum", broken)
-        assert finding("compiled loops").state == "bad"
-    with monkeypatch.context() as patch:
-        patch.setattr("numba.config.DISABLE_JIT", 1)
-        assert "NUMBA_DISABLE_JIT" in finding("compiled loops").text
-
-    def wrong(*_: Any) -> tuple[float, float]:
-        return 4.0, 3.0
-
-    with monkeypatch.context() as patch:
-        wrong.compiled_for = weighted_sum.compiled_for  # type: ignore[attr-defined]
-        patch.setattr(losses, "weighted_sum", wrong)
-        assert finding("compiled loops").state == "bad"
-
-
-@pytest.mark.parametrize(
-    ("hits", "writable", "state", "named"),
-    [
-        (1, True, "good", "warm"),
-        (0, True, "good", "was empty"),
-        (1, False, "good", "read-only"),
-        (0, False, "bad", "NUMBA_CACHE_DIR"),
-    ],
-)
-def test_the_cache_has_to_be_writable_unless_it_has_everything(
-    hits: int, writable: bool, state: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "loop.nbc").touch()
-    monkeypatch.setattr("driftsurf.report.doctor.os.access", lambda *_: writable)
-    found = doctor._cache(SimpleNamespace(cache_path=str(tmp_path), cache_hits=hits))
-    assert (found.state, named in found.text) == (state, True)
-
-
-def test_a_missing_cache_is_a_problem() -> None:
-    assert doctor._cache(SimpleNamespace(cache_path=None, cache_hits={})).state == "bad"
+def test_the_native_core_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert finding("native core").state == "good"
+    monkeypatch.setattr(linear, "weighted_sum", lambda *_: (4.0, 3.0))
+    assert finding("native core").state == "bad"
+    assert "wrong" in finding("native core").text
 
 
 def test_a_machine_without_compiler_and_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -142,19 +98,3 @@ def test_it_tells_how_it_was_installed(monkeypatch: pytest.MonkeyPatch, prefix: 
     monkeypatch.setattr(metadata, "distribution", lambda _: SimpleNamespace(read_text=texts.get))
     monkeypatch.setattr(sys, "prefix", prefix)
     assert said in doctor.installed_by()
-
-
-def test_it_names_what_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    from driftsurf.strategies.compiled import addresses, step
-
-    monkeypatch.setattr(doctor, "_version", lambda _: "1.0")
-    monkeypatch.setattr(addresses, "calls_by_address", lambda: True)
-    loops = SimpleNamespace(is_at_hand=lambda: True)
-    monkeypatch.setattr(step, "learn", loops)
-    monkeypatch.setattr(step, "learn_sparse", loops)
-    assert "nothing" in finding("speed").text
-    monkeypatch.setattr(step, "learn", SimpleNamespace(is_at_hand=lambda: False))
-    assert "doctor --warm" in finding("speed").text
-    monkeypatch.setattr(addresses, "calls_by_address", lambda: False)
-    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "lightgbm" else "1.0")
-    assert "numba" in finding("speed").text

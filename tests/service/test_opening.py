@@ -21,7 +21,6 @@ import httpx
 
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import OptionError, StateError, StateWarning
-from driftsurf.report import doctor
 from driftsurf.service import opening
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.contract import Order
@@ -77,9 +76,9 @@ def running(config: ServiceConfig, ready: Callable[[], None] = lambda: None) -> 
             thread.join()
 
 
-def test_probes_are_answered_while_code_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_are_answered_while_a_model_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go, ready = threading.Event(), threading.Event()
-    monkeypatch.setattr(doctor, "warm", lambda part: go.wait(60))
+    monkeypatch.setattr(opening, "warm_up", lambda served: go.wait(60))
     with running(config(tmp_path, "sales"), ready.set) as client:
         try:
             assert client.get("/healthz").status_code == 200
@@ -127,17 +126,18 @@ def test_a_probe_says_how_much_of_the_log_is_applied(tmp_path: Path, monkeypatch
         assert client.get("/readyz").json()["models"]["sales"]["applied"] == 3
 
 
-def test_a_service_ends_at_once_while_code_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    began = threading.Event()
-    service = Service(config(tmp_path, "sales"))
+def test_a_service_ends_before_the_next_model_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, opened = threading.Event(), list[str]()
+    service = Service(config(tmp_path, "rent", "sales"))
 
-    def warm(part: Callable[[str], None]) -> None:
+    def slow(served: Any) -> None:
+        opened.append(served.name)
         began.set()
-        assert service.app.closing or threading.Event().wait(0.2) is False
-        while True:  # as long as the loops are compiled
-            part("two classes")
+        while not service.app.closing:
+            threading.Event().wait(0.01)
+        threading.Event().wait(0.2)
 
-    monkeypatch.setattr(doctor, "warm", warm)
+    monkeypatch.setattr(opening, "warm_up", slow)
     with service:
         thread = threading.Thread(target=service.run)
         thread.start()
@@ -145,6 +145,7 @@ def test_a_service_ends_at_once_while_code_is_compiled(tmp_path: Path, monkeypat
         service.stop()
         thread.join(60)
         assert not thread.is_alive()
+    assert len(opened) == 1
 
 
 def test_a_wrong_option_ends_the_service(tmp_path: Path) -> None:

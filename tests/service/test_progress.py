@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("uvicorn")
 
-from driftsurf.report import doctor
-from driftsurf.service import progress
+from driftsurf.service import opening, progress
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.options import ServedOptions, ServiceOptions
 from driftsurf.service.serve import Service
 
 
-def test_lines_go_on_while_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_go_on_while_a_model_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines, enough = list[str](), threading.Event()
 
     def note(text: str) -> None:
         lines.append(text)
-        if sum(line.startswith("compiling, unless it was compiled before (") for line in lines) >= 3:
+        if sum(line.startswith("opening sales: ") for line in lines) >= 3:
             enough.set()
 
-    def warm(name: Callable[[str], None]) -> int:
-        name("two classes")
-        assert enough.wait(60)
-        return 0
-
-    monkeypatch.setattr(doctor, "warm", warm)
+    monkeypatch.setattr(opening, "warm_up", lambda served: enough.wait(60))
     monkeypatch.setattr(progress, "SECONDS", 0.01)
     config = ServiceConfig(
         ServiceOptions(folder=tmp_path, port=0), {"sales": ModelConfig(ServedOptions(label="sold", task="binary"))}
@@ -41,7 +34,6 @@ def test_lines_go_on_while_kernels_are_compiled(tmp_path: Path, monkeypatch: pyt
     assert lines[0].startswith("making a new model 'sales'")
     assert lines[1].startswith("listening at http://")
     assert lines[2] == "opening sales"
-    assert "compiling, unless it was compiled before" in lines
-    assert sum(line.startswith("compiling, unless it was compiled before (two classes): ") for line in lines) >= 3
+    assert sum(line.startswith("opening sales: ") for line in lines) >= 3
     assert len(lines) == count
     assert not any(thread.name == "progress" for thread in threading.enumerate())

@@ -48,7 +48,7 @@ BROKEN_PIPE = 141
 
 MODULES: Final[Mapping[str, str]] = {
     "compare": "Compare models on the same SOURCES.",
-    "doctor": "Check versions, compiled code and its cache, extras, data and cores.",
+    "doctor": "Check versions, the native core, extras, data and cores.",
     "explain": "Explain the decisions of a RUN.",
     "keys": "Show the keys of a keyed RUN.",
     "predict": "Predict ROWS with the model of a finished RUN.",

@@ -1,4 +1,4 @@
-"""Checks of the installation for ``driftsurf doctor``: versions, compiled code, extras, data."""
+"""Checks of the installation for ``driftsurf doctor``: versions, the native core, extras, data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import joblib
 import numpy as np
@@ -24,7 +24,7 @@ from driftsurf.data.datasets import files
 from driftsurf.data.datasets.known import DATASETS, find
 from driftsurf.report.terminal import console
 
-__all__ = ["Finding", "examine", "print_findings", "warm"]
+__all__ = ["Finding", "examine", "print_findings"]
 
 OLDEST_PYTHON = 3, 11
 _STYLES = {"good": "green", "note": "", "missing": "yellow", "bad": "bold red"}
@@ -67,59 +67,12 @@ def examine() -> Iterator[Finding]:
     core, extras = _requirements()
     for requirement in core:
         yield _dependency(requirement)
-    yield from _compiled()
+    yield _core()
     yield _compiler()
     for extra, requirements in extras.items():
         yield _extra(extra, requirements)
     yield _cores()
-    yield _slow()
     yield _data()
-
-
-def warm(note: Callable[[str], None]) -> int:
-    """Compile the loops that most models use, so that no run has to wait for them; return how many are in the cache.
-
-    ``note`` is called with the name of each group of loops before it is compiled, which takes some seconds.
-    """
-    from driftsurf.kernels.linear import saga_both_dense
-    from driftsurf.strategies.compiled.bank import work_on_table
-    from driftsurf.strategies.compiled.step import learn, learn_sparse
-    from driftsurf.strategies.compiled.suitable import compile_at_first_use
-    from driftsurf.streams import Mixed
-
-    # These loops are otherwise compiled only after much work.
-    loops: dict[str, Any] = {
-        "pairs of models": saga_both_dense,
-        "time steps of dense rows": learn,
-        "time steps of sparse rows": learn_sparse,
-        "ensembles": work_on_table,
-    }
-    folders = set()
-    for name, loop in loops.items():
-        note(name)
-        folders.add(loop.compiled_for(np.dtype(np.float64), False).stats.cache_path)
-    compile_at_first_use()  # the parts that some steps call
-    batches = list(Mixed(n_rows=4_000).batches(100))
-    for name, model, change in _common_models():
-        note(name)
-        for X, y in batches:
-            model.test_then_train(*change(X, y))
-    return sum(len(list(Path(folder).glob("*.nbc"))) for folder in folders if folder)
-
-
-def _common_models() -> Iterator[tuple[str, Any, Callable[[Any, Any], tuple[Any, Any]]]]:
-    """Yield models whose loops are compiled in advance, each with a function that prepares its rows and labels."""
-    from scipy.sparse import csr_array
-
-    from driftsurf.estimators import DriftSurfClassifier, DriftSurfRegressor, paper
-    from driftsurf.learners import SoftmaxRegression
-
-    several = DriftSurfClassifier(SoftmaxRegression(), classes=[-1, 0, 1, 2], random_state=0)
-    yield "two classes", DriftSurfClassifier(random_state=0), lambda X, y: (X, y)
-    yield "the paper's settings", paper(0.01, 1e-3, random_state=0), lambda X, y: (X, y)
-    yield "several classes", several, lambda X, y: (X, y + X[:, 0])
-    yield "values", DriftSurfRegressor(random_state=0), lambda X, y: (X, y * X[:, 2])
-    yield "sparse rows", DriftSurfClassifier(random_state=0), lambda X, y: (csr_array(X), y)
 
 
 # ---------------------------------------------------------------------------- packages
@@ -210,48 +163,24 @@ def _version(name: str) -> str | None:
 # ---------------------------------------------------------------------------- compiled code
 
 
-def _compiled() -> Iterator[Finding]:
-    """Compile one loop, or load it from the cache, and check its result."""
-    import numba
+def _core() -> Finding:
+    """Check a result of the native core."""
+    from driftsurf.native import linear
 
-    from driftsurf.kernels.losses import weighted_sum
-
-    if numba.config.DISABLE_JIT:
-        yield Finding("compiled loops", "switched off by NUMBA_DISABLE_JIT, which makes everything slow", "note")
-        return
-    try:
-        ones = np.ones(3)
-        right = weighted_sum(ones, ones)[0] == 3.0
-        loop: Any = weighted_sum
-        stats = loop.compiled_for(ones.dtype, False).stats
-    except Exception as error:  # a compiler may raise anything, and the finding is the same
-        yield Finding("compiled loops", f"a loop cannot be compiled: {error}", "bad")
-        return
-    llvm = _version("llvmlite")
-    yield Finding(
-        "compiled loops",
-        f"by numba with llvmlite {llvm}" + optional(not right, ", but the results are wrong"),
+    ones = np.ones(3)
+    right = tuple(linear.weighted_sum(ones, ones)) == (3.0, 3.0)
+    return Finding(
+        "native core",
+        f"in {Path(linear.__file__).parent}" + optional(not right, ", but its results are wrong"),
         "good" if right else "bad",
     )
-    yield _cache(stats)
-
-
-def _cache(stats: Any) -> Finding:
-    folder = Path(stats.cache_path) if stats.cache_path else None
-    if folder is None:
-        return Finding("cache", "compiled code is not cached; set NUMBA_CACHE_DIR to a writable folder", "bad")
-    if not os.access(folder, os.W_OK) and not stats.cache_hits:
-        return Finding("cache", f"{folder} is not writable; set NUMBA_CACHE_DIR to a writable folder", "bad")
-    warm = "warm" if stats.cache_hits else "was empty: each loop is compiled at its first use, and kept"
-    access = "" if os.access(folder, os.W_OK) else ", read-only"
-    return Finding("cache", f"{warm}; in {folder}{access}")
 
 
 def _compiler() -> Finding:
     found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if found is None:
-        return Finding("C compiler", "not found; only the benchmarks against C need one", "missing")
-    return Finding("C compiler", f"{found}; only the benchmarks against C use it")
+        return Finding("C compiler", "not found; an installation from sources lets pip fetch one", "missing")
+    return Finding("C compiler", f"{found}; only installations from sources use it")
 
 
 # ---------------------------------------------------------------------------- machine and data
@@ -261,29 +190,6 @@ def _cores() -> Finding:
     every = os.cpu_count() or 1
     usable = joblib.cpu_count()  # respects the affinity and the container of the process
     return Finding("cores", f"{usable}" if usable == every else f"{usable} of {every} may be used")
-
-
-def _slow() -> Finding:
-    """Name what makes this installation slower than it could be."""
-    import numba
-
-    from driftsurf.strategies.compiled.addresses import calls_by_address
-    from driftsurf.strategies.compiled.step import learn, learn_sparse
-
-    found = list[str]()
-    if numba.config.DISABLE_JIT:
-        found.append("NUMBA_DISABLE_JIT is set: loops run in Python")
-    elif not calls_by_address():
-        found.append(
-            f"numba {_version('numba')} does not support one compiled call per time step: small batches cost more"
-        )
-    elif not (learn.is_at_hand() and learn_sparse.is_at_hand()):
-        found.append(
-            "the compiled time step is not in the cache: small batches cost more; run 'driftsurf doctor --warm'"
-        )
-    if not found:
-        return Finding("speed", "nothing is known to be slow here")
-    return Finding("speed", "; ".join(found), "note")
 
 
 def _data() -> Finding:

@@ -112,7 +112,7 @@ class _StoppedError(Exception):
 class Opener(Background):
     """Context in which a thread opens models; a model that cannot be opened fails alone.
 
-    A model is given to ``opened`` once it predicts without waiting for compiled code; what was logged after its last
+    A model is given to ``opened`` once it has predicted; what was logged after its last
     checkpoint is applied meanwhile. Errors of the configuration end the service: ``error`` has them.
 
     Parameters
@@ -220,19 +220,8 @@ class Opener(Background):
                 continue
             place.failure, place.waits = "", False
             self._unopened.append(found)
-        # A model whose run has begun loads what it needs itself, with the first records that it applies again.
         waiting = [served for served, _ in self._unopened]
-        self._give([one for one in self._unopened if one[0].begun])
-        if self._unopened:
-            progress.begin("compiling, unless it was compiled before")
-            from driftsurf.report.doctor import warm
-
-            def part(name: str) -> None:
-                self._check_going()
-                progress.part(name)
-
-            warm(part)
-            self._give(list(self._unopened))
+        self._give(list(self._unopened))
         self._wait_ready(waiting, progress)
 
     def _give(self, found: Sequence[tuple[ServedModel, Connections]]) -> None:
