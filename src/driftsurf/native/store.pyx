@@ -37,7 +37,8 @@ from driftsurf.native.step cimport learn
 
 cdef extern from *:
     """
-    #define DS_PREFETCH(address) __builtin_prefetch(address)
+    /* The empty instruction keeps compilers from dropping functions that do nothing but prefetch. */
+    #define DS_PREFETCH(address) do { __builtin_prefetch(address); __asm__ volatile(""); } while (0)
     """
     void DS_PREFETCH(const void* address) noexcept nogil
 
@@ -329,6 +330,7 @@ cdef inline void prefetch_row(const Loop* t, int64_t i) noexcept nogil:
         r, size = t.order[i + ROWS_AHEAD], t.at.d * (4 if t.rows_single else 8)
         DS_PREFETCH(t.rows + r * size)
         DS_PREFETCH(t.rows + (r + 1) * size - 1)
+        DS_PREFETCH(<const char*>t.codes + r * (8 if t.at.valued else 1))
 
 
 # ---------------------------------------------------------------------------- rows of the call
@@ -389,13 +391,6 @@ cdef inline void keep_label(const Loop* t, char* block, int64_t place, int64_t r
         (<double*>(block + t.at.y))[place] = (<const double*>t.codes)[r]
     else:
         (<uint8_t*>(block + t.at.y))[place] = (<const uint8_t*>t.codes)[r]
-
-
-cdef inline double missed(const Loop* t, double predicted, int64_t r) noexcept nogil:
-    """Return the error of a prediction: 1 for a wrong class, or the distance from a number."""
-    if t.at.valued:
-        return fabs(predicted - (<const double*>t.codes)[r])
-    return predicted != (<const uint8_t*>t.codes)[r]
 
 
 cdef inline void put_prediction(const Loop* t, int64_t r, double value) noexcept nogil:
@@ -701,6 +696,39 @@ cdef int64_t store_rows(Loop* t, char* block, int64_t g, int64_t start, int64_t 
     return n
 
 
+cdef int64_t count_rows(const Loop* t, Key* key, int64_t start, int64_t n, bint made) noexcept nogil:
+    """Write the predictions of the next rows and count their errors; return how many classes the key knows with them.
+
+    Errors are added one by one, so that rounding does not depend on calls.
+    """
+    cdef const int32_t* order = t.order + start
+    cdef const double* predicted = t.margins
+    cdef const double* numbers = <const double*>t.codes
+    cdef const uint8_t* codes = <const uint8_t*>t.codes
+    cdef double* values = <double*>t.predicted
+    cdef uint8_t* classes = <uint8_t*>t.predicted
+    cdef double waiting = key.waiting
+    cdef int64_t known = key.known, j
+    cdef uint8_t label
+    if t.at.valued:
+        for j in range(n):
+            values[order[j]] = predicted[j]
+            waiting += fabs(predicted[j] - numbers[order[j]])
+    else:
+        for j in range(n):
+            label = <uint8_t>predicted[j]
+            classes[order[j]] = label
+            waiting += label != codes[order[j]]
+        if t.at.growing:
+            for j in range(n):
+                known = max(known, <int64_t>codes[order[j]] + 1)
+    if t.made != NULL:
+        for j in range(n):
+            t.made[order[j]] = made
+    key.waiting = waiting
+    return known
+
+
 cdef void observe_rows(Loop* t) noexcept nogil:
     """Predict each row with the model of its key as it is when the row arrives, then learn it.
 
@@ -738,15 +766,7 @@ cdef void observe_rows(Loop* t) noexcept nogil:
                 if n == 0:
                     continue
             predict_rows(t, block, row_of(t, block, at), n, key.total if t.at.growing else 0)
-            known = key.known
-            for j in range(n):
-                r = t.order[i + j]
-                put_prediction(t, r, t.margins[j])
-                key.waiting += missed(t, t.margins[j], r)  # one by one, so that rounding does not depend on calls
-                if t.made != NULL:
-                    t.made[r] = counts.step > 0
-                if t.at.growing:
-                    known = max(known, <int64_t>(<const uint8_t*>t.codes)[r] + 1)
+            known = count_rows(t, key, i, n, counts.step > 0)
             key.pending += n
             i += n
             if key.pending < t.at.batch:
