@@ -780,6 +780,24 @@ cdef class Held:
         return <char*>self.views[array].buf + place * size
 
 
+def follower_of(mode, allocate, rows, waiting, anchor_at, values):
+    """Return a follower with these rows, blocks and values, as ``Follower.__reduce__`` gives them."""
+    cdef Follower made = Follower(mode, allocate)
+    cdef const char* numbers = values
+    cdef int k
+    if len(values) != sizeof(made.v):
+        raise ValueError("the values of the scan have another number")
+    memcpy(made.v, numbers, sizeof(made.v))
+    made.anchor_at = anchor_at
+    for k in range(MARK):
+        made.waiting[k] = waiting[k]
+    if rows is not None and len(rows[1]):
+        made.memory = Held(*rows)
+        made.memory.filled, made.memory.marked = len(rows[1]), len(rows[3])
+        made.stop, made.marks_stop = len(rows[1]) - made.waiting[3], len(rows[3])
+    return made
+
+
 cdef class Follower:
     """Rows of the recent past and the scan of their losses, as a value: ``after`` returns the value after more rows.
 
@@ -805,6 +823,14 @@ cdef class Follower:
             self.v[k] = 0.0
         self.v[AT_LOW] = self.v[AT_HIGH] = self.v[AT_RANGE] = 1.0
         self.v[AT_SPREAD] = self.v[AT_SPREADS] = self.v[AT_NEAR] = self.v[AT_NEARS] = 2.0
+
+    def __reduce__(self):
+        cdef Held memory = self.memory
+        rows = None
+        if memory is not None:
+            held, blocks = slice(self.start, self.stop + self.waiting[3]), slice(self.first_mark, self.marks_stop)
+            rows = memory.X[held].copy(), memory.y[held].copy(), memory.scores[held].copy(), memory.marks[blocks].copy()
+        return follower_of, (self.mode, self.allocate, rows, self.waiting_mark, self.anchor_at, self.values)
 
     @property
     def values(self):
