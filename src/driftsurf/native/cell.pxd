@@ -5,6 +5,8 @@ Stores of many keys describe the cell of a key by ``CellArrays`` and call the sa
 
 from libc.stdint cimport int64_t
 
+from driftsurf.native.buffers cimport Buffers
+from driftsurf.native.guard cimport RangeGuard
 from driftsurf.native.layout cimport CellArrays, Rows, Rule, Scratch, Training
 from driftsurf.native.model cimport complete_model, make_model, score
 from driftsurf.native.step cimport learn
@@ -27,6 +29,7 @@ cdef class Cell:
     cdef Training training
     cdef readonly Workspace workspace
     cdef object parts          # arrays whose memory is used
+    cdef readonly RangeGuard guard
     cdef int64_t values        # CSR rows: number of values for which there is room
     cdef char* marked          # copy of all that a step changes but rows and tables
     cdef char* small
@@ -38,4 +41,5 @@ cdef class Cell:
     cdef bint _fits(self, Rows rows, int64_t place) noexcept nogil
     cdef int64_t _learn(self, int64_t count, int64_t steps, bint tested) except -1
     cdef int _fade(self, int64_t count, factors) except -1
-    cdef void _clip(self, int64_t place, int64_t count, const double* cap) noexcept nogil
+    cdef bint _predict(self, Buffers* held, Rows rows, Rows stored, RangeGuard guard, double* scores) except -1
+    cdef void _weigh(self, int64_t place, int64_t count, bint quadratic) noexcept nogil

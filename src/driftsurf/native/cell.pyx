@@ -11,6 +11,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from driftsurf.native.buffers cimport Buffers, columns_of, integers, real_out, reals, release
+from driftsurf.native.guard cimport RangeGuard
 from driftsurf.native.gil cimport PyEval_RestoreThread, PyEval_SaveThread, PyThreadState
 from driftsurf.native.layout cimport (
     DIVERGED,
@@ -35,36 +36,21 @@ from driftsurf.native.rows cimport rows_of
 from driftsurf.native.step cimport learn
 
 
-cdef extern from "guard.h" nogil:
-    enum:
-        DS_ADMITTED
-        DS_COLUMN_CAP
-        DS_TOTAL
-        DS_MASS
-        DS_ROWS_OF_GUARD
-    double DS_CAP
-    double DS_LIMIT
-    ctypedef struct Admission:
-        const double* before
-        const double* recent
-        int64_t n_recent
-        double squared
-        int clips
-        double* after
-        double* later
-        double* work
-    int ds_admit(Rows rows, const Admission* guard, const double* sizes, double* norms, int64_t* extremes,
-                 int64_t* kept, int* weighted)
-
 cdef extern from "columns.h" nogil:
-    double ds_limit_of(double total, double mass, double most)
+    int ds_all_within(Rows rows, const double* most, int64_t repeats)
+
+cdef extern from "losses.h" nogil:
+    double ds_pairwise_sum(const double* values, int64_t n)
 
 
 cdef enum:
     FEW = 4096          # gradient steps times columns that are done before another thread would have started
 cdef enum:
     FULL = 3            # results of a step beside those of ``learn``
-    REFUSED = 4
+    NOT_FINITE = 4
+
+
+cdef double LEAST_WEIGHT = 0.01  # a batch that keeps less than this share of its weight is no evidence
 
 
 cdef Rule rule_from(object rule) except *:
@@ -355,46 +341,121 @@ cdef class Cell:
             or self.arrays.X.indptr[place] + rows.indptr[rows.n] - rows.indptr[0] <= self.values
         )
 
-    def observe(self, X, y, weight, int64_t steps, tested=None, factors=None):
+    def observe(self, X, y, weight, int64_t steps, tested=None, factors=None, RangeGuard guard=None,
+                bint quadratic=False, out=None):
         """Learn a batch as one time step of ``steps`` gradient steps, from the mark; return how it went.
 
-        ``tested`` are the scores of the rows by the model that predicts now, if they are known. A single model may
-        learn with other weights: ``factors`` returns those of the rows from one number to another. Returns LEARNED;
-        UNSUITED or DIVERGED, as ``learn`` of ``step.pyx`` does, and everything is as it was marked; or FULL, if there is
-        no room for the rows, and nothing was changed.
+        Parameters
+        ----------
+        X, y, weight
+            Rows of the type and width of the cell, dense or CSR; codes or targets; weights, or None: all 1.
+        tested
+            Scores of the rows by the model that predicts now, if they are known.
+        factors
+            A single model may learn with other weights of the rows: this returns their factors, from one number to
+            another.
+        guard
+            Range guard that admits the rows; the next one is ``guard`` afterwards.
+        quadratic
+            Whether a loss grows with the square of a score, so that the weights of the guard are squared.
+        out
+            Receives the scores of the rows as they are predicted, before they are learned.
+
+        Returns
+        -------
+        LEARNED; UNSUITED or DIVERGED, as ``learn`` of ``step.pyx`` returns them, or NOT_FINITE, if a value is not, and
+        everything is as it was marked; or FULL, if there is no room for the rows, and nothing was changed.
         """
         cdef Buffers held
-        cdef Rows rows
+        cdef Rows rows, stored
         cdef Py_ssize_t n = 0, m = 0, known = 0
         cdef double* codes
-        cdef double* weights
-        cdef double* scores = NULL
-        cdef int64_t place = self.arrays.counts.next - self.arrays.counts.base, status
+        cdef double* weights = NULL
+        cdef double* scores
+        cdef Scratch* scratch = &self.workspace.scratch
+        cdef int64_t place = self.arrays.counts.next - self.arrays.counts.base, extremes = 0, status
+        cdef int weighted = 0
+        cdef bint is_known = False
         self.scored = 0
         held.count = 0
         try:
             rows_of(&held, X, &rows)
             codes = reals(&held, y, &n)
-            weights = reals(&held, weight, &m)
-            if n != rows.n or m != rows.n or rows.d != self.arrays.X.d or (rows.indptr == NULL) != (self.arrays.X.indptr == NULL):
+            if n != rows.n or rows.d != self.arrays.X.d or (rows.indptr == NULL) != (self.arrays.X.indptr == NULL):
                 raise ValueError("the batch does not have the form of the rows of this cell")
             if not self._fits(rows, place):
                 return FULL
-            self.workspace.reserve(rows.d, self.arrays.outputs, self.arrays.sides, rows.n, self.arrays.X.n, steps)
+            self.workspace.reserve(rows.d, self.arrays.outputs, self.arrays.sides, n, self.arrays.X.n, steps)
+            if not self._write(rows, place):
+                return NOT_FINITE
+            memcpy(self.arrays.y + place, codes, n * 8)
+            if weight is None:
+                fill(self.arrays.weight + place, n, 1.0)
+            else:
+                weights = reals(&held, weight, &m)
+                if m != n:
+                    raise ValueError(f"{m} weights for {n} rows")
+                memcpy(self.arrays.weight + place, weights, n * 8)
+            stored = rows_between(&self.arrays, place, place + n)
             if tested is not None:
                 scores = reals(&held, tested, &known, -1)
-                if known != rows.n * self.arrays.outputs:
-                    scores = NULL
-            self._write(rows, place)
-            memcpy(self.arrays.y + place, codes, n * 8)
-            memcpy(self.arrays.weight + place, weights, n * 8)
-            if scores != NULL:
-                memcpy(self.workspace.scratch.scores, scores, known * 8)
+                is_known = known == n * self.arrays.outputs
+                if is_known:
+                    memcpy(scratch.scores, scores, known * 8)
+            if out is not None:
+                scores = real_out(&held, out, &known, -1)
+                if known != n * self.arrays.outputs:
+                    raise ValueError(f"{known} places for the scores of {n} rows")
+                is_known = self._predict(&held, rows, stored, guard, scores)
+            if guard is not None:
+                guard = guard.after(stored, scratch.losses, &extremes, &weighted)
+                if guard.clips and extremes:
+                    limit_values(stored, guard.room_for_values())
+                    is_known = False  # the models are compared on the rows that they learn
+                if weighted:
+                    self._weigh(place, n, quadratic)
         finally:
             release(&held)
         if factors is not None:
             self._fade(n, factors)
-        return self._learn(n, steps, scores != NULL)
+        status = self._learn(n, steps, is_known)
+        if status == LEARNED:
+            self.guard = guard
+        return status
+
+    cdef bint _predict(self, Buffers* held, Rows rows, Rows stored, RangeGuard guard, double* scores) except -1:
+        """Write the scores of rows to be predicted, within the limits of the guard; return whether they were within."""
+        cdef Py_ssize_t length = 0
+        cdef double* most
+        cdef bint within = True
+        cdef Counts* counts = self.arrays.counts
+        limits = None if guard is None else guard.limits
+        if limits is not None:
+            most = reals(held, limits, &length)
+            within = ds_all_within(stored, most, length // stored.d)
+            if not within:
+                limit_values(stored, most)
+        score(&self.arrays, counts.predictive ^ counts.challenged, stored, scores, &self.training)
+        if not within:
+            self._write(rows, counts.next - counts.base)
+        else:
+            memcpy(self.workspace.scratch.scores, scores, stored.n * self.arrays.outputs * 8)
+        return within
+
+    cdef void _weigh(self, int64_t place, int64_t count, bint quadratic) noexcept nogil:
+        """Multiply the weights of rows by those of the guard, or drop them if next to nothing would be left.
+
+        A risk is a weighted mean, so that a batch of extreme rows alone would count in full.
+        """
+        cdef double* weight = self.arrays.weight + place
+        cdef const double* factors = self.workspace.scratch.losses
+        cdef double before = ds_pairwise_sum(weight, count)
+        cdef int64_t i
+        for i in range(count):
+            weight[i] *= factors[i] * factors[i] if quadratic else factors[i]
+        if not ds_pairwise_sum(weight, count) >= LEAST_WEIGHT * before:
+            for i in range(count):
+                weight[i] *= 0.0
 
     cdef int64_t _learn(self, int64_t count, int64_t steps, bint tested) except -1:
         """Learn rows that are in their places; go back to the mark unless they are learned."""
@@ -431,72 +492,6 @@ cdef class Cell:
         finally:
             release(&held)
         return 0
-
-    def take(self, X, codes, int64_t steps, bint shown, admission):
-        """Check, store, guard and learn rows of weight 1 as one time step, from the mark; return how it went.
-
-        ``admission`` has the arrays of the range guard; without columns there is no guard. With ``shown``, the scores
-        of the rows are needed as they are, so that a step is refused whose values would have to be limited. Returns
-        LEARNED and the number of norms in ``admission.later``; or REFUSED, FULL, or another result of ``observe``.
-        """
-        cdef Buffers held
-        cdef Rows rows
-        cdef Admission guard
-        cdef Py_ssize_t n = 0, size = 0
-        cdef double* y
-        cdef int64_t place = self.arrays.counts.next - self.arrays.counts.base, extremes = 0, kept = 0, status, i
-        cdef int weighted = 0
-        cdef bint refused = False
-        before, recent, squared, clips, after, later, work = admission
-        self.scored = 0
-        held.count = 0
-        try:
-            rows_of(&held, X, &rows)
-            y = reals(&held, codes, &n)
-            if n != rows.n or rows.d != self.arrays.X.d or rows.indptr != NULL or self.arrays.X.indptr != NULL:
-                raise ValueError("the batch does not have the form of the rows of this cell")
-            if not self._fits(rows, place):
-                return FULL, 0
-            self.workspace.reserve(rows.d, self.arrays.outputs, self.arrays.sides, rows.n, self.arrays.X.n, steps)
-            guard.before = reals(&held, before, &size, 2)
-            if size != 0 and size != DS_ROWS_OF_GUARD * rows.d:
-                raise ValueError("the guard is for other columns")
-            guard.recent = reals(&held, recent)
-            guard.n_recent = len(recent)
-            guard.squared, guard.clips = squared, clips
-            guard.after = real_out(&held, after, NULL, 2)
-            guard.later, guard.work = real_out(&held, later), real_out(&held, work)
-            refused = not self._write(rows, place)
-            if size != 0 and not refused:
-                if shown and guard.clips:
-                    refused = not is_within(rows, guard.before)
-                if not refused:
-                    status = ds_admit(rows, &guard, NULL, self.workspace.scratch.losses, &extremes, &kept, &weighted)
-                    refused = status != DS_ADMITTED or weighted or (shown and guard.clips and extremes > 0)
-                if not refused and guard.clips and extremes > 0:
-                    self._clip(place, rows.n, guard.after + DS_COLUMN_CAP * rows.d)
-            if refused:
-                return REFUSED, 0
-            memcpy(self.arrays.y + place, y, n * 8)
-            for i in range(n):
-                self.arrays.weight[place + i] = 1.0
-        finally:
-            release(&held)
-        return self._learn(n, steps, False), kept
-
-    cdef void _clip(self, int64_t place, int64_t count, const double* cap) noexcept nogil:
-        """Limit values to a multiple of the usual size of their column, given the cap of each column."""
-        cdef int64_t d = self.arrays.X.d, i, c
-        cdef double* doubles = <double*>self.arrays.X.values + place * d
-        cdef float* floats = <float*>self.arrays.X.values + place * d
-        cdef double most
-        for i in range(count):
-            for c in range(d):
-                most = DS_LIMIT / DS_CAP * cap[c]
-                if self.arrays.X.is_single:
-                    floats[i * d + c] = <float>min(max(<double>floats[i * d + c], -most), most)
-                else:
-                    doubles[i * d + c] = min(max(doubles[i * d + c], -most), most)
 
     # ------------------------------------------------------------------------ what a step leaves behind
 
@@ -571,20 +566,25 @@ cdef int64_t small_length(int64_t d, int64_t outputs, int64_t sides, int64_t rea
     )
 
 
-cdef bint is_within(Rows rows, const double* before) noexcept nogil:
-    """Return whether no value has to be limited to be predicted."""
-    cdef int64_t d = rows.d, i, c, outside = 0
-    cdef const double* total = before + DS_TOTAL * d
-    cdef const double* mass = before + DS_MASS * d
+cdef void limit_values(Rows rows, const double* most) noexcept nogil:
+    """Limit the values of rows, in place, to the range -``most`` to ``most`` of their column."""
+    cdef int64_t first = 0 if rows.indptr == NULL else rows.indptr[0], k
+    cdef int64_t size = rows.n * rows.d if rows.indptr == NULL else rows.indptr[rows.n] - first
+    cdef double* doubles = <double*>rows.values
+    cdef float* floats = <float*>rows.values
     cdef double limit
-    for c in range(d):
-        limit = ds_limit_of(total[c], mass[c], DS_LIMIT)
-        for i in range(rows.n):
-            if rows.is_single:
-                outside += not fabs(<double>(<const float*>rows.values)[i * d + c]) <= limit
-            else:
-                outside += not fabs((<const double*>rows.values)[i * d + c]) <= limit
-    return outside == 0
+    for k in range(first, first + size):
+        limit = most[k % rows.d if rows.indptr == NULL else rows.indices[k]]
+        if rows.is_single:
+            floats[k] = <float>min(max(<double>floats[k], -limit), limit)
+        else:
+            doubles[k] = min(max(doubles[k], -limit), limit)
+
+
+cdef void fill(double* out, int64_t n, double value) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        out[i] = value
 
 
 cdef int64_t copy_doubles(double* out, const double* values, int64_t n) noexcept nogil:
