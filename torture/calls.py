@@ -122,9 +122,9 @@ SESSIONS: dict[str, Call] = {
         lambda: learned(X, Candor(LogisticRegression(), experts=3)), lambda one: one.observe(X[400:500], Y[400:500])
     ),
     "new class": _session(softmax, lambda one: one.learn(X[100:200], Y[100:200] * 2)),
-    "one call": _session(lambda: learned(X), lambda one: one.try_usual(X[400:420], Y[400:420])),
-    "one call, predicted": _session(lambda: learned(X), lambda one: one.try_observe(X[400:420], Y[400:420])),
-    "one row": _session(lambda: learned(X, batch_size=90), lambda one: one.try_usual(X[400:401], Y[400:401])),
+    "one call": _session(lambda: learned(X), lambda one: one.learn(X[400:420], Y[400:420], decided=False)),
+    "one call, predicted": _session(lambda: learned(X), lambda one: one.observe(X[400:420], Y[400:420], decided=False)),
+    "one row": _session(lambda: learned(X, batch_size=90), lambda one: one.learn(X[400:401], Y[400:401])),
     "buffer": _session(lambda: learned(X, batch_size=90), lambda one: one.observe(X[400:430], Y[400:430])),
     "flush": _session(lambda: learned(X, batch_size=90), lambda one: one.flush()),
     "drop": _session(lambda: learned(X, batch_size=90), lambda one: one.drop_pending()),

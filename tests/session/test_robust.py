@@ -121,10 +121,10 @@ def test_a_failed_step_leaves_limits_and_range_unchanged(monkeypatch: pytest.Mon
     one.learn(heavy[:200], heavy[:200, 0])
     before = to_bytes(one.state())
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise ValueError("on purpose")
 
-    monkeypatch.setattr(one.strategy, "step", fail)
+    monkeypatch.setattr(one.strategy, "observe", fail)
     with pytest.raises(ValueError, match="on purpose"):
         one.observe(1e6 * heavy[200:], 1e6 * heavy[200:, 0])
     assert to_bytes(one.state()) == before

@@ -35,14 +35,15 @@ def session(**options: Any) -> Session:
 
 
 def fail_at_step(one: Session, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = one.strategy.step
+    strategy: Any = one.strategy
+    observe = strategy.observe
 
-    def failing(batch: Any, tested: Any = None) -> Decision:
+    def failing(*batch: Any, **asked: Any) -> Any:
         if one.steps == at:
             raise DivergenceError("on purpose")
-        return step(batch, tested)
+        return observe(*batch, **asked)
 
-    monkeypatch.setattr(one.strategy, "step", failing)
+    monkeypatch.setattr(strategy, "observe", failing)
 
 
 def test_a_failing_first_step_leaves_an_unused_session(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,7 +410,6 @@ def test_an_object_that_is_not_a_strategy_is_refused(strategy: Any) -> None:
 def test_a_single_row_with_an_invalid_label_is_refused_as_in_a_batch(label: Any) -> None:
     one = session(batch_size=100)
     one.learn(X[:20], Y[:20])
-    assert not one.try_usual(X[:1], [label])
     with pytest.raises((LabelError, ShapeError)):
         one.observe(X[:1], [label])
     assert one.rows_pending == 20

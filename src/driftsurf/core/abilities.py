@@ -45,7 +45,6 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, runtime_ch
 from driftsurf.core.contracts import (
     Capabilities,
     Categories,
-    DenseRows,
     Detector,
     FloatArray,
     IncrementalState,
@@ -129,26 +128,30 @@ class Taken(NamedTuple):
     """A time step that was taken in one call."""
 
     outcome: Outcome
-    kept: int
-    """Number of norms that the range guard has afterwards."""
-    scores: FloatArray
-    """Scores of the rows before they were learned, if they were asked for."""
+    guard: Any
+    """The range guard afterwards; None without one."""
+    rows: Rows
+    """The rows as they were learned: the guard may have limited their values."""
+    predicted: FloatArray | None
+    """Scores of the rows as they are predicted, if they were asked for."""
+    tested: FloatArray | None
+    """Scores of the rows as they are learned, by the same model, if they were asked for."""
 
 
 @runtime_checkable
 class DirectlyStepped(Protocol):
-    """Can take a usual time step in one call of compiled code, from unchecked rows and with the range guard.
+    """Can check, guard, predict and learn a batch in one call.
 
     It is ``Reversible`` and ``SnapshotScoring`` too.
     """
 
-    def take(self, X: DenseRows, codes: FloatArray, admission: Any, *, shown: bool) -> Taken | None:
-        """Learn one batch; None if ``step`` has to.
+    def observe(
+        self, X: Rows, y: FloatArray, weight: FloatArray | None, guard: Any, *, predict: bool, test: bool
+    ) -> Taken | None:
+        """Learn one batch; None if ``step`` has to, for instance because a value is not finite: nothing was changed.
 
-        The caller has made a mark, and puts the strategy back to it if the result is None or an exception is raised.
-
-        ``X`` are rows of the right type and width, whose values are checked here, and ``admission`` has the arrays of
-        the range guard (:class:`driftsurf.kernels.guard.Admission`). ``shown`` asks for the scores.
+        ``X`` are rows of the right type and width, ``guard`` is the range guard, a
+        :class:`~driftsurf.native.guard.RangeGuard`, or None. ``predict`` and ``test`` ask for scores.
         """
         ...
 

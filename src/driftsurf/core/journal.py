@@ -41,6 +41,29 @@ class Outcome(Protocol):
         ...
 
 
+class Decided:
+    """The outcome of a step whose decision has been made."""
+
+    __slots__ = ("_decision",)
+
+    def __init__(self, decision: Decision) -> None:
+        self._decision = decision
+
+    @property
+    def transitions(self) -> int:
+        """Number of transitions."""
+        return len(self._decision.transitions)
+
+    @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including this step."""
+        return self._decision.rows_seen
+
+    def decision(self) -> Decision:
+        """Return the decision."""
+        return self._decision
+
+
 class Journal:
     """Record of the last ``limit`` decisions and the last ``limit`` transitions.
 

@@ -109,9 +109,7 @@ class AdaptiveEstimator(SavedEstimator):
             with self._first_session(X) as first:
                 first.session.learn(first.rows(X), as_column(y), classes=classes, weight=sample_weight)
             return self
-        session, rows = fitted.session, fitted.rows(X)
-        if classes is not None or sample_weight is not None or not session.try_usual(rows, y):
-            session.learn(rows, as_column(y), classes=classes, weight=sample_weight)
+        fitted.session.learn(fitted.rows(X), as_column(y), classes=classes, weight=sample_weight, decided=False)
         return self
 
     def _observe(
@@ -351,10 +349,7 @@ def _observed(
     """
     session, rows = fitted.session, fitted.rows(X)
     with session.lock:  # until the rows are numbered: another thread may learn too
-        usual = classes is None and sample_weight is None and not decided
-        seen = session.try_observe(rows, y) if usual else None
-        if seen is None:
-            seen = session.observe(rows, as_column(y), classes=classes, weight=sample_weight)
+        seen = session.observe(rows, as_column(y), classes=classes, weight=sample_weight, decided=decided)
         journal = session.journal
         next_row = journal.rows_seen + session.rows_pending
         journal.predictions.add(next_row, seen.true, seen.predicted, seen.scores, seen.probabilities)

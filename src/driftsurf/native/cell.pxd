@@ -30,6 +30,7 @@ cdef class Cell:
     cdef readonly Workspace workspace
     cdef object parts          # arrays whose memory is used
     cdef readonly RangeGuard guard
+    cdef readonly bint limited  # whether the guard limited values of the last batch
     cdef int64_t values        # CSR rows: number of values for which there is room
     cdef char* marked          # copy of all that a step changes but rows and tables
     cdef char* small

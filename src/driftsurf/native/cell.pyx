@@ -376,7 +376,7 @@ cdef class Cell:
         cdef int64_t place = self.arrays.counts.next - self.arrays.counts.base, extremes = 0, status
         cdef int weighted = 0
         cdef bint is_known = False
-        self.scored = 0
+        self.scored, self.limited = 0, False
         held.count = 0
         try:
             rows_of(&held, X, &rows)
@@ -411,6 +411,7 @@ cdef class Cell:
                 guard = guard.after(stored, scratch.losses, &extremes, &weighted)
                 if guard.clips and extremes:
                     limit_values(stored, guard.room_for_values())
+                    self.limited = True
                     is_known = False  # the models are compared on the rows that they learn
                 if weighted:
                     self._weigh(place, n, quadratic)

@@ -26,14 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.contracts import FloatArray, State
+from driftsurf.core.contracts import State
 from driftsurf.core.fields import Array, Entry, Fields, Real, Rule
 from driftsurf.core.options import number
 from driftsurf.native.guard import MEMORY, RangeGuard
 
 __all__ = ["RangeGuard", "guard_from_state", "guard_state", "new_guard"]
 
-NOTHING = np.zeros(0)
 LARGEST = 1e100
 """The factor is below this, so that its square does not overflow."""
 
@@ -65,25 +64,6 @@ def guard_from_state(state: Mapping[str, Any], n_features: int | None, *, clips:
     known = (UNUSED if n_features is None else CLIPPING if clips else FIELDS).read(state, n_features=n_features)
     sums = (known.get(name) for name in ("total", "mass", "excess"))
     return RangeGuard(known["factor"], clips, known["recent"], *sums)
-
-
-def admission(guard: RangeGuard | None, count: int) -> tuple[Any, ...] | None:
-    """Return the arrays with which a cell admits ``count`` rows; None before the first row."""
-    if guard is None:
-        return np.zeros((5, 0)), NOTHING, 1.0, False, np.zeros((5, 0)), NOTHING, NOTHING
-    if guard.total is None or guard.mass is None:
-        return None
-    recent, excess = guard.recent, guard.excess
-    nothing = np.zeros_like(guard.total)
-    before = np.array([nothing, nothing, guard.total, guard.mass, nothing if excess is None else excess])
-    most = len(recent) + count
-    later, work = np.empty(min(most, MEMORY)), np.empty(most)
-    return before, recent, guard.factor**2, guard.clips, np.empty_like(before), later, work
-
-
-def admitted(guard: RangeGuard, after: FloatArray, later: FloatArray, kept: int) -> RangeGuard:
-    """Return the guard after rows for which a cell left these numbers behind."""
-    return RangeGuard(guard.factor, guard.clips, later[:kept], after[2], after[3], after[4] if guard.clips else None)
 
 
 _EITHER: dict[str, Entry] = {

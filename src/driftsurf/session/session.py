@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from driftsurf.core.abilities import DirectlyStepped, Taken
-from driftsurf.core.contracts import Batch, FloatArray, Segment, n_rows, take_rows
+from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, n_rows, take_rows
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.drifts import Drift, InputChange
-from driftsurf.core.input import Schema, is_ready, read_rows, read_schema
-from driftsurf.core.journal import Outcome
+from driftsurf.core.input import Schema, read_rows, read_schema
+from driftsurf.core.journal import Decided, Outcome
 from driftsurf.core.samples import Samples
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import Classes, MatrixLike, TargetLike
@@ -23,7 +23,6 @@ from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.base import BaseSession
 from driftsurf.session.drift_monitor import DriftMonitor, Surroundings
-from driftsurf.session.guard import RangeGuard, admission, admitted
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
 from driftsurf.session.snapshot import Snapshot, _dtype
@@ -35,7 +34,6 @@ WARN_BELOW_ROWS = 10
 LEAST_WEIGHT = 0.01
 """A batch that keeps less than this share of its weight under the range guard is no evidence."""
 
-ONE = np.ones(1)
 NOTHING = np.zeros(0)
 
 
@@ -95,10 +93,6 @@ class Named(NamedTuple):
         return self.outcome.decision().named(self.labels)
 
 
-def _part(batch: Batch, start: int, stop: int) -> Batch:
-    return Batch(take_rows(batch.X, start, stop), batch.y[start:stop], batch.weight[start:stop])
-
-
 class Session(BaseSession):
     """Feeds raw batches to a strategy, and manages its columns, classes, buffer and guard.
 
@@ -144,146 +138,41 @@ class Session(BaseSession):
     # -------------------------------------------------------------------- learning
 
     def observe(
-        self, X: MatrixLike, y: TargetLike, *, classes: Classes | None = None, weight: TargetLike | None = None
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        *,
+        classes: Classes | None = None,
+        weight: TargetLike | None = None,
+        decided: bool = True,
     ) -> Observation:
-        """Predict each row with the model as it is when the row arrives, then learn the rows."""
+        """Predict each row with the model as it is when the row arrives, then learn the rows.
+
+        Unless ``decided``, decisions may be in the journal only, where they are made when somebody reads them.
+        """
         with self.lock:
-            plain = classes is None and weight is None
-            direct = self._learn_directly(X, y, shown=True) if plain else None
-            if direct is not None:
-                codes, taken = direct
-                return self._observation(self.targets, codes, taken.scores, (self._reported(taken.outcome),))
-            code = self._code_of_single(X, y) if plain else None
-            if code is None:
-                return self._observation(*self._take(X, y, classes, weight, predict=True))
-            assert isinstance(X, np.ndarray)
-            scores = self.targets.restrict(self.strategy.scores(X), self.n_classes_learned)
-            self._buffer_one(X, code)
-            return self._observation(self.targets, np.array((code,)), scores, ())
+            known, codes, scores, decisions = self._take(X, y, classes, weight, predict=True, decided=decided)
+        return self._observation(known, codes, scores, decisions)
 
     def learn(
-        self, X: MatrixLike, y: TargetLike, *, classes: Classes | None = None, weight: TargetLike | None = None
+        self,
+        X: MatrixLike,
+        y: TargetLike,
+        *,
+        classes: Classes | None = None,
+        weight: TargetLike | None = None,
+        decided: bool = True,
     ) -> tuple[Decision, ...]:
-        """Learn rows without predicting them."""
+        """Learn rows without predicting them; unless ``decided``, decisions may be in the journal only."""
         with self.lock:
-            direct = self._learn_directly(X, y, shown=False) if classes is None and weight is None else None
-            if direct is None:
-                return self._take(X, y, classes, weight, predict=False)[3]
-            return (self._reported(direct[1].outcome),)
-
-    def try_usual(self, X: MatrixLike, y: TargetLike) -> bool:
-        """Learn rows in the fastest way, if nothing has to be checked in Python.
-
-        A time step is taken in one call of compiled code; with a buffer, a single row is appended to it. Returns False,
-        and changes nothing, if that cannot be: for a row that fills the buffer, a new label, a value that is not
-        finite, and anything but an array of the right type.
-        """
-        with self.lock:
-            self.settle()
-            now, pending = self._now, self._pending
-            if pending is None or now.schema is None:
-                direct = self._learn_directly(X, y, shown=False)
-                if direct is None:
-                    return False
-                self._report_later(direct[1].outcome)
-                return True
-            if len(pending) + 1 == self.batch_size or not is_ready(X, now.schema, pending.dtype, finite=False):
-                return False
-            code = now.targets.code_of(y) if len(X) == 1 else None
-            with uninterrupted():
-                return code is not None and pending.append_one(X, code)
-
-    def try_observe(self, X: MatrixLike, y: TargetLike) -> Observation | None:
-        """Predict and learn rows in the fastest way, as ``try_usual`` learns them; the decision is in the journal only.
-
-        Returns None, and changes nothing, if that cannot be.
-        """
-        with self.lock:
-            direct = self._learn_directly(X, y, shown=True)
-            if direct is None:
-                return None
-            codes, taken = direct
-            self._report_later(taken.outcome)
-            return self._observation(self.targets, codes, taken.scores, ())
-
-    def _learn_directly(self, X: Any, y: Any, *, shown: bool) -> tuple[FloatArray, Taken] | None:
-        """Take a usual time step in one call of compiled code; None if ``_take`` has to, and nothing was changed.
-
-        Returns the codes of the rows, and the step with the scores of the rows if they are to be ``shown``.
-        """
-        self.settle()
-        now = self._now
-        if not (DirectlyStepped in self._abilities and self._pending is None and now.schema is not None):
-            return None
-        if not is_ready(X, now.schema, _dtype(self._dtype), finite=False):  # the compiled code checks the values
-            return None
-        codes = now.targets.known_codes(y, len(X))
-        if codes is None:
-            return None
-        with uninterrupted():
-            taken = self._change(self._directly, X, codes, shown)
-        return None if taken is None else (codes, taken)
-
-    def _directly(self, X: Any, codes: FloatArray, shown: bool) -> tuple[Snapshot, Taken | None]:
-        """Take one time step; return the values after it, and what was done, or None if nothing was changed."""
-        strategy: Any = self.strategy
-        now, guard, targets = self._now, self._now.guard, self._now.targets
-        how = admission(guard, len(codes))
-        monitor, scorer = now.monitor, now.scorer
-        seen = shown or monitor is not None
-        taken: Taken | None = None if how is None else strategy.take(X, codes, how, shown=seen)
-        if taken is None:
-            assert self._before is not None
-            self._put_back(self._before[0])
-            return now, None
-        assert how is not None
-        if monitor is not None and now.steps:
-            first = taken.outcome.rows_seen - len(codes)
-            around = Surroundings(self._column_names, targets.labels, self.strategy)
-            monitor = monitor.after(now.steps, first, X, codes, taken.scores, scorer, around)
-            assert now.monitor is not None
-            news = News.of(now.monitor, monitor)
-            if any(news):
-                taken = taken._replace(outcome=Drifted(taken.outcome, news))
-        if shown:
-            taken = taken._replace(scores=now.restricted(taken.scores))
-        if guard is not None:
-            guard = admitted(guard, how[4], how[5], taken.kept)
-            if isinstance(targets, RegressionTargets):
-                targets = targets.after_step(codes, np.ones(len(codes)))
-        known = len(targets.labels)
-        scorer, steps = strategy.scorer(), now.steps + 1
-        now = replace(
-            now, scorer=scorer, targets=targets, guard=guard, steps=steps, n_classes_learned=known, monitor=monitor
-        )
-        return now, taken
-
-    def _code_of_single(self, X: Any, y: Any) -> float | None:
-        """Return the label code of a single row that only has to be appended to the buffer; None for any other call.
-
-        The values of such a row are usual: they need not be limited to be predicted.
-        """
-        self.settle()
-        pending = self._pending
-        if pending is None or len(pending) + 1 == self.batch_size or not (type(X) is np.ndarray and len(X.shape) == 2):
-            return None
-        code = self.targets.code_of(y)
-        guard = self._now.guard
-        most = None if guard is None else guard.limits
-        if code is None or len(X) != 1 or not is_ready(X, self.schema, pending.dtype, most=most):  # type: ignore[arg-type]
-            return None  # a buffer implies a schema
-        return code
-
-    def _buffer_one(self, X: Any, code: float) -> None:
-        assert self._pending is not None
-        with uninterrupted():
-            self._pending.append(X, np.array((code,)), ONE)  # completely or not at all, so that it needs no mark
+            return self._take(X, y, classes, weight, predict=False, decided=decided)[3]
 
     def learn_in_steps(
         self, X: MatrixLike, y: TargetLike, size: int, *, weight: TargetLike | None = None
     ) -> tuple[Decision, ...]:
         """Learn rows in equal time steps of at least ``size`` rows, without using the buffer."""
-        return self._take(X, y, None, weight, predict=False, size=size)[3]
+        with self.lock:
+            return self._take(X, y, None, weight, predict=False, size=size)[3]
 
     def judge(self, X: MatrixLike, y: TargetLike, *, classes: Classes | None = None) -> Observation:
         """Predict rows whose labels are known, and learn nothing."""
@@ -309,9 +198,7 @@ class Session(BaseSession):
             self.settle()
             if not self.rows_pending:
                 return ()
-            decision = self._change(self._cut, self._now)
-            self._report(decision)
-            return (decision,)
+            return (self._recorded(self._change(self._cut, self._now)),)
 
     def drop_pending(self) -> int:
         """Empty the buffer without learning it; return the number of rows dropped."""
@@ -333,82 +220,153 @@ class Session(BaseSession):
         *,
         predict: bool,
         size: int | None = None,
+        decided: bool = True,
     ) -> tuple[Any, FloatArray, FloatArray, tuple[Decision, ...]]:
         """Check the whole call, then take it part by part: each part is one time step, or goes to the buffer.
 
-        Returns the targets, the codes and the scores of the rows (none unless ``predict``), and the decisions.
+        The caller holds the lock. Returns the targets, the codes and the scores of the rows (none unless ``predict``),
+        and the decisions; unless ``decided``, they may be in the journal only.
         """
-        with self.lock:
-            self.settle()
-            now = self._now
-            known = now.targets.with_classes(classes, begun=now.schema is not None)
-            schema = read_schema(X, self.owner) if now.schema is None else now.schema
-            if schema.sparse or weight is not None:
-                self._check_capabilities(schema, weight)
-            usual = now.guard if predict and now.is_usual(X, self._dtype) else None
-            rows: Any = X if usual is not None else read_rows(X, schema, self._dtype)
-            count = n_rows(rows)
-            known, codes = known.read(y, count)
-            batch = Batch(rows, codes, read_weights(weight, count))
-            scores, decisions = list[FloatArray](), list[Decision]()
-            start = stop = 0
-            try:
-                for stop in self._stops(count, size):
-                    part = batch if stop - start == count else _part(batch, start, stop)
-                    with uninterrupted():
-                        known, tested, done = self._change(
-                            self._learned, part, known, schema, usual, predict, size is not None
-                        )
-                        start, now = stop, self._now
-                        if tested is not None:
-                            scores.append(tested)
-                        for decision in done:
-                            decisions.append(decision)
-                            self._report(decision)
-            except BaseException as error:
-                if size is None:
-                    taken = start if self._now is now else stop  # an exception may come between a step and its count
-                    some = f"{taken} of the {count} rows of this call were taken, the others were not."
-                    error.add_note(some if taken else "No row of this call was taken.")
-                raise
-            all_scores = scores[0] if len(scores) == 1 else np.concatenate(scores or [NOTHING])
-            return known, codes, all_scores, tuple(decisions)
+        self.settle()
+        now, pending = self._now, self._pending
+        known, schema = now.targets, now.schema
+        if classes is not None:
+            known = known.with_classes(classes, begun=schema is not None)
+        if schema is None:
+            schema = read_schema(X, self.owner)
+        if weight is not None or schema.sparse:
+            self._check_capabilities(schema, weight)
+        # A strategy that takes the whole call in one step checks the values itself, where it copies them.
+        direct = self.batch_size is None and size is None and DirectlyStepped in self._abilities
+        rows = read_rows(X, schema, _dtype(self._dtype), finite=not direct)
+        count = n_rows(rows)
+        known, codes = known.read(y, count)
+        weights = None if weight is None else read_weights(weight, count)
+        if pending is not None and size is None and known is now.targets and self._has_room(pending, count):
+            scores = self._predicted(rows, known) if predict else NOTHING
+            with uninterrupted():
+                pending.append(rows, codes, weights)  # completely or not at all, so that it needs no mark
+            return known, codes, scores, ()
+        stops = [count] if direct else self._stops(count, size)
+        found, decisions = list[FloatArray](), list[Decision]()
+        start = stop = 0
+        try:
+            for stop in stops:
+                part = rows, codes, weights
+                if stop - start < count:
+                    part = take_rows(rows, start, stop), codes[start:stop], weights
+                    part = part if weights is None else (*part[:2], weights[start:stop])
+                with uninterrupted():
+                    known, tested, outcome = self._change(
+                        self._learned, *part, known, schema, predict, size is not None
+                    )
+                    start, now = stop, self._now
+                    if tested is not None:
+                        found.append(tested)
+                    if outcome is None:
+                        continue
+                    if decided or now.steps == WARN_AFTER_STEPS:
+                        decisions.append(self._recorded(outcome))
+                    else:
+                        named = Named(outcome, now.targets.labels) if outcome.transitions else outcome
+                        self.journal.record_later(named)
+        except BaseException as error:
+            if size is None:
+                taken = start if self._now is now else stop  # an exception may come between a step and its count
+                some = f"{taken} of the {count} rows of this call were taken, the others were not."
+                error.add_note(some if taken else "No row of this call was taken.")
+            raise
+        scores = found[0] if len(found) == 1 else np.concatenate(found or [NOTHING])
+        return known, codes, scores, tuple(decisions)
 
     def _learned(
         self,
-        part: Batch,
+        X: Rows,
+        y: FloatArray,
+        weight: FloatArray | None,
         known: Any,
         schema: Schema,
-        usual: RangeGuard | None,
         predict: bool,
         unbuffered: bool,
-    ) -> tuple[Snapshot, tuple[Any, FloatArray | None, tuple[Decision, ...]]]:
+    ) -> tuple[Snapshot, tuple[Any, FloatArray | None, Outcome | None]]:
         """Take a part of a call: predict it if asked, then learn it, or append it to the buffer, and learn a full one.
 
-        Returns the values afterwards; and the classes, the scores of the part and the decisions.
+        Returns the values afterwards; and the classes, the scores of the part and what was learned.
         """
-        now = self._now
+        now, pending = self._now, self._pending
         known = known.resumed(now.targets)
-        targets = known.after_batch(len(now.targets.labels), part.y)
+        targets = known.after_batch(len(now.targets.labels), y)
         if now.schema is None:
-            now = self._begun(now, schema, targets)
+            now, pending = self._begun(now, schema, targets), self._pending
+        if targets is not now.targets:
+            now = replace(now, targets=targets)
+        at_once = pending is None or unbuffered
+        taken = self._directly(now, X, y, weight, predict=predict) if at_once else None
+        if taken is not None:
+            after, scores, outcome = taken
+            seen = None if scores is None else known.restrict(scores, now.n_classes_learned)
+            return after, (known, seen, outcome)
+        if pending is None and not unbuffered and isinstance(X, np.ndarray):
+            X = read_rows(X, schema, _dtype(self._dtype))  # raises an error if a value is not finite
         tested = seen = None
+        part = Batch(X, y, read_weights(None, len(y)) if weight is None else weight)
         if predict:
-            # As long as no step has changed the guard, usual values are still within its limits.
-            shown = part.X if usual is not None and usual is now.guard else now.limited(part.X)
-            tested = self._tested(part if shown is part.X else part._replace(X=shown))
+            shown = now.limited(X)
+            tested = self._tested(part if shown is X else part._replace(X=shown))
             seen = known.restrict(tested, now.n_classes_learned)
-            tested = tested if shown is part.X else None
-        now = now if targets is now.targets else replace(now, targets=targets)
-        pending = self._pending
-        if pending is None or unbuffered:
-            now, decision = self._step(now, part, None if unbuffered else tested)
-            return now, (known, seen, (decision,))
-        pending.append(part.X, part.y, part.weight)
+            tested = tested if shown is X else None
+        if at_once:
+            now, outcome = self._step(now, part, None if unbuffered else tested)
+            return now, (known, seen, outcome)
+        assert pending is not None
+        pending.append(*part[:3])
         if len(pending) < (self.batch_size or 0):
-            return now, (known, seen, ())
-        now, decision = self._cut(now)
-        return now, (known, seen, (decision,))
+            return now, (known, seen, None)
+        now, outcome = self._cut(now)
+        return now, (known, seen, outcome)
+
+    def _directly(
+        self, now: Snapshot, X: Rows, y: FloatArray, weight: FloatArray | None, *, predict: bool
+    ) -> tuple[Snapshot, FloatArray | None, Outcome] | None:
+        """Take one time step in one call of the strategy, if it can; return the values after it, scores and outcome."""
+        if DirectlyStepped not in self._abilities:
+            return None
+        strategy: Any = self.strategy
+        guard, targets, monitor, scorer = now.guard, now.targets, now.monitor, now.scorer
+        watched = monitor is not None and now.steps > 0
+        taken: Taken | None = strategy.observe(X, y, weight, guard, predict=predict, test=watched)
+        if taken is None:
+            return None
+        outcome = taken.outcome
+        if watched:
+            assert monitor is not None
+            assert taken.tested is not None
+            before, first = monitor, outcome.rows_seen - len(y)
+            around = Surroundings(self._column_names, targets.labels, self.strategy)
+            monitor = monitor.after(now.steps, first, taken.rows, y, taken.tested, scorer, around)
+            news = News.of(before, monitor)
+            if any(news):
+                outcome = Drifted(outcome, news)
+        if guard is not None and isinstance(targets, RegressionTargets):
+            targets = targets.after_step(y, read_weights(None, len(y)) if weight is None else weight)
+        now = replace(
+            now,
+            scorer=strategy.scorer(),
+            targets=targets,
+            guard=taken.guard,
+            steps=now.steps + 1,
+            n_classes_learned=len(targets.labels),
+            monitor=monitor,
+        )
+        return now, taken.predicted, outcome
+
+    def _has_room(self, pending: Samples, count: int) -> bool:
+        """Return whether so many rows do not fill the buffer."""
+        return len(pending) + count < (self.batch_size or 0)
+
+    def _predicted(self, rows: Rows, known: ClassTargets | RegressionTargets) -> FloatArray:
+        """Return the scores of rows that go to the buffer."""
+        return known.restrict(self.strategy.scores(self._now.limited(rows)), self._now.n_classes_learned)
 
     def _observation(
         self,
@@ -455,15 +413,17 @@ class Session(BaseSession):
             self._pending = Samples(schema.n_features, sparse=schema.sparse, dtype=self._dtype)
         return self._published(now, schema=schema)
 
-    def _cut(self, now: Snapshot) -> tuple[Snapshot, Decision]:
+    def _cut(self, now: Snapshot) -> tuple[Snapshot, Outcome]:
         """Make a time step of the rows in the buffer."""
         pending = self._pending
         assert pending is not None
-        now, decision = self._step(now, pending.view(Segment(pending.first_row, pending.next_row)))
+        batch = pending.view(Segment(pending.first_row, pending.next_row))
+        taken = self._directly(now, *batch[:3], predict=False)
+        now, outcome = self._step(now, batch) if taken is None else (taken[0], taken[2])
         pending.release(pending.next_row)
-        return now, decision
+        return now, outcome
 
-    def _step(self, now: Snapshot, batch: Batch, tested: FloatArray | None = None) -> tuple[Snapshot, Decision]:
+    def _step(self, now: Snapshot, batch: Batch, tested: FloatArray | None = None) -> tuple[Snapshot, Outcome]:
         """Take one time step; return the values after it."""
         guard, targets = now.guard, now.targets
         if guard is not None:
@@ -494,21 +454,14 @@ class Session(BaseSession):
             n_classes_learned=len(targets.labels),
             monitor=monitor,
         )
-        return now, decision.named(targets.labels)
+        return now, Decided(decision)
 
     def _column_names(self) -> Sequence[str]:
         """Return the names of the columns; empty if they have none."""
         schema = self.schema
         return self.names() or (() if schema is None or schema.names is None else schema.names)
 
-    def _report_later(self, outcome: Outcome) -> None:
-        """Record a step after it is complete; its decision is made when somebody reads it, if that can wait."""
-        if self._now.steps == WARN_AFTER_STEPS:
-            self._reported(outcome)
-        else:
-            self.journal.record_later(Named(outcome, self.targets.labels) if outcome.transitions else outcome)
-
-    def _reported(self, outcome: Outcome) -> Decision:
+    def _recorded(self, outcome: Outcome) -> Decision:
         """Record a step after it is complete; return its decision."""
         decision = outcome.decision().named(self.targets.labels)
         self._report(decision)
@@ -526,4 +479,4 @@ class Session(BaseSession):
                 Option("batch_size"),
                 " buffers rows)",
             )
-            warnings.warn(message, SmallBatchWarning, stacklevel=5)
+            warnings.warn(message, SmallBatchWarning, stacklevel=6)

@@ -6,16 +6,12 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from driftsurf.core.abilities import Taken
 from driftsurf.core.changes import UndoStack
-from driftsurf.core.contracts import Batch, FloatArray, Segment
-from driftsurf.core.decisions import Decision
+from driftsurf.core.contracts import FloatArray, Segment
 from driftsurf.core.values import lazy, replace
-from driftsurf.kernels.guard import Admission
 from driftsurf.strategies._cell_arrays import UNLIMITED, Rule, never_reacting
-from driftsurf.strategies._cell_models import CellModels
+from driftsurf.strategies._cell_models import Fading
 from driftsurf.strategies._pool import Member
 from driftsurf.strategies._reweighted import Reweighted
 from driftsurf.strategies._single import SingleModel
@@ -64,15 +60,8 @@ class AgeingModel(SingleModel):
         span = min(self._span(), UNLIMITED)
         return never_reacting(self._stored_pool.max_rows, span=span, faded=self._fades()), {}
 
-    def _learn_in_cell(self, cell: CellModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
-        fading = (lambda lo, hi: self._factors(lo, hi, hi)) if self._fades() else None
-        return cell.step(batch, tested, fading)
-
-    def _cell_take(
-        self, cell: CellModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
-    ) -> Taken | None:
-        # The factors are computed in Python, between storing the rows and learning them.
-        return None if self._fades() else super()._cell_take(cell, X, codes, admission, shown)
+    def _fading_in_cell(self) -> Fading | None:
+        return (lambda lo, hi: self._factors(lo, hi, hi)) if self._fades() else None
 
     def _fit(self, model: Member, segment: Segment, undo: UndoStack) -> int:
         def fading(part: Segment) -> FloatArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import itertools
 import math
@@ -16,20 +15,20 @@ import numpy.typing as npt
 from driftsurf.core.abilities import Taken
 from driftsurf.core.buffer import Buffer, Touched
 from driftsurf.core.contracts import CSR, AppendOnlyArray, Batch, FloatArray, IncrementalState, Rows, Segment
-from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.random import MASK
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest
-from driftsurf.kernels.guard import Admission
 from driftsurf.learners._linear import Linear, diverged, linear_from, margins
 from driftsurf.learners._multi import score_rows
 from driftsurf.learners.logistic import NARROW
 from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.native.cell import Cell as NativeCell
+from driftsurf.native.guard import RangeGuard
 from driftsurf.strategies._cell_arrays import (
     CONTEST,
     CREDIT,
     CREDIT_GAIN,
+    DIVERGED,
     EVIDENCE,
     FULL,
     LEARNED,
@@ -41,7 +40,6 @@ from driftsurf.strategies._cell_arrays import (
     STABLE,
     UNIT_CENTRE,
     UNITS,
-    UNSUITED,
     Rule,
     Training,
     allocated_bytes,
@@ -60,7 +58,8 @@ from driftsurf.strategies._unit import RiskUnit
 
 COPIED = "drawn", "lo", "admitted", "hi", "seen", "words", "gradients", "rescale_at", "step_size", "target"
 """Numbers of a model with the same name in ``Linear``."""
-NO_SCORES = np.zeros(0)
+Fading = Callable[[int, int], FloatArray]
+"""Returns the factors of the weights of rows, from one number to another."""
 SIDE = 0
 """Side of the only model of a strategy that has one model at a time."""
 
@@ -124,7 +123,9 @@ class CellModels:
         cell.counts["seed"], cell.counts["made"] = pool.seed & MASK, pool.made
         self._pool.samples = Samples(samples.n_features, sparse=samples.sparse, dtype=samples.dtype)
         self._pool._tested = None
+        self._quadratic = pool.capabilities.quadratic_loss
         self._fill(live)
+        self.mark()
 
     def _fill(self, live: Live) -> None:
         """Copy the counts and the models."""
@@ -167,57 +168,45 @@ class CellModels:
 
     # -------------------------------------------------------------------- learning
 
-    def step(
-        self, batch: Batch, tested: FloatArray | None = None, fading: Callable[[int, int], FloatArray] | None = None
-    ) -> Decision | None:
-        """Learn one batch, and return the decision; None if only the generic step can go on, and nothing was changed.
+    def observe(
+        self,
+        batch: Batch,
+        tested: FloatArray | None = None,
+        guard: RangeGuard | None = None,
+        fading: Fading | None = None,
+        *,
+        predict: bool = False,
+        test: bool = False,
+    ) -> Taken | None:
+        """Check, guard, predict and learn a batch; None if that cannot be, for instance because of a new class.
 
-        A single model may learn with other weights of the rows: ``fading`` returns factors for rows from the first
-        number to the second. An error leaves everything as it was.
+        Unless the batch is learned, everything is as it was at the last mark. ``tested`` are the scores of the rows, if
+        they are known; ``predict`` and ``test`` ask for them. A single model may learn with other weights of the rows,
+        whose factors ``fading`` returns.
         """
-        self.mark()
-        return self._marked_step(batch, tested, fading)
-
-    def _marked_step(
-        self, batch: Batch, tested: FloatArray | None = None, fading: Callable[[int, int], FloatArray] | None = None
-    ) -> Decision | None:
-        """Learn one batch, as ``step`` does; an error leaves everything as it was at the last mark."""
-        count, native = len(batch.y), self.native
+        X, y, weight, _ = batch
+        count, outputs, native = len(y), self._training.outputs, self.native
+        shape = count if outputs == 1 else (count, outputs)
+        predicted = np.empty(shape) if predict else None
+        how = self._steps(count), tested, fading, guard, self._quadratic, predicted
         try:
-            steps = self._steps(count)
-            status = native.observe(batch.X, batch.y, batch.weight, steps, tested, fading)
+            status = native.observe(X, y, weight, *how)
             if status == FULL:
-                self._make_room(batch.X)
-                status = native.observe(batch.X, batch.y, batch.weight, steps, tested, fading)
+                self._make_room(X)
+                status = native.observe(X, y, weight, *how)
             if status == LEARNED:
-                return self._outcome(count).decision()
-            if status != UNSUITED:
-                raise diverged(*native.divergence)
+                known = None
+                if test:
+                    native.scores_into(known := np.empty(shape))
+                if native.limited:
+                    X = copied(self.newest(count).X)
+                return Taken(self._outcome(count), native.guard, X, predicted, known)
         except BaseException:
             self.put_back()
             raise
+        if status == DIVERGED:
+            raise diverged(*native.divergence)
         return None
-
-    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
-        """Learn one batch of dense rows of the right type and width; None if ``step`` has to.
-
-        The caller has made a mark, and puts the models back to it if the result is None or an exception is raised. With
-        ``shown``, also return the scores of the rows before they are learned.
-        """
-        # Scores of other losses have to be limited, or turned into log-probabilities.
-        if (shown and self._training.kind != LOGISTIC) or self._pool.samples.sparse:
-            return None
-        count = len(codes)
-        status, kept = self.native.take(X, codes, self._steps(count), shown, admission)
-        if status == FULL:
-            self._make_room(X)
-            status, kept = self.native.take(X, codes, self._steps(count), shown, admission)
-        if status != LEARNED:
-            return None
-        scores = NO_SCORES
-        if shown:
-            self.native.scores_into(scores := np.empty(count))
-        return Taken(self._outcome(count), kept, scores)
 
     def _make_room(self, X: Rows) -> None:
         """Make room for more rows, which changes nothing else."""
@@ -272,13 +261,9 @@ class CellModels:
         counts["first"] = counts["next"]
         return number
 
-    def learn_afresh(self, batch: Batch) -> ModelRecord:
-        """Let a fresh model learn a batch that an earlier model did not predict well; return its record."""
-        self.renew(self.next_step)
-        decision = self._marked_step(batch)
-        assert decision is not None  # the batch was learned before, by the earlier model
-        self._cell.models["best"][SIDE] = math.inf  # the model did not predict the batch
-        return dataclasses.replace(decision.models[0], role="reactive", risk_before=None, best_risk=None)
+    def forget_risk(self) -> None:
+        """Forget the lowest risk of the only model, which did not predict the last batch."""
+        self._cell.models["best"][SIDE] = math.inf
 
     # -------------------------------------------------------------------- going back
 

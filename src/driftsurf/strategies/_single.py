@@ -7,20 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
-
 from driftsurf.core.abilities import Taken
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, Segment, State
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields
+from driftsurf.core.journal import Decided
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError
-from driftsurf.kernels.guard import Admission
+from driftsurf.native.guard import RangeGuard
 from driftsurf.strategies._base import NOTHING, declared, make_decision
 from driftsurf.strategies._cell_arrays import Rule, never_reacting
-from driftsurf.strategies._cell_models import CellModels
+from driftsurf.strategies._cell_models import CellModels, Fading
 from driftsurf.strategies._pool import Member, Pool
 from driftsurf.strategies._reaction import Live
 from driftsurf.strategies.cell import CellStrategy
@@ -168,45 +167,46 @@ class SingleModel(CellStrategy[Single]):
             return None
         return never_reacting(self._stored_pool.max_rows), {}
 
-    def _learn_in_cell(self, cell: CellModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
-        """Learn a batch in the cell, as ``_fit`` does; None if that cannot be, and nothing was changed."""
-        return cell.step(batch, tested)
+    def _fading_in_cell(self) -> Fading | None:
+        """Return the factors of the weights with which a cell learns, as ``_fit`` has them; None: all 1."""
+        return None
 
-    def _cell_step(self, cell: CellModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
-        step = cell.next_step
-        cell.mark()
+    def _cell_observe(
+        self,
+        cell: CellModels,
+        batch: Batch,
+        tested: FloatArray | None,
+        guard: RangeGuard | None,
+        *,
+        predict: bool,
+        test: bool,
+    ) -> Taken | None:
+        step, count, fading = cell.next_step, len(batch.y), self._fading_in_cell()
         try:
-            decision = self._learn_in_cell(cell, batch, tested)
+            taken = cell.observe(batch, tested, guard, fading, predict=predict, test=test)
         except DivergenceError:  # the generic step does not let a model learn that is about to be replaced
             return None
-        if decision is None:
+        if taken is None:
             return None
         try:
-            why, memory = self._watch_newest(cell, step, len(batch.y), tested)
+            why, memory = self._watch_newest(cell, step, count, tested)
             if why:  # the rows were watched once they were stored; a fresh model learns them instead
+                old = taken.outcome.decision()
                 cell.put_back()
-                decision = _learned_afresh(cell, batch, decision, why)
+                cell.renew(step)
+                again = cell.observe(batch, None, guard, fading)
+                assert again is not None  # the batch was learned before, by the earlier model
+                decision = _learned_afresh(old, again.outcome.decision(), why)
+                cell.forget_risk()
+                taken = taken._replace(outcome=Decided(decision))
             if why := self.foresee(step + 1):
-                decision = _replaced(decision, step + 1, cell.renew_after_step(step + 1), why)
+                decision = _replaced(taken.outcome.decision(), step + 1, cell.renew_after_step(step + 1), why)
+                taken = taken._replace(outcome=Decided(decision))
         except BaseException:
             cell.put_back()
             raise
-        self._stored_live = replace(self._stored_live, memory=memory)
-        return decision
-
-    def _cell_take(
-        self, cell: CellModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
-    ) -> Taken | None:
-        step = cell.next_step
-        if self.foresee(step + 1):
-            return None
-        taken = super()._cell_take(cell, X, codes, admission, shown)
-        if taken is None:
-            return None
-        why, memory = self._watch_newest(cell, step, len(codes))
-        if why:
-            return None
-        self._stored_live = replace(self._stored_live, memory=memory)
+        if memory is not self._stored_live.memory:
+            self._stored_live = replace(self._stored_live, memory=memory)
         return taken
 
     def _watch_newest(
@@ -237,10 +237,11 @@ class SingleModel(CellStrategy[Single]):
         return Single(model, state["step"], self.memory_from(pick("memory", state)))
 
 
-def _learned_afresh(cell: CellModels, batch: Batch, decision: Decision, why: str) -> Decision:
-    """Let a fresh model learn a batch, and return the decision, given that of the model which predicted the batch."""
-    (old,), new = decision.models, cell.learn_afresh(batch)
-    decision = dataclasses.replace(decision, models=(dataclasses.replace(old, gradients=0), new))
+def _learned_afresh(decision: Decision, again: Decision, why: str) -> Decision:
+    """Return the decision of a batch that a fresh model learned, given those of the model before and of its own."""
+    old = dataclasses.replace(decision.models[0], gradients=0)
+    new = dataclasses.replace(again.models[0], role="reactive", risk_before=None, best_risk=None)
+    decision = dataclasses.replace(decision, models=(old, new))
     return _replaced(decision, decision.step, new.id, why)
 
 

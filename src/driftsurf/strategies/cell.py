@@ -8,18 +8,16 @@ import math
 from abc import abstractmethod
 from typing import Any, cast
 
-import numpy.typing as npt
-
 from driftsurf.core.abilities import Taken
-from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner, Segment
+from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner, Rows, Segment
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.state import nest
-from driftsurf.kernels.guard import Admission
 from driftsurf.learners._linear import Linear
 from driftsurf.learners.logistic import LogisticRegression
 from driftsurf.learners.regression import LinearRegression
 from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.learners.svm import LinearSVM
+from driftsurf.native.guard import RangeGuard
 from driftsurf.strategies._base import L, PooledStrategy
 from driftsurf.strategies._cell_arrays import Rule
 from driftsurf.strategies._cell_models import COPIED, CellModels
@@ -40,7 +38,7 @@ class CellStrategy(PooledStrategy[L]):
     """
 
     _cell: CellModels | None = None
-    """Rows and models of the cell step; None if the generic one is in charge."""
+    """Rows and models of the native step; None if the generic one is in charge."""
     _stored_pool: Pool
     _stored_live: L
 
@@ -48,7 +46,7 @@ class CellStrategy(PooledStrategy[L]):
     def _cell_rule(self) -> tuple[Rule, dict[str, Any]] | None:
         """Return the parameters of the rule, and the fields of a decision that follow from the options.
 
-        None if the options do not allow the cell step.
+        None if the options do not allow the native step.
         """
 
     def _to_cell(self, live: L) -> Live:
@@ -61,48 +59,67 @@ class CellStrategy(PooledStrategy[L]):
         same: Any = live
         return cast("L", same)
 
-    def _cell_step(self, cell: CellModels, batch: Batch, tested: FloatArray | None) -> Decision | None:
-        """Take a cell step; None if the generic one has to, and nothing was changed."""
-        return cell.step(batch, tested)
-
-    def _cell_take(
-        self, cell: CellModels, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, shown: bool
+    def _cell_observe(
+        self,
+        cell: CellModels,
+        batch: Batch,
+        tested: FloatArray | None,
+        guard: RangeGuard | None,
+        *,
+        predict: bool,
+        test: bool,
     ) -> Taken | None:
-        """Learn one usual batch as ``take`` does."""
-        return cell.take(X, codes, admission, shown=shown)
+        """Let a cell learn a batch; None if the generic step has to, and nothing was changed."""
+        return cell.observe(batch, tested, guard, predict=predict, test=test)
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was.
 
-        Around logistic or softmax regression, a linear SVM or linear regression, the whole step is one call of cell
-        code, with the same result.
+        Around logistic or softmax regression, a linear SVM or linear regression, the whole step is one call of the
+        native core, with the same result.
         """
-        cell = self._cell or self._enter_cell()
-        if cell is None:
-            return super().step(batch, tested)
-        decision = self._cell_step(cell, batch, tested)
-        if decision is None:  # for instance, the batch has a new class
-            self._leave_cell()
-            return super().step(batch, tested)
-        begins = self._cell is None
-        self._cell, self._scorer = cell, cell.scorer()
-        if begins:  # otherwise the rows would be held twice
-            self._stored_pool, live = cell.without_rows()
-            self._stored_live = self._from_cell(live)
-        return decision
+        taken = self._take(batch, tested, None, predict=False, test=False)
+        if taken is not None:
+            return taken.outcome.decision()
+        self._leave_cell()  # for instance, the batch has a new class
+        return super().step(batch, tested)
 
-    def take(self, X: npt.NDArray[Any], codes: FloatArray, admission: Admission, *, shown: bool) -> Taken | None:
-        """Learn one usual batch of dense rows in one call; None if ``step`` has to, once all is back at its mark."""
+    def observe(
+        self,
+        X: Rows,
+        y: FloatArray,
+        weight: FloatArray | None,
+        guard: RangeGuard | None,
+        *,
+        predict: bool,
+        test: bool,
+    ) -> Taken | None:
+        """Check, guard, predict and learn a batch in one call; None if ``step`` has to, and nothing was changed."""
+        rows: Any = Batch(X, y, weight)  # type: ignore[arg-type]  # without weights, all are 1
+        return self._take(rows, None, guard, predict=predict, test=test)
+
+    def _take(
+        self, batch: Batch, tested: FloatArray | None, guard: RangeGuard | None, *, predict: bool, test: bool
+    ) -> Taken | None:
         cell = self._cell
         if cell is None:
+            cell = self._enter_cell()
+            if cell is None:
+                return None
+        else:
+            cell.mark()
+        taken = self._cell_observe(cell, batch, tested, guard, predict=predict, test=test)
+        if taken is None:
             return None
-        taken = self._cell_take(cell, X, codes, admission, shown)
-        if taken is not None:
-            self._scorer = cell.scorer()
+        self._scorer = cell.scorer()
+        if self._cell is None:
+            self._cell = cell
+            self._stored_pool, live = cell.without_rows()  # otherwise the rows would be held twice
+            self._stored_live = self._from_cell(live)
         return taken
 
     def _enter_cell(self) -> CellModels | None:
-        """Return the models for the cell step, if they suit it and it is at hand or pays to be cell."""
+        """Return the models in a cell, if they suit it."""
         pool = self._pool
         if not self._suits or not (pool.grows or pool.n_classes == self._can.min_classes):
             return None
@@ -116,11 +133,11 @@ class CellStrategy(PooledStrategy[L]):
 
     @functools.cached_property
     def _suits(self) -> bool:
-        """Whether the options allow the cell step."""
+        """Whether the options allow the native step."""
         return is_supported(self._template()) and self._cell_rule() is not None
 
     def _leave_cell(self) -> None:
-        """Return to the generic path, if the models are cell."""
+        """Return to the generic step, if the models are in a cell."""
         if self._cell is not None:
             self._pool, live = self._cell.generic()
             self._publish(self._from_cell(live))
@@ -131,7 +148,7 @@ class CellStrategy(PooledStrategy[L]):
 
     @property
     def _pool(self) -> Pool:
-        """Rows and counts of the generic path: copies while the cell step is in charge."""
+        """Rows and counts of the generic step: copies while the native one is in charge."""
         return self._stored_pool if self._cell is None else self._cell.generic()[0]
 
     @_pool.setter
@@ -140,7 +157,7 @@ class CellStrategy(PooledStrategy[L]):
 
     @property
     def _live(self) -> L:
-        """Models of the generic path: copies while the cell step is in charge."""
+        """Models of the generic step: copies while the native one is in charge."""
         return self._stored_live if self._cell is None else self._from_cell(self._cell.generic()[1])
 
     @_live.setter
@@ -180,10 +197,7 @@ class CellStrategy(PooledStrategy[L]):
         vars(self).update(entries)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled or copied: always the generic path.
-
-        The cell step may not work where a pickle is loaded, and a copy must not share its arrays.
-        """
+        """Return what is pickled or copied: always models of the generic step, which share no arrays."""
         entries = vars(self).copy()
         if self._cell is not None:
             entries["_stored_pool"], live = self._cell.generic()
@@ -211,9 +225,9 @@ def is_supported(learner: Learner) -> bool:
 
 
 def fits_cell(pool: Pool, live: Live, *, prequential: bool) -> bool:
-    """Return whether the rows are few enough, and models and counts such as steps leave them behind.
+    """Return whether models and counts are such as steps leave them behind.
 
-    A forged state may have others, with which generic steps still stay within their arrays. Compiled code checks no
+    A forged state may have others, with which generic steps still stay within their arrays. The native core checks no
     bounds, so such models are left to the generic step.
     """
     samples = pool.samples

@@ -30,9 +30,9 @@ from driftsurf.core.parameters import Parameterised
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, OptionError, RegistryWarning
-from driftsurf.kernels.guard import LIMIT, MASS, TOTAL, UNSIZED, Admission, admit_dense
 from driftsurf.learners._online import check_width
-from driftsurf.native.columns import all_finite, all_within, column_limits
+from driftsurf.native.columns import all_finite
+from driftsurf.native.guard import RangeGuard
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._chain import FEW, Chain
@@ -56,7 +56,6 @@ TREES = "LazyBoostedTrees"
 """Learner of the default experts that need LightGBM."""
 TRANSIENT = "_scorer", "_recent", "_marks", "_tested"
 """Attributes that are neither copied nor pickled."""
-NO_SIZES = np.zeros(0)
 
 
 WHOLE = 100
@@ -335,17 +334,33 @@ class Portfolio(Parameterised):
             raise
         return decision
 
-    def take(self, X: FloatArray, codes: FloatArray, admission: tuple[Any, ...], *, shown: bool) -> Taken | None:
+    def observe(
+        self,
+        X: Rows,
+        y: FloatArray,
+        weight: FloatArray | None,
+        guard: RangeGuard | None,
+        *,
+        predict: bool,
+        test: bool,
+    ) -> Taken | None:
         """Learn a few usual rows; None if ``step`` has to. The caller has made a mark, to which it returns then."""
-        kept = admitted(X, Admission(*admission)) if len(codes) < FEW else None
-        if kept is None:
+        live = self._live
+        few = len(y) < FEW and weight is None and not isinstance(X, CSR) and live.step > 0
+        if not few or (live.n_classes and float(y.max()) >= live.n_classes) or not all_finite(X):
             return None
-        live, batch = self._live, Batch(X, codes, np.ones(len(codes)))
+        if guard is not None:
+            if guard.limited(X) is not X:
+                return None
+            rows, factors, guard = guard.admit(X)
+            if rows is not X or factors is not None:
+                return None
+        batch = Batch(X, y, np.ones(len(y)))
         mixture = self.test_scores(batch)
         assert self._tested is not None
         after, outcome = self._advance(live, batch, self._tested)
         self._publish(after)
-        return Taken(outcome, kept, mixture)
+        return Taken(outcome, guard, X, mixture, mixture)
 
     def mark(self) -> Any:
         """Return a mark of all experts, for ``put_back``. The strategy has to have begun."""
@@ -499,21 +514,6 @@ class Portfolio(Parameterised):
         risks = batch_risks(together, batch, len(decisions), n_classes)
         place, weights = (live.step, live.next_row, count), (live.mixer.weights, mixer.weights)
         return after, JointOutcome(self._names, decisions, weights, risks, place, turned=turned)
-
-
-def admitted(X: FloatArray, admission: Admission) -> int | None:
-    """Return the number of norms that the range guard has after rows; None unless it leaves them as they are."""
-    before = admission.before
-    if not before.shape[1]:
-        return 0 if all_finite(X) else None
-    if admission.clips:
-        limits = np.empty(before.shape[1])
-        column_limits(before[TOTAL], before[MASS], LIMIT, limits)
-    if not (all_within(X, limits) if admission.clips else all_finite(X)):
-        return None
-    how = NO_SIZES, admission.squared, admission.clips, admission.after, admission.later, np.empty(len(X))
-    status, extremes, kept, weighted = admit_dense(X, before, admission.recent, *how, admission.work)
-    return None if status == UNSIZED or weighted or (extremes and admission.clips) else int(kept)
 
 
 def mixing_state(live: Live) -> State:
