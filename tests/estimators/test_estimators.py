@@ -310,8 +310,7 @@ def test_a_model_is_not_exported_in_the_middle_of_a_step(monkeypatch: pytest.Mon
     X = np.random.default_rng(0).normal(size=(40, 2))
     model = DriftSurfClassifier(random_state=0).partial_fit(X, X[:, 0] > 0.0)
     strategy: Any = model._session.strategy
-    for name in ("step", "take"):
-        monkeypatch.setattr(strategy, name, lambda *_, **__: model.export(), raising=False)
+    monkeypatch.setattr(strategy, "observe", lambda *_, **__: model.export(), raising=False)
     with pytest.raises(StepInProgressError):
         model.partial_fit(X, X[:, 0] > 0.0)
     assert model.export().coef.shape == (1, 2)
