@@ -53,16 +53,16 @@ def test_with_a_buffer_the_split_over_calls_does_not_matter(sizes: list[int]) ->
 
 def test_whole_steps_before_an_error_stay_and_fit_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = (np.concatenate(part) for part in zip(*stream(3), strict=True))
-    step = DriftSurf.step
+    observe = DriftSurf.observe
 
-    def failing(self: DriftSurf, batch: Any, tested: Any = None) -> Any:
+    def failing(self: DriftSurf, *batch: Any, **asked: Any) -> Any:
         if self._live.step == 1:
             raise RuntimeError("on purpose")
-        return step(self, batch, tested)
+        return observe(self, *batch, **asked)
 
     model = DriftSurfClassifier(random_state=0, batch_size=100)
     with monkeypatch.context() as patch:
-        patch.setattr(DriftSurf, "step", failing)
+        patch.setattr(DriftSurf, "observe", failing)
         with pytest.raises(RuntimeError) as error:
             model.partial_fit(X, y)
         assert "100 of the 300 rows" in error.value.__notes__[0]

@@ -124,7 +124,7 @@ def test_errors_of_the_machine_do_not_quarantine_the_key(
         raise MemoryError
 
     own = rows(20)
-    monkeypatch.setattr(DriftSurf, "step", full)
+    monkeypatch.setattr(DriftSurf, "observe", full)
     with pytest.raises(MemoryError):
         learner(**options).visit(7, None, KeyRows(own.sequence, own.X, own.y, list(range(20))))
 

@@ -26,12 +26,12 @@ def took(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Return a list that receives whether each row was taken in one call."""
     found: list[bool] = []
 
-    def take(self: Any, *arguments: Any, known: Any = Portfolio.take, **options: Any) -> Any:
+    def take(self: Any, *arguments: Any, known: Any = Portfolio.observe, **options: Any) -> Any:
         taken = known(self, *arguments, **options)
         found.append(taken is not None)
         return taken
 
-    monkeypatch.setattr(Portfolio, "take", take)
+    monkeypatch.setattr(Portfolio, "observe", take)
     return found
 
 
