@@ -127,6 +127,27 @@ def test_log_losses_are_those_of_the_true_classes() -> None:
         native.log_losses(scores, y + 1.0, 1.0)
 
 
+@settings(max_examples=40)
+@given(n=st.integers(0, 9), K=st.integers(1, 4), more=st.integers(0, 2), seed=st.integers(0, 10**6))
+def test_shares_of_known_classes_become_log_probabilities(n: int, K: int, more: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    present = np.sort(random.permutation(K + more)[:K])
+    shares = random.dirichlet(np.full(K, 0.1), size=n)
+    shares[random.random(shares.shape) < 0.1] = np.nan
+    whole = np.zeros((n, K + more))
+    whole[:, present] = shares
+    expected = np.log(np.where(whole > 1e-15, whole, 1e-15))
+    np.testing.assert_allclose(native.log_shares(np.asfortranarray(shares), present, K + more, 1e-15), expected)
+    if K == 2:
+        whole[:, present[0]] = 1.0 - shares[:, 1]
+        expected = np.log(np.where(whole > 1e-15, whole, 1e-15))
+        np.testing.assert_allclose(native.log_shares(shares[:, 1], present, K + more, 1e-15), expected)
+    with pytest.raises(ValueError, match="code"):
+        native.log_shares(shares, present, int(present[-1]), 1e-15)
+    with pytest.raises(ValueError, match="axes"):
+        native.log_shares(np.zeros((n, K + 1)), present, K + more, 1e-15)
+
+
 # -------------------------------------------------------------------------------------------------------- perceptron
 
 

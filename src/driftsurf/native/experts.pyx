@@ -59,6 +59,9 @@ cdef extern from "experts.h" nogil:
     void ds_follow_losses(const double* margins, const double* losses, const double* weight, int64_t voters, int64_t n,
                           double decay, double* logs, double* balance)
 
+cdef extern from "ds_math.h" nogil:
+    double ds_log(double x)
+
 cdef extern from "scores.h" nogil:
     void ds_log_softmax(double* z, int64_t n, int64_t K)
 
@@ -203,6 +206,48 @@ def log_losses(scores, y, double most):
             to[i] = -logs[i * K + <int64_t>codes[i]]
             if to[i] > most:  # NaN stays NaN
                 to[i] = most
+        return out
+    finally:
+        release(&held)
+
+
+def log_shares(shares, present, int64_t n_classes, double least):
+    """Return log-probabilities (n, n_classes) of rows, none of them below the logarithm of ``least``.
+
+    ``shares`` (n, k) are the probabilities of the classes ``present``, rising codes; or, of two classes, those of the
+    second one (n,). NaN stands for the smallest probability.
+    """
+    cdef Buffers held
+    cdef Py_buffer* view
+    cdef Py_ssize_t k = 0, n, i, c
+    cdef const int64_t* codes
+    cdef const double* from_
+    cdef double* to
+    cdef double share, lowest = ds_log(least)
+    cdef PyThreadState* saved
+    held.count = 0
+    try:
+        view = hold(&held, np.ascontiguousarray(shares, np.float64), "d", 8, -1, False)
+        codes, from_, n = integers(&held, present, &k), <const double*>view.buf, view.shape[0]
+        if not 1 <= view.ndim <= 2 or k != (2 if view.ndim == 1 else view.shape[1]):
+            raise ValueError(f"there are probabilities of {view.ndim} axes for {k} classes")
+        for c in range(k):
+            if not 0 <= codes[c] < n_classes:
+                raise ValueError(f"{codes[c]} is not the code of one of {n_classes} classes")
+        out = np.empty((n, n_classes))
+        to = of_size(&held, out, n * n_classes, True)
+        saved = let_go(n * n_classes)
+        if k < n_classes:
+            for i in range(n * n_classes):
+                to[i] = lowest
+        for i in range(n):
+            for c in range(k):
+                if view.ndim == 2:
+                    share = from_[i * k + c]
+                else:
+                    share = from_[i] if c else 1.0 - from_[i]
+                to[i * n_classes + codes[c]] = ds_log(share) if share > least else lowest
+        take_back(saved)
         return out
     finally:
         release(&held)

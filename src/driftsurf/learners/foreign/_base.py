@@ -30,7 +30,7 @@ from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, ShapeError
 from driftsurf.learners._online import MOST_LOSS
 from driftsurf.learners.foreign._refitted import Fit
-from driftsurf.native.experts import log_losses
+from driftsurf.native.experts import log_losses, log_shares
 
 if TYPE_CHECKING:  # scikit-learn has no type annotations
 
@@ -140,7 +140,10 @@ class ForeignLearner(BaseEstimator, ABC):
 
     @abstractmethod
     def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
-        """Return probabilities (n, columns) of the classes ``fitted.present``, or predicted numbers (n,)."""
+        """Return probabilities (n, columns) of the classes ``fitted.present``, or predicted numbers (n,).
+
+        Of two classes, the probabilities of the second one (n,) are enough.
+        """
 
     @abstractmethod
     def _check(self) -> None:
@@ -235,12 +238,7 @@ class ForeignLearner(BaseEstimator, ABC):
         if fitted.present is None:
             return np.full((count, classes), -np.log(classes))
         shares = np.ones((count, 1)) if fitted.model is None else self._outputs(fitted, X)
-        if len(fitted.present) < classes:
-            spread = np.zeros((count, classes))
-            spread[:, fitted.present] = shares
-            shares = spread
-        # A comparison with NaN is false, so NaN becomes the smallest probability too.
-        return np.log(np.where(shares > LEAST_PROBABILITY, shares, LEAST_PROBABILITY), dtype=np.float64)
+        return log_shares(shares, fitted.present, classes, LEAST_PROBABILITY)
 
     def row_losses(self, scores: FloatArray, y: FloatArray) -> FloatArray:
         """Return the risk of each row: log loss, zero-one, squared or absolute error, or the user's function."""

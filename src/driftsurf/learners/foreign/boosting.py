@@ -198,8 +198,7 @@ class BoostedTrees(SklearnLearner):
             matrix = self._coding.coded_rows(matrix)
         if not isinstance(matrix, np.ndarray):
             matrix = csr_matrix(matrix)  # it warns about csr_array
-        found = self._predicted(fitted.model, matrix)
-        return found if not fitted.n_classes or found.ndim == 2 else np.column_stack([1.0 - found, found])
+        return self._predicted(fitted.model, matrix)
 
     @staticmethod
     def _predicted(model: Any, matrix: Any) -> npt.NDArray[Any]:
