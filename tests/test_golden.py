@@ -25,7 +25,7 @@ WRITTEN = [
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-HAS_PERCEPTRON = re.compile("perceptron|light|portfolio")
+HAS_PERCEPTRON = re.compile("perceptron|light|portfolio|default")
 SINGLE = 1e-5
 """Difference that numbers may have in cases with perceptrons, whose parameters are float32: version 0.2 added up their
 outputs in another order."""
