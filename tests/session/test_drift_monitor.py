@@ -16,7 +16,7 @@ from driftsurf.native import monitor as scan
 from driftsurf.native.monitor import scan_losses
 from driftsurf.saving import dumps, loads
 from driftsurf.session.correction import Correction, Evidence, changed_columns
-from driftsurf.session.drift_monitor import source_column
+from driftsurf.session.drift_causes import source_column
 
 CHANGE = 5_000
 PLAIN = np.zeros(scan.VALUES)

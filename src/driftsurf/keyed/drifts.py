@@ -24,14 +24,21 @@ from driftsurf.core.frames import html_table, new_frame
 from driftsurf.core.wording import agreeing, counted, in_words, optional
 from driftsurf.native import monitor as scan
 from driftsurf.native.monitor import judge_models
-from driftsurf.session import drift_monitor as monitor
+from driftsurf.session.drift_contests import (
+    CONTEST_ROWS,
+    LEAST_OPEN_ROWS,
+    PART,
+    RECOVERY_ROWS,
+    SERIES,
+    STAYING_ROWS,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["LEAST_ROWS", "NEW_MODEL", "JudgedRows", "KeyDrifts", "RunningDrifts", "drifts_of_key"]
 
-LEAST_ROWS: Final = monitor.LEAST_ROWS
+LEAST_ROWS: Final = scan.LEAST_ROWS
 """Scored rows of a key before which it has no drift."""
 NEW_MODEL: Final = frozenset({"switched", "replaced", "reset", "recalled"})
 """Kinds of transitions after which another model predicts."""
@@ -39,8 +46,8 @@ OWN_FAULT_ROWS = 100
 """A rise that begins within so many rows after the model was replaced is that of the new model, and no drift."""
 LIMITS: Final = np.array(
     [
-        *(monitor.LEAST_ROWS, monitor.LEAST_RARE, monitor.RUN_LENGTH, monitor.HALF_LIFE),
-        *(monitor.RARE, monitor.NOT_RARE, monitor.CONTEST_ROWS),
+        *(scan.LEAST_ROWS, scan.LEAST_RARE, scan.RUN_LENGTH, scan.HALF_LIFE),
+        *(scan.RARE, scan.NOT_RARE, CONTEST_ROWS),
     ]
 )
 NAMED = 5
@@ -237,7 +244,7 @@ def drifts_of_key(
         peak = float(losses[begin : proven + 1].mean())
         least = smallest_rise * float(v[scan.RANGE])
         end, recovered = _end(losses, begin, proven, float(v[scan.MEAN]), peak, least)
-        recent = slice(max(begin, (end or 0) - monitor.RECOVERY_ROWS), end)
+        recent = slice(max(begin, (end or 0) - RECOVERY_ROWS), end)
         if regression:
             before, highest, after = (
                 float(one.mean()) if len(one) else math.nan
@@ -301,13 +308,13 @@ def _end(
     """
     back = usual + max(least, 0.15 * (peak - usual))
     sums = np.append(0.0, np.cumsum(losses))
-    least_rows = monitor.RECOVERY_ROWS - monitor.PART
-    first = max(proven + 1 + monitor.LEAST_OPEN_ROWS, begin + least_rows)
-    for row in range(first, len(losses) + 1, monitor.PART):
-        start = max(begin, row - monitor.RECOVERY_ROWS)
+    least_rows = RECOVERY_ROWS - PART
+    first = max(proven + 1 + LEAST_OPEN_ROWS, begin + least_rows)
+    for row in range(first, len(losses) + 1, PART):
+        start = max(begin, row - RECOVERY_ROWS)
         if (sums[row] - sums[start]) / (row - start) <= back:
             return row, start - begin
-        if row - proven > monitor.STAYING_ROWS:
+        if row - proven > STAYING_ROWS:
             return row, None
     return None, None
 
@@ -315,13 +322,13 @@ def _end(
 def _evidence(v: FloatArray, n_keys: int) -> float:
     """Return the largest capital, divided by the numbers of keys and contests as the bound demands."""
     capital = math.exp(min(float(v[scan.HIGHEST]), 700.0))
-    return min(capital / (monitor.SERIES * float(v[scan.CONTESTS]) ** 2 * 2 * n_keys), MOST_EVIDENCE)
+    return min(capital / (SERIES * float(v[scan.CONTESTS]) ** 2 * 2 * n_keys), MOST_EVIDENCE)
 
 
 def _restart(v: FloatArray, row: int, mean: float) -> None:
     """Measure the usual loss anew after a drift, beginning with its mean over the last rows."""
     v[scan.SQUARES] *= (mean / v[scan.MEAN]) ** 2 if v[scan.MEAN] > 0.0 else 0.0
-    v[[scan.WEIGHT, scan.MEAN, scan.ROW]] = monitor.RECOVERY_ROWS, mean, row
+    v[[scan.WEIGHT, scan.MEAN, scan.ROW]] = RECOVERY_ROWS, mean, row
     v[[scan.BLOCK, scan.BLOCK_SUM, scan.CONTEST, scan.CONTESTS, scan.PROVEN]] = 0.0
     v[scan.PART : scan.CAPITALS] = 0.0
     v[scan.RUN : scan.NEAR] = 0.0

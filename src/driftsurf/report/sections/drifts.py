@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from driftsurf.core.wording import optional
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
-from driftsurf.session.drift_monitor import PEAK_ROWS
+from driftsurf.session.drift_causes import PEAK_ROWS
 from driftsurf.visible import escape
 
 MOST_LISTED = 100
