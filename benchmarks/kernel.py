@@ -118,7 +118,8 @@ def saga(name: str, problem: Problem, loop: Loop) -> Contender:
 def softmax(rows: Any, order: Any, model: Any, drawn: int, eta: float, mu: float, frame: Any, _: None) -> int:
     """Call the loop for several outputs with the softmax loss and the arguments of the loop for one output."""
     loss = linear.SOFTMAX, 0.0, 0.0, np.inf
-    return linear.multi_saga(*rows, order, model, drawn, eta, mu, frame, loss, len(model[0]))
+    X, y, weight = rows
+    return linear.multi_saga(X, y, weight, order, model, drawn, eta, mu, frame, loss, len(model[0]))
 
 
 def saga_dense(rows: Any, *arguments: Any) -> int:

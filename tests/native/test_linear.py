@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def test_an_offset_regularises_a_model_towards_an_anchor(problem: Problem, scale
     order = problem.order.tolist()
     by_saga = reference.saga(problem.rows, order, problem.start + anchor, table, problem.eta, problem.mu, anchor)
     by_sgd = reference.sgd(problem.rows, order, problem.start + anchor, problem.eta, problem.mu, anchor)
-    how = problem.eta, problem.mu, problem.frame, offset
+    how: tuple[Any, ...] = problem.eta, problem.mu, problem.frame, offset
     for rows in problem.native_rows:
         model, w = problem.model, problem.w.copy()
         saga(*rows, frozen(problem.order), model, drawn, *how)

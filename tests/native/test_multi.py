@@ -65,7 +65,7 @@ class Problem:
         return frozen(np.square(self.factor)), frozen(self.centre), frozen(np.flatnonzero(self.centre))
 
     @property
-    def kernel_rows(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def kernel_rows(self) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
         csr, y, weight = csr_view(self.X), frozen(self.y), frozen(self.weight)
         return (frozen(self.X), y, weight), (csr, y, weight)
 

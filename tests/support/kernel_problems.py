@@ -55,7 +55,7 @@ class Problem:
         return (frozen(self.X), y, weight), (csr.data, csr.indices, csr.indptr, y, weight)
 
     @property
-    def native_rows(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def native_rows(self) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
         """Rows, targets and weights, dense and CSR."""
         y, weight = frozen(self.y), frozen(self.weight)
         return (frozen(self.X), y, weight), (csr_view(self.X), y, weight)
