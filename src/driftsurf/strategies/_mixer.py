@@ -61,7 +61,7 @@ class Mixer:
 
     def mixed_values(self, m: FloatArray) -> FloatArray:
         """Return the numbers that the mixture predicts, given those of the experts (rows, experts)."""
-        return np.asarray(m @ np.array(self.shares))
+        return np.asarray((m * np.array(self.shares)).sum(axis=1))  # BLAS has an order of sums for each processor
 
     def after_classes(self, G: FloatArray, y: FloatArray, weight: FloatArray, keep: float, ridge: float) -> Mixer:
         """Return the mixer after a batch with these codes, which the experts had not learned yet."""
