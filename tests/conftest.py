@@ -14,7 +14,6 @@ from hypothesis import settings
 
 from driftsurf import registry
 from driftsurf.kernels.cache import ANNOUNCED
-from driftsurf.strategies.compiled import suitable
 
 # The first example of a property compiles kernels, which takes seconds; a deadline per example would fail there.
 # A commit passes or fails for what it contains, so `make test` draws the same examples every time. New examples are
@@ -22,8 +21,6 @@ from driftsurf.strategies.compiled import suitable
 settings.register_profile("driftsurf", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, derandomize=False)
 settings.load_profile("driftsurf")
-# Whether the compiled step is in the cache must not change what is tested: it is compiled where it can be used.
-suitable.LEAST_STEPS = 0
 # Whether kernels are in the cache must not change what a test finds on standard error.
 os.environ[ANNOUNCED] = "1"
 # A shell lets its background jobs, and all processes that they start, ignore interrupts, which some tests send.
