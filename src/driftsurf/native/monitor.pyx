@@ -3,7 +3,7 @@
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from driftsurf.native.buffers cimport Buffers, hold, integers, real_out, reals, release
 from driftsurf.native.gil cimport let_go, take_back, PyThreadState
-from libc.math cimport fabs, sqrt
+from libc.math cimport NAN, fabs, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -474,9 +474,12 @@ def bet_on_losses(
     cdef double* values
     cdef double* lost
     cdef double* sums
-    cdef double one, loss, capital
+    cdef double one, loss, top, capital
+    cdef double[2] met  # two losses that have come, and ...
+    cdef double[2][3] gains  # ... what they add to the logarithms of the capitals: most losses are one of two
     cdef Bet[3] bets
-    cdef int k
+    cdef int k, place = 0
+    met[0] = met[1] = NAN
     held.count = 0
     try:
         values = values_of(&held, v, COUNT)
@@ -489,10 +492,20 @@ def bet_on_losses(
             bets[k] = bet_on(reference, values, one, k)
         for i in range(start, n):
             loss = lost[i]
+            if loss != met[place]:
+                place = 1 - place
+                if loss != met[place]:
+                    met[place] = loss
+                    for k in range(3):
+                        gains[place][k] = ds_log1p(bets[k].stake * (loss - bets[k].usual)) / spread
             for k in range(3):
-                sums[k] += ds_log1p(bets[k].stake * (loss - bets[k].usual)) / spread
+                sums[k] += gains[place][k]
             sums[3] += 1.0
             sums[4] += loss
+            # The mean capital is at most the largest one, and more than a third of it.
+            top = larger(larger(sums[0], sums[1]), sums[2])
+            if top <= sums[5] and top < needed and sums[3] <= most and (sums[3] < 150.0 or top > 1.2):
+                continue
             capital = log_mean(sums)
             sums[5] = larger(sums[5], capital)
             if looks and capital >= needed and larger(sums[4] / sums[3], before) >= risen:
@@ -773,6 +786,10 @@ cdef class Held:
         while self.held:
             self.held -= 1
             PyBuffer_Release(&self.views[self.held])
+
+    cdef inline double value(self, int64_t row, int64_t column) noexcept:
+        cdef int64_t place = row * self.views[0].shape[1] + column
+        return (<float*>self.views[0].buf)[place] if self.views[0].itemsize == 4 else (<double*>self.views[0].buf)[place]
 
     cdef char* at(self, int array, int64_t place) noexcept:
         """Return where the entry of a row, or of a block, is."""
@@ -1065,6 +1082,39 @@ cdef class Follower:
             place += mark[3]
             mark += MARK
         return (a, b, number) if a >= 0 else (self.stop, self.stop, lo)
+
+    def means_of(self, int64_t a, int64_t b, out):
+        """Write the mean of each column of the rows at places ``a`` to ``b``, and behind them the variances."""
+        cdef Buffers held
+        cdef Py_ssize_t n = 0
+        cdef int64_t d, i, c
+        cdef double* means
+        cdef double* variances
+        cdef double distance
+        held.count = 0
+        if self.memory is None or not self.start <= a < b <= self.stop:
+            raise IndexError("no such rows are held")
+        try:
+            means = real_out(&held, out, &n)
+            d = self.memory.views[0].shape[1]
+            if n != 2 * d:
+                raise ValueError(f"expected room for {2 * d} numbers")
+            variances = means + d
+            for c in range(2 * d):
+                means[c] = 0.0
+            for i in range(a, b):
+                for c in range(d):
+                    means[c] += self.memory.value(i, c)
+            for c in range(d):
+                means[c] /= b - a
+            for i in range(a, b):
+                for c in range(d):
+                    distance = self.memory.value(i, c) - means[c]
+                    variances[c] += distance * distance
+            for c in range(d):
+                variances[c] /= b - a
+        finally:
+            release(&held)
 
     def step_of(self, int64_t row):
         """Return the step of a row in a block, or of the first one."""

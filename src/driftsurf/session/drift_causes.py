@@ -160,26 +160,24 @@ class Causes(HeldRows):
 
     def _compare_inputs(self, around: Surroundings) -> None:
         """Compare the means of the last rows with those of earlier windows."""
-        if self._parts or self._follower.memory.X.shape[1] > MOST_WATCHED:
+        width = self._follower.memory.X.shape[1]
+        if self._parts or width > MOST_WATCHED:
             return
-        recent = self._rows_between(self.rows - WINDOW_ROWS, self.rows)
-        X = np.asarray(recent.X, np.float64)
-        means = X.mean(axis=0)
-        variances = np.maximum(np.einsum("ij,ij->j", X - means, X - means) / max(len(X), 1), 0.0)
-        window = np.concatenate([means, variances])
-        width = X.shape[1]
+        a, b, first_row = self._follower.between(self.rows - WINDOW_ROWS, self.rows)
+        window = np.empty(2 * width)
+        self._follower.means_of(a, b, window)
         before = self._means if self._means.shape[1:] == window.shape else np.zeros((0, len(window)))
         self._means = np.vstack([before, window])[-16:]
         if len(before) < 2:
             return
         usual, spread = before[:, :width].mean(axis=0), np.sqrt(before[:, width:].mean(axis=0))
-        noise = spread / math.sqrt(len(X)) + before[:, :width].std(axis=0)
+        noise = spread / math.sqrt(b - a) + before[:, :width].std(axis=0)
         shift = np.abs(window[:width] - usual)
         moved = np.flatnonzero((shift > SHIFT * spread) & (shift > SURE_SHIFT * noise))
         if not len(moved):
             return
         self._means = window[None]
-        harmed = any((one.ended_at_row or self.rows) >= recent.first_row for one in self.drifts)
+        harmed = any((one.ended_at_row or self.rows) >= first_row for one in self.drifts)
         if harmed or self._contest is not None:
             return
         known, order = (
@@ -187,7 +185,7 @@ class Causes(HeldRows):
             moved[np.argsort(-(shift[moved] / np.maximum(spread[moved], 1e-300)), kind="stable")],
         )
         columns = dict.fromkeys(source_column(known[k]) if k < len(known) else f"column {k}" for k in order.tolist())
-        change = InputChange(recent.first_row, self._follower.step_of(recent.first_row), tuple(columns))
+        change = InputChange(first_row, self._follower.step_of(first_row), tuple(columns))
         self.changes = InputChanges((*self.changes[1 - MOST_DRIFTS :], change))
 
 
