@@ -153,10 +153,10 @@ def number_matrix(X: Any, names: Sequence[str]) -> npt.NDArray[np.float64] | Non
     if type(X) is np.ndarray or type(X) is list:
         return None
     try:
-        if hasattr(X, "to_batches"):  # pyarrow
+        if hasattr(type(X), "to_batches"):  # pyarrow; a frame of pandas would look for a column of that name
             batches = X.to_batches() if X.column_names == names else ()
             values = batches[0].to_tensor().to_numpy() if len(batches) == 1 else None
-        elif not hasattr(X, "to_numpy"):
+        elif not hasattr(type(X), "to_numpy"):
             return None
         elif type(X.columns) is list:  # polars, which would make numbers of dates
             numeric = X.columns == names and all(kind.is_float() or kind.is_integer() for kind in X.dtypes)
@@ -182,7 +182,7 @@ def frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
 
 def plain_column(y: Any) -> Any:
     """Return a column of pandas, polars or pyarrow as an array, if its library can make one; anything else as it is."""
-    if type(y) is np.ndarray or type(y) is list or not hasattr(y, "to_numpy"):
+    if type(y) is np.ndarray or type(y) is list or not hasattr(type(y), "to_numpy"):
         return y
     try:
         return y.to_numpy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -31,16 +31,9 @@ def seed_of(random_state: RandomState) -> int:
     )
 
 
-@runtime_checkable
-class _Dimensioned(Protocol):
-    ndim: int
-
-
 def as_column(y: TargetLike) -> TargetLike:
     """Return a single column as a one-dimensional array, with scikit-learn's warning."""
-    if type(y) is list or (type(y) is np.ndarray and y.ndim == 1):  # the usual case: asking for a protocol is slow
-        return y
-    if isinstance(y, np.ndarray | _Dimensioned) and y.ndim == 2:
+    if getattr(y, "ndim", 1) == 2:
         try:
             return column_or_1d(unmasked(y, "y"), warn=True)
         except (TypeError, ValueError) as error:
