@@ -21,6 +21,7 @@ from driftsurf.core.values import replace
 from driftsurf.learners.foreign._base import Fitted, Risk, declared
 from driftsurf.learners.foreign._boosted import INSTALL, Boosted, lacks, lightgbm
 from driftsurf.learners.foreign.boosting import MOST_DENSE, BoostedTrees, Size
+from driftsurf.native.linear import weighted_sum
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
 __all__ = ["LazyBoostedTrees"]
@@ -232,8 +233,8 @@ class LazyBoostedTrees(BoostedTrees):
             return self._fitted_again(known, pace.decided(), samples, steps)
         batch = samples.view(new)
         scores = told[1] if told is not None and told[0] == new else self._scored(known, batch.X)
-        lost = float((batch.weight * self.row_losses(scores, batch.y)).sum())
-        pace = pace.gathered(len(new), float(batch.weight.sum()), lost)
+        lost, mass = weighted_sum(self.row_losses(scores, batch.y), batch.weight)
+        pace = pace.gathered(len(new), mass, lost)
         alone = len(new) >= pace.alone
         if not alone and pace.rows < min(GATHERED, known.gradients):
             return replace(known, memory=pace)
