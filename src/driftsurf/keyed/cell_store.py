@@ -22,7 +22,7 @@ from driftsurf.keyed.backend import REASONS, Codes
 from driftsurf.keyed.keys import Slots, by_slot
 from driftsurf.keyed.layout import Blocks, Shape
 from driftsurf.keyed.norms import MEMORY, Norms
-from driftsurf.keyed.record import TransitionRecord, transitions_of
+from driftsurf.keyed.record import TRANSITION, TransitionRecord, transitions_of
 from driftsurf.keyed.saved import blocks_state, guard_state, guards_state, pending_state, restored_blocks
 from driftsurf.keyed.threads import Threads
 from driftsurf.native.store import OUTCOME_SIZES, KeyLoop, Room
@@ -129,9 +129,9 @@ class Work:
         if self._transitions is None:
             parts = []
             for (slots, *_), _, log, _ in self._shares:
-                n = int(log.length[0])
-                parts.append(transitions_of(slots[log.group[:n]], log.place[:n], log.whole[:n], log.real[:n]))
-            self._transitions = np.concatenate(parts)
+                if n := int(log.length[0]):
+                    parts.append(transitions_of(slots[log.group[:n]], log.place[:n], log.whole[:n], log.real[:n]))
+            self._transitions = np.concatenate(parts) if parts else np.empty(0, TRANSITION)
         return self._transitions
 
     @property
@@ -533,8 +533,8 @@ def bytes_of_key(template: Session, n_features: int, *, fills: bool = False) -> 
 
 def _shares(starts: IntArray, count: int) -> Iterator[slice]:
     """Yield up to ``count`` ranges of groups with about the same number of rows each."""
-    ends = np.searchsorted(starts, np.linspace(0, starts[-1], count + 1)[1:])
+    ends = np.unique(np.searchsorted(starts, np.linspace(0, starts[-1], count + 1)[1:])).tolist() if count > 1 else []
     begin = 0
-    for end in np.unique(ends).tolist():
+    for end in ends or [len(starts) - 1]:
         yield slice(begin, end)
         begin = end
