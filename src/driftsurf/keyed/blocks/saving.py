@@ -208,9 +208,9 @@ class StrategyWriter:
         for place, at in form.truths:
             values[place] = bool(counts[at])
         values[form.seed] = seed
-        at, base = self._offsets(blocks), counts[_COUNT["base"]]
+        offsets, base = self._offsets(blocks), counts[_COUNT["base"]]
         start = slot * blocks.shape.bytes_per_key
-        numbers = blocks.bytes[start : start + at["tables"]].tobytes()
+        numbers = blocks.bytes[start : start + offsets["tables"]].tobytes()
         first, stop = counts[_COUNT["first"]] - base, counts[_COUNT["next"]] - base
         parts = [b"", b""]
         for place, name, which in form.arrays:
@@ -225,12 +225,12 @@ class StrategyWriter:
                     data = b""
                 else:
                     width = (len(shape) > 0) * shape[0] * WORD
-                    begin = at[_ARRAYS[name]] + side * width
+                    begin = offsets[_ARRAYS[name]] + side * width
                     data = numbers[begin : begin + width]
                 dtype = "<f8"
             elif name == "trial":
                 n = counts[_COUNT["reactive_step"]] if self._has_trial(counts[_COUNT["rival"]]) else 0
-                ends = np.frombuffer(numbers, np.int64, n + 1, at["bounds"])
+                ends = np.frombuffer(numbers, np.int64, n + 1, offsets["bounds"])
                 data, shape, dtype = np.stack([ends[:-1], ends[1:]], 1).tobytes(), (n, 2), "<i8"
             elif name == "contest":
                 data, dtype = self._judged(blocks, slot)[CONTEST * WORD :][: shape[0] * WORD], "<f8"
