@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArrowTable",
+    "ByType",
     "Frame",
     "LazyFrame",
     "PandasCategories",
@@ -40,8 +41,34 @@ __all__ = [
 ]
 
 
+class ByType(type(Protocol)):  # type: ignore[misc]  # typing does not say which type
+    """Decides by the type of an object, at once, whether it is of a protocol.
+
+    The check of ``typing`` looks for every member at every object, and pandas looks for each among its columns.
+    """
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        kind = type(instance)
+        try:
+            return _DECIDED[cls, kind]
+        except KeyError:
+            pass
+        bases = [base for base in cls.__mro__ if isinstance(base, ByType)]
+        has_all = all(hasattr(kind, name) for base in bases for name in vars(base) if not name.startswith("_"))
+        if not has_all and hasattr(instance, "__dict__") and not hasattr(kind, "__getattr__"):
+            return bool(super().__instancecheck__(instance))  # an object may have a member that its type has not
+        if len(_DECIDED) > MOST_DECIDED:
+            _DECIDED.clear()
+        _DECIDED[cls, kind] = has_all
+        return has_all
+
+
+_DECIDED: dict[tuple[type, type], bool] = {}
+MOST_DECIDED = 1_000
+
+
 @runtime_checkable
-class Frame(Protocol):
+class Frame(Protocol, metaclass=ByType):
     """Table with columns, such as a DataFrame of pandas or polars."""
 
     @property
@@ -54,7 +81,7 @@ class Frame(Protocol):
 
 
 @runtime_checkable
-class ArrowTable(Protocol):
+class ArrowTable(Protocol, metaclass=ByType):
     """A table or a record batch of pyarrow."""
 
     @property
@@ -78,9 +105,12 @@ class PandasFrame(Frame, Protocol):
     def iloc(self) -> Any:
         """Selection by position."""
 
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Return the name and the values of each column."""
+
 
 @runtime_checkable
-class PandasSeries(Protocol):
+class PandasSeries(Protocol, metaclass=ByType):
     """Column of a pandas frame, which may use a nullable type."""
 
     @property
@@ -95,7 +125,7 @@ class PandasSeries(Protocol):
 
 
 @runtime_checkable
-class PandasCategories(Protocol):
+class PandasCategories(Protocol, metaclass=ByType):
     """Type of a categorical column of pandas."""
 
     @property
@@ -108,7 +138,7 @@ class PandasCategories(Protocol):
 
 
 @runtime_checkable
-class LazyFrame(Protocol):
+class LazyFrame(Protocol, metaclass=ByType):
     """Query that becomes a frame when it is collected, such as a LazyFrame of polars."""
 
     def collect(self) -> Any:
@@ -116,7 +146,7 @@ class LazyFrame(Protocol):
 
 
 @runtime_checkable
-class SparseMatrix(Protocol):
+class SparseMatrix(Protocol, metaclass=ByType):
     """Sparse matrix or array of scipy."""
 
     @property
@@ -176,8 +206,11 @@ def frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(X, ArrowTable):
         yield from zip(X.column_names, X.columns, strict=True)
         return
-    for place, name in enumerate(X.columns):
-        yield name, X.iloc[:, place] if isinstance(X, PandasFrame) else X.get_column(name)
+    if isinstance(X, PandasFrame):
+        yield from X.items()  # by position, since names may be repeated
+        return
+    for name in X.columns:
+        yield name, X.get_column(name)
 
 
 def plain_column(y: Any) -> Any:

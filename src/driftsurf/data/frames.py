@@ -17,6 +17,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import CSR
 from driftsurf.core.frames import (
     ArrowTable,
+    ByType,
     Frame,
     LazyFrame,
     PandasCategories,
@@ -37,7 +38,7 @@ __all__ = ["column_names", "is_table", "read_table"]
 
 
 @runtime_checkable
-class SupportsToNumpy(Protocol):
+class SupportsToNumpy(Protocol, metaclass=ByType):
     """A column that can be converted to an array, such as a polars series."""
 
     def to_numpy(self) -> npt.NDArray[Any]:
@@ -165,7 +166,7 @@ def _as_array(values: Any) -> npt.NDArray[Any]:
 
 def _read_objects(name: str, values: list[Any]) -> Column:
     """Return a column of Python values of one kind, some of which may be missing."""
-    present = [not _is_missing(value) for value in values]
+    present = [type(value) is str or not _is_missing(value) for value in values]
     types = {type(value) for value, there in zip(values, present, strict=True) if there}
     kind = next((kind for kind, own in _PYTHON_TYPES if all(issubclass(one, own) for one in types)), None)
     if kind is None:
@@ -177,7 +178,7 @@ def _read_objects(name: str, values: list[Any]) -> Column:
     places = np.flatnonzero(present)
     if kind == "text":
         codes: dict[str, int] = {}
-        column.values[places] = [codes.setdefault(str(values[i]).strip(), len(codes)) for i in places]
+        column.values[places] = [codes.setdefault(str(values[i]).strip(), len(codes)) for i in places.tolist()]
         return replace(column, words=tuple(codes))
     read = _utc if kind == "date" else _float
     column.values[places] = [read(name, values[i]) for i in places]
