@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any
 
 from driftsurf.core.decisions import Decision, ModelRecord, Role, Transition, TransitionKind
@@ -10,6 +11,8 @@ from driftsurf.strategies._cell_arrays import ENTERED, Rule
 
 # Places among the whole numbers of an outcome: counts, a record for each model, and the transitions.
 CONDITION, REACTIVE_STEP, RECORDS, TRANSITIONS, PREDICTED_BY, TRAINED_FROM, PREDICTS_NEXT, ABSENT = range(8)
+PREDICTING = struct.Struct("=3q")
+"""The numbers from ``PREDICTED_BY`` to ``PREDICTS_NEXT``."""
 MOST_RECORDS, MOST_TRANSITIONS = 3, 2
 """Most models and most transitions: a stable model may end in the step that makes w'."""
 RECORD, RECORD_SIZE = 8, 6
@@ -49,6 +52,12 @@ class Outcome:
         self._numbers, self._rule, self._details = numbers, rule, details
         self.transitions: int = transitions
         """Number of transitions."""
+
+    @property
+    def switched(self) -> bool:
+        """Whether another model predicts next than before."""
+        before, _, after = PREDICTING.unpack_from(self._whole, 8 * PREDICTED_BY)
+        return bool(before != after)
 
     @property
     def rows_seen(self) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
+from driftsurf.core.journal import Decided, Outcome
+from driftsurf.strategies.cell import CellStrategy
 
 SURE = 2.0
 """Standard errors by which a mixture has to be worse than guessing."""
@@ -31,26 +33,26 @@ class JointOutcome:
     Putting it together takes as long as learning a row, and most decisions are never looked at.
     """
 
-    __slots__ = ("_after", "_before", "_decisions", "_first_row", "_names", "_risks", "_rows", "_step", "_turned")
+    __slots__ = ("_after", "_before", "_first_row", "_names", "_outcomes", "_risks", "_rows", "_step", "_turned")
 
     def __init__(
         self,
         names: Sequence[str],
-        decisions: Sequence[Decision],
+        outcomes: Sequence[Outcome],
         weights: tuple[FloatArray, FloatArray],
         risks: Sequence[float],
         place: tuple[int, int, int],
         *,
         turned: bool,
     ) -> None:
-        self._names, self._decisions, self._risks, self._turned = names, decisions, risks, turned
+        self._names, self._outcomes, self._risks, self._turned = names, outcomes, risks, turned
         self._before, self._after = weights
         self._step, self._first_row, self._rows = place
 
     @property
     def transitions(self) -> int:
         """Number of transitions."""
-        return sum([len(one.transitions) for one in self._decisions])
+        return sum([one.transitions for one in self._outcomes])
 
     @property
     def rows_seen(self) -> int:
@@ -61,10 +63,18 @@ class JointOutcome:
         """Return the decision."""
         count = len(self._names)
         before, shares = expert_shares(self._before, count), expert_shares(self._after, count)
-        parts = zip(self._names, self._decisions, shares, self._risks, strict=True)
-        records = [ExpertRecord(*each) for each in parts]
+        parts = zip(self._names, self._outcomes, shares, self._risks, strict=True)
+        records = [ExpertRecord(name, one.decision(), share, risk) for name, one, share, risk in parts]
         best = before.index(max(before)), shares.index(max(shares))
         return joint_decision(records, self._step, self._first_row, self._rows, best, turned=self._turned)
+
+
+def learned_by(expert: Any, batch: Batch, tested: FloatArray) -> Outcome:
+    """Let an expert learn a batch, given its scores; its decision is made when it is read, where that can wait."""
+    if type(expert).step is CellStrategy.step:
+        outcome: Outcome = expert.learned(batch, tested)
+        return outcome
+    return Decided(expert.step(batch, tested))
 
 
 def expert_shares(weights: FloatArray, experts: int) -> list[float]:
@@ -140,20 +150,22 @@ def _within(name: str, inner: str) -> str:
     return f"{name} > {inner}" if inner else name
 
 
-def fresh_places(decisions: Sequence[Decision]) -> list[int]:
+def fresh_places(outcomes: Sequence[Outcome]) -> list[int]:
     """Return the places of the experts that predict next with another model than before, which began with this batch.
 
     >>> new = ModelRecord("reactive", 1, age=0, first_row=500)
     >>> switched = Decision(5, 500, 100, "reactive", predicted_by=0, trained_from=0, predicts_next=1, models=(new,))
-    >>> fresh_places([Decision(5, 500, 100, "stable", 0, 0, 0, ()), switched])
+    >>> fresh_places([Decided(Decision(5, 500, 100, "stable", 0, 0, 0, ())), Decided(switched)])
     [1]
     """
-    return [
-        place
-        for place, made in enumerate(decisions)
-        if made.predicts_next != made.predicted_by
-        and any(model.id == made.predicts_next and model.first_row >= made.first_row for model in made.models)
-    ]
+    found = []
+    for place, outcome in enumerate(outcomes):
+        if getattr(outcome, "switched", True):
+            made = outcome.decision()
+            next_one = [model for model in made.models if model.id == made.predicts_next != made.predicted_by]
+            if any(model.first_row >= made.first_row for model in next_one):
+                found.append(place)
+    return found
 
 
 def is_worse_than_guessing(mixture: FloatArray, batch: Batch, n_classes: int) -> bool:

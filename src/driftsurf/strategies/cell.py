@@ -11,6 +11,7 @@ from typing import Any, cast
 from driftsurf.core.abilities import Taken
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner, Rows, Segment
 from driftsurf.core.decisions import Decision, Transition
+from driftsurf.core.journal import Decided, Outcome
 from driftsurf.core.state import nest
 from driftsurf.learners._linear import Linear
 from driftsurf.learners.logistic import LogisticRegression
@@ -78,11 +79,15 @@ class CellStrategy(PooledStrategy[L]):
         Around logistic or softmax regression, a linear SVM or linear regression, the whole step is one call of the
         native core, with the same result.
         """
+        return self.learned(batch, tested).decision()
+
+    def learned(self, batch: Batch, tested: FloatArray | None = None) -> Outcome:
+        """Learn one batch as ``step`` does, and return what its decision is made of."""
         taken = self._take(batch, tested, None, predict=False, test=False)
         if taken is not None:
-            return taken.outcome.decision()
+            return taken.outcome
         self._leave_cell()  # for instance, the batch has a new class
-        return super().step(batch, tested)
+        return Decided(super().step(batch, tested))
 
     def observe(
         self,

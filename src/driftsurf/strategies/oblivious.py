@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from driftsurf.core.abilities import ScoresReused, abilities_of
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Segment
 from driftsurf.core.decisions import Decision
+from driftsurf.core.journal import Outcome
 from driftsurf.core.values import replace
 from driftsurf.learners._online import OnlineLearner
 from driftsurf.registry import ALL_TASKS, register
 from driftsurf.strategies._base import make_decision
-from driftsurf.strategies._pool import risk
+from driftsurf.strategies._pool import Member, risk
 from driftsurf.strategies._single import SingleModel
 
 __all__ = ["Oblivious"]
@@ -47,18 +48,18 @@ class Oblivious(SingleModel):
     True
     """
 
-    def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
-        """Learn one batch. An error leaves everything as it was."""
+    def learned(self, batch: Batch, tested: FloatArray | None = None) -> Outcome:
+        """Learn one batch as ``step`` does, and return what its decision is made of."""
         online = isinstance(self.learner, OnlineLearner)
         reuses = online or ScoresReused in abilities_of(self.learner)
         if type(self) is not Oblivious or not reuses or isinstance(batch.X, CSR):
-            return super().step(batch, tested)
+            return super().learned(batch, tested)
         pool, live = self._pool, self._live
         model, rows, count = live.model, pool.samples, len(batch.y)
         learner: Any = model.learner
         known = not pool.grows or not count or float(batch.y.max()) < pool.n_classes
         if rows.sparse or batch.X.dtype != rows.dtype or not known or (online and len(rows)):
-            return super().step(batch, tested)
+            return super().learned(batch, tested)
         segment, known_rows, mark = Segment(rows.next_row, rows.next_row + count), rows.mark(), learner.mark()
         try:
             fits = tested is not None and tested.shape[1:] == ((pool.n_classes,) if pool.n_classes else ())
@@ -75,8 +76,7 @@ class Oblivious(SingleModel):
                 pool.cap(model, undo=UndoStack())
             after = model.after_batch(before)
             spent = learner.gradients - gradients
-            record = after.record("predictive", live.step, risk_before=before, gradients=spent)
-            decision = make_decision(live.step, segment, model, after, [record])
+            outcome = Unchanged(after, live.step, segment, before, spent)
             self._publish(replace(live, model=after, step=live.step + 1))
         except BaseException:
             learner.put_back(mark)
@@ -85,4 +85,26 @@ class Oblivious(SingleModel):
             raise
         if not online:  # rows are released only now: an undone step still needs them
             pool.release(after)
-        return decision
+        return outcome
+
+
+class Unchanged(NamedTuple):
+    """What a step leaves behind in which one model has learned."""
+
+    model: Member
+    step: int
+    segment: Segment
+    risk: float
+    gradients: int
+    transitions: int = 0
+    switched: bool = False
+
+    @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including this step."""
+        return self.segment.hi
+
+    def decision(self) -> Decision:
+        """Return the decision."""
+        record = self.model.record("predictive", self.step, risk_before=self.risk, gradients=self.gradients)
+        return make_decision(self.step, self.segment, self.model, self.model, [record])

@@ -43,6 +43,7 @@ from driftsurf.strategies._expert_records import (
     fresh_places,
     identity,
     is_worse_than_guessing,
+    learned_by,
 )
 from driftsurf.strategies._experts import default_experts, label_of, make_experts, names_of
 from driftsurf.strategies._mixer import Mixer, stacked_shares
@@ -502,18 +503,19 @@ class Portfolio(Parameterised):
                 mixer = mixer.after_classes(together, y, weight, keep, ridge)
             else:
                 mixer = mixer.after_values(together, y, weight, keep, ridge, max(part, 1.0 / live.learned))
-        decisions = [expert.step(batch, each) for expert, each in zip(self._experts, tested.scores, strict=True)]
+        known = zip(self._experts, tested.scores, strict=True)
+        outcomes = [learned_by(expert, batch, scores) for expert, scores in known]
         # The weights are learned from predictions, and a model that begins with this batch has not made any. After an
         # abrupt change all others are wrong for another batch, unless the weights go to it at once.
-        fresh = fresh_places(decisions)
+        fresh = fresh_places(outcomes)
         turned = bool(live.learned and fresh) and is_worse_than_guessing(tested.mixture, batch, n_classes)
         if turned:
             mixer = mixer.turned_to(fresh, float(self.ridge))
         chain = None if live.chain is None else live.chain.after(y, weight, n_classes)
         after = Live(mixer, n_classes, live.step + 1, live.next_row + count, live.learned + 1, live.whole, chain)
-        risks = batch_risks(together, batch, len(decisions), n_classes)
+        risks = batch_risks(together, batch, len(outcomes), n_classes)
         place, weights = (live.step, live.next_row, count), (live.mixer.weights, mixer.weights)
-        return after, JointOutcome(self._names, decisions, weights, risks, place, turned=turned)
+        return after, JointOutcome(self._names, outcomes, weights, risks, place, turned=turned)
 
 
 def mixing_state(live: Live) -> State:
