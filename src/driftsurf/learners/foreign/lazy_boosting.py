@@ -34,6 +34,9 @@ MOST_BATCHES = 1_000
 GATHERED, ALONE = 64, 30
 """Rows that small batches gather before they decide, since the loss on few rows is noise; and the rows of a batch that
 decides alone."""
+PARTS = 16
+"""Small batches gather no less than this part of the window: a fit to more rows takes longer, and a few more of them
+change it less."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,10 @@ class LazyBoostedTrees(BoostedTrees):
 
     starts from 0 at each fit. The model is fitted again when the excess is above ``tolerance``, when the share
     ``renewed`` of its window is new, or when a new class has come. For regression the loss is the squared error as a
-    share of the variance. Batches of fewer than 30 rows are gathered until they have 64 together, and count as one, so
-    that one row at a time is learned well too; only the first rows are fitted whenever they have about doubled. There
-    are 25 trees of 31 leaves on the last 10,000 rows; with more than two classes 10 rounds of trees of 15 leaves on the
-    last 4,000. The learning rate is 0.2.
+    share of the variance. Batches of fewer than 30 rows are gathered until they have 64 together, or a sixteenth of the
+    window, and count as one, so that one row at a time is learned well too; only the first rows are fitted whenever
+    they have about doubled. There are 25 trees of 31 leaves on the last 10,000 rows; with more than two classes 10
+    rounds of trees of 15 leaves on the last 4,000. The learning rate is 0.2.
 
     Parameters
     ----------
@@ -236,10 +239,11 @@ class LazyBoostedTrees(BoostedTrees):
         lost, mass = weighted_sum(self.row_losses(scores, batch.y), batch.weight)
         pace = pace.gathered(len(new), mass, lost)
         alone = len(new) >= pace.alone
-        if not alone and pace.rows < min(GATHERED, known.gradients):
+        most = max(GATHERED, (known.hi - known.lo) // PARTS)
+        if not alone and pace.rows < min(most, known.gradients):
             return replace(known, memory=pace)
         # A model of fewer rows than are gathered is no measure of later ones, and is soon replaced.
-        due = not alone and pace.rows < GATHERED
+        due = not alone and pace.rows < most
         if not due:
             first = min(new.lo, max(known.lo, known.hi - pace.rows))
             pace = pace.after_loss(self._gathered_loss(known, pace, samples))
