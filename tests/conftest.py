@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,16 +12,13 @@ from commands import invoke
 from hypothesis import settings
 
 from driftsurf import registry
-from driftsurf.kernels.cache import ANNOUNCED
 
-# The first example of a property compiles kernels, which takes seconds; a deadline per example would fail there.
+# Test machines are shared: a deadline per example would fail there.
 # A commit passes or fails for what it contains, so `make test` draws the same examples every time. New examples are
 # searched for with `pytest --hypothesis-profile=search`.
 settings.register_profile("driftsurf", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, derandomize=False)
 settings.load_profile("driftsurf")
-# Whether kernels are in the cache must not change what a test finds on standard error.
-os.environ[ANNOUNCED] = "1"
 # A shell lets its background jobs, and all processes that they start, ignore interrupts, which some tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

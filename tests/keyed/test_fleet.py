@@ -39,7 +39,6 @@ pytestmark = [
 
 
 @pytest.mark.usefixtures("backend")
-@pytest.mark.python_kernels
 @pytest.mark.parametrize(
     "options",
     [
@@ -78,7 +77,6 @@ def test_every_key_equals_a_separate_model(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("backend")
-@pytest.mark.python_kernels
 @pytest.mark.parametrize("step_size", [0.1, "auto"])
 def test_every_key_equals_a_separate_model_with_weights_and_columns_of_any_size(step_size: Any) -> None:
     options = SMALL | {"step_size": step_size}
@@ -187,7 +185,6 @@ def test_the_session_of_a_key_continues_as_the_key_does_in_the_fleet() -> None:
 
 
 @pytest.mark.usefixtures("backend")
-@pytest.mark.python_kernels
 def test_keys_can_be_text_and_classes_any_two_labels() -> None:
     names = ["anna", "b", "", "ünïcode"]
     many = Fleet(n_features=3, classes=("no", "yes"), seed=1, **SMALL)
@@ -229,7 +226,6 @@ def test_a_class_that_is_absent_for_a_while_is_named() -> None:
 
 
 @pytest.mark.usefixtures("backend")
-@pytest.mark.python_kernels
 def test_predict_changes_nothing_and_agrees_with_observe() -> None:
     many = served(Fleet(n_features=3, **SMALL), calls(20))
     before = many.to_bytes()

@@ -96,7 +96,6 @@ def test_a_key_with_classes_of_its_own_equals_a_separate_estimator(
         assert round(table["error"][place] * table["rows"][place]) == wrong[key]
 
 
-@pytest.mark.python_kernels
 @pytest.mark.parametrize("name", sorted(MODELS))
 @pytest.mark.parametrize("again", [saved, pickled, copy.deepcopy])
 @pytest.mark.parametrize("labels", [["b", "a"], ["a", "b"], [7, -2], [True, False]], ids=str)
@@ -110,7 +109,6 @@ def test_a_fleet_that_was_saved_before_a_first_step_predicts_as_before(name: str
     np.testing.assert_array_equal(again(fleet).predict([0, 0, 0], X), expected)
 
 
-@pytest.mark.python_kernels
 @pytest.mark.parametrize("name", ["default", "without a guard", "softmax"])
 @pytest.mark.parametrize("kind", ["text", "truth"])
 def test_compiled_loops_and_sessions_give_the_same_tables(

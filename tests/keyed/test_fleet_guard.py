@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet
 from driftsurf.errors import StateError
-from driftsurf.kernels.guard import MEMORY
 from driftsurf.keyed.cell_store import CellStore
 from driftsurf.keyed.norms import Norms
 from driftsurf.learners import LinearRegression, LogisticRegression
+from driftsurf.native.guard import MEMORY
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
@@ -139,7 +139,6 @@ def test_a_key_with_values_that_cannot_be_learned_is_in_quarantine_alone() -> No
         same(fleet.session(key).state(), clean.session(key).state())
 
 
-@pytest.mark.python_kernels
 @pytest.mark.parametrize("name", GUARDED)
 def test_compiled_loops_and_sessions_give_the_same_tables(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, labels = MODELS[name]

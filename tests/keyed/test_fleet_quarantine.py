@@ -21,7 +21,6 @@ pytestmark = [
 
 
 @pytest.mark.usefixtures("backend")
-@pytest.mark.python_kernels
 @pytest.mark.parametrize(
     ("value", "label", "cause"),
     [(math.nan, 0, "not_finite"), (math.inf, 7, "not_finite"), (0.0, 7, "bad_label")],
@@ -62,7 +61,6 @@ def test_a_bad_row_quarantines_its_key_and_no_other(value: float, label: int, ca
 
 
 @pytest.mark.usefixtures("backend")
-@pytest.mark.python_kernels
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 def test_a_key_whose_training_diverges_keeps_its_last_good_model() -> None:
     options = SMALL | {"step_size": 1e65, "l2": 0.0, "threshold": 0.0}
@@ -111,7 +109,6 @@ def test_divergence_does_not_depend_on_calls_and_a_readmitted_key_learns_again()
 
 
 @pytest.mark.usefixtures("backend")
-@pytest.mark.python_kernels
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 def test_training_diverges_exactly_where_a_separate_model_diverges() -> None:
     options = SMALL | {"step_size": 1e65, "l2": 0.0, "threshold": 0.0}

@@ -9,9 +9,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from driftsurf.native.maths import evaluate
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.native.maths import evaluate
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
 RNG = np.random.default_rng(0)

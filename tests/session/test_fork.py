@@ -110,18 +110,13 @@ def test_a_fork_inside_the_own_step_is_no_fork_of_another_thread(model: DriftSur
         assert in_child(lambda: model.partial_fit(X, Y) is model) == "True"
 
 
-@pytest.mark.parametrize("kind", ["registry", "kernels", "numba", "cached predictions", "detector"])
+@pytest.mark.parametrize("kind", ["registry", "cached predictions", "detector"])
 def test_locks_that_a_thread_held_do_not_hang_a_forked_process(kind: str) -> None:
-    from numba.core.compiler_lock import global_compiler_lock
-
     from driftsurf import registry
-    from driftsurf.kernels import cache
 
     detector = ADWIN()
     locks = {
         "registry": registry._lock,
-        "kernels": cache._compiling,
-        "numba": global_compiler_lock._lock,
         "cached predictions": RenewedLock(),
         "detector": detector.lock,
     }
@@ -137,7 +132,7 @@ def test_locks_that_a_thread_held_do_not_hang_a_forked_process(kind: str) -> Non
 
 def test_all_locks_of_changing_objects_are_known_at_a_fork() -> None:
     """A lock that is made anywhere else would hang a forked process; threads of a service are not there at all."""
-    allowed = {"registry.py", "kernels/cache.py", "core/platforms.py", "runs/prometheus.py", "runs/rolled.py"}
+    allowed = {"registry.py", "core/platforms.py", "runs/prometheus.py", "runs/rolled.py"}
     source = Path(__file__).parents[2] / "src" / "driftsurf"
     found = {
         str(file.relative_to(source))

@@ -24,12 +24,6 @@ from driftsurf.session.session import Session
 from driftsurf.strategies import PERM, Aware, ExponentialDecay, LinearDecay, Oblivious, ResetOnDrift, SlidingWindow
 from driftsurf.strategies._single import SingleModel
 
-pytestmark = [
-    pytest.mark.python_kernels,
-    # Steps that diverge compute with infinities; numpy says so where the kernels are plain Python.
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
-]
 DRIFTS = [3, 8, 9, 16]
 STRATEGIES: dict[str, Callable[..., SingleModel]] = {
     "oblivious": Oblivious,

@@ -28,13 +28,6 @@ from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies.cell import WIDEST, CellStrategy
 
-pytestmark = [
-    pytest.mark.python_kernels,
-    # Steps that diverge compute with infinities; numpy says so where the kernels are plain Python.
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
-]
-
 
 def begun(
     width: int, learner: dict[str, Any], options: dict[str, Any], *, compiled: bool, sparse: bool = False

@@ -374,5 +374,4 @@ def risk(learner: Learner, *batches: Batch, name: RiskName = "loss", scores: Flo
         total, mass = total + part[0], mass + part[1]
     penalty = learner.penalty() if name == "loss" else 0.0
     # Without evidence the risk is NaN, not 0: every comparison with NaN is false, so that nothing is decided by it.
-    # A float also if kernels are plain Python, whose numbers of numpy a saved state does not hold.
     return float(total / mass + penalty) if mass > 0.0 else math.nan

@@ -94,7 +94,7 @@ def _blocked(work: Any, M: Any) -> Any:
 
 
 def _minimise(Q: Any, work: Any, start: Any) -> Any:
-    """Minimise w' Q w / 2 - b' w over w >= 0, where b is row SLOPE of ``work``, into row TARGET, beginning at ``start``.
+    """Minimise w' Q w / 2 - b' w over w >= 0, where b is row SLOPE of ``work``, into row TARGET, starting at ``start``.
 
     Returns whether Q is positive definite and b finite.
     """
