@@ -123,7 +123,7 @@ test: $(VENV)/dev $(VENV)/native ## Run the checks and all tests (about 8 minute
 
 .PHONY: test-portable
 test-portable: $(VENV)/dev $(VENV)/native ## Run the tests that start no processes and send no signals (for Windows)
-	$(BIN)/python -m pytest -q -n 2 $(wildcard $(addprefix tests/,core detectors estimators evaluation explanation kernels native learners strategies streams))
+	$(BIN)/python -m pytest -q -n 2 $(wildcard $(addprefix tests/,core detectors estimators evaluation explanation native learners strategies streams))
 
 .PHONY: test-bits
 test-bits: $(VENV)/dev $(VENV)/native ## Compare results to the bit between compilers, flags and processors (BUILDS="gcc-O0 zig": only these)

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from fleets import SMALL, calls, same, separate, served
-from numba import config
 
 from driftsurf import DriftSurfClassifier, Fleet
 from driftsurf.errors import (
@@ -58,7 +57,7 @@ pytestmark = [
 )
 def test_every_key_equals_a_separate_model(options: dict[str, Any]) -> None:
     options = SMALL | options
-    n_calls = 10 if config.DISABLE_JIT else 40
+    n_calls = 40
     many = Fleet(n_features=3, seed=7, **options)
     models = {key: separate(key, seed=7, **options) for key in range(5)}
     for keys, X, y in calls(n_calls):
@@ -83,7 +82,7 @@ def test_every_key_equals_a_separate_model_with_weights_and_columns_of_any_size(
     many, rng = Fleet(n_features=3, **options), np.random.default_rng(3)
     models = {key: separate(key, **options) for key in range(5)}
     sizes, centre = (np.ones(3), np.zeros(3)) if step_size == 0.1 else (np.array([1, 1e-3, 1e4]), np.array([0, 7, 1e6]))
-    for number, (keys, X, y) in enumerate(calls(10 if config.DISABLE_JIT else 40)):
+    for number, (keys, X, y) in enumerate(calls(40)):
         X, weight = X * sizes + centre, None
         if number > 2 and number % 4:  # the first rows of all keys have no weights
             weight = rng.integers(3, size=len(y)) * 0.7

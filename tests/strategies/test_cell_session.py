@@ -11,7 +11,6 @@ from generic_steps import stepping_generically
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_steps import LEARNERS, OPTIONS, WIDTHS, batches, made
-from numba import config
 from torture.lines import lines_of, raise_at
 
 from driftsurf import DriftSurfClassifier
@@ -23,8 +22,6 @@ from driftsurf.learners import LogisticRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies._cell_models import CellModels
-
-pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the step in one call is compiled code only")
 
 
 def wild(batch: Batch, step: int, rng: np.random.Generator) -> Batch:

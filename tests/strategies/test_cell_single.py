@@ -12,7 +12,6 @@ from generic_steps import stepping_generically
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_steps import KINDS, LEARNERS, WIDTHS, batches
-from numba import config
 from same_steps import check_same_steps
 from torture.lines import lines_of, raise_at
 
@@ -61,7 +60,7 @@ def made(kind: str, learner: dict[str, Any], options: dict[str, Any], *, compile
     seed=st.integers(0, 999),
     data=st.data(),
 )
-@settings(max_examples=10 if config.DISABLE_JIT else 100)  # interpreted steps are a hundred times as slow
+@settings(max_examples=100)
 def test_it_takes_the_same_steps(
     sparse: bool,
     kind: str,
@@ -112,7 +111,6 @@ def test_a_session_learns_the_same(kind: str, guard: float | None) -> None:
     assert (resets > 0) == (kind not in ("oblivious", "window", "linear decay"))
 
 
-@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the step in one call is compiled code only")
 @pytest.mark.parametrize("kind", ["aware after", "mddm"])
 def test_a_step_with_a_reset_can_be_broken_off_at_any_line(kind: str) -> None:
     *before, (X, y) = drifting(17 if kind == "aware after" else 11)

@@ -70,7 +70,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that the command line can list options without numba."""
+    """Import a public name when it is first used, so that the command line can list options quickly."""
     if name in _HOMES:
         return getattr(import_module(f"driftsurf.keyed.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'driftsurf.keyed' has no attribute {name!r}")
