@@ -79,6 +79,7 @@ BUILDS = {
     "clang": Build("clang"),
     "zig": Build(ZIG, ("-mcpu=baseline",)),
     "zig-v3": Build(ZIG, ("-mcpu=x86_64_v3",)),
+    "without AVX2": Build("gcc", ("-O3",), environment=(("DRIFTSURF_NO_AVX2", "1"),)),
     # Neither the vector instructions of numpy nor those of the BLAS may reach a decision.
     "numpy without vectors": Build(
         environment=(("NPY_DISABLE_CPU_FEATURES", "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX AVX512_ICL"),)
@@ -102,7 +103,8 @@ def arithmetic(build: Build) -> dict[str, str]:
         command = [*build.command, *FLAGS, *build.flags, f"-I{CORE}", *sources, "-o", str(program), "-lm"]  # sqrt
         subprocess.run(command, check=True)
         run = [*([build.emulator] if build.emulator else []), str(program)]
-        printed = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout
+        environment = os.environ | dict(build.environment)
+        printed = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
     return {f"arithmetic/{name}": digest for name, digest in map(str.split, printed.splitlines())}
 
 

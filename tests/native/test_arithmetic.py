@@ -16,7 +16,16 @@ from tools.same_bits import BUILDS, EXPECTED, Build, arithmetic
 COMPILER = shlex.join(hatch_build.find_compiler() or ("no compiler",))
 
 
-@pytest.mark.parametrize("build", [Build(COMPILER, ("-O0",)), BUILDS["aarch64-gcc-O3"]], ids=["-O0", "aarch64"])
+HERE = [
+    Build(COMPILER, ("-O0",)),
+    Build(COMPILER, ("-O3",)),
+    Build(COMPILER, ("-O3",), environment=(("DRIFTSURF_NO_AVX2", "1"),)),
+]
+
+
+@pytest.mark.parametrize(
+    "build", [*HERE, BUILDS["aarch64-gcc-O3"]], ids=["-O0", "-O3", "-O3 without AVX2", "aarch64"]
+)
 def test_the_digests_are_those_that_are_stored(build: Build) -> None:
     if build.missing:
         pytest.skip(f"this machine has no {build.missing}")

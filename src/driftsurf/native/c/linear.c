@@ -17,6 +17,7 @@
 
 #include "descent.h"
 #include "exponential.h"
+#include "processor.h"
 
 /* Derivative of weight * log(1 + exp(-s * margin)) by the margin, where s = 2y - 1. There is no branch, because the
    processor would have to wait for the margin to predict it. A row whose values overflow has weight 0 and a margin of
@@ -128,16 +129,26 @@ static ALWAYS_INLINE void narrow_steps(Descent *one, Descent *two, int64_t steps
             narrow_steps(one, NULL, steps, mu, d); \
         return;
 
-static void saga_dense(Descent *one, Descent *two, int64_t steps, double mu) {
+/* The steps on wider rows, or rows of float32. */
+static ALWAYS_INLINE void wide_steps(Descent *one, Descent *two, int64_t steps, double mu) {
     const int64_t d = one->set.rows.d;
     if (one->set.rows.is_single) {
         if (two)
             dense_steps(one, two, steps, mu, d, 1);
         else
             dense_steps(one, NULL, steps, mu, d, 1);
-        return;
-    }
-    switch (d) {
+    } else if (two)
+        dense_steps(one, two, steps, mu, d, 0);
+    else
+        dense_steps(one, NULL, steps, mu, d, 0);
+}
+
+DS_AVX2 static void wide_steps_avx2(Descent *one, Descent *two, int64_t steps, double mu) {
+    wide_steps(one, two, steps, mu);
+}
+
+static void saga_dense(Descent *one, Descent *two, int64_t steps, double mu) {
+    switch (one->set.rows.is_single ? 0 : one->set.rows.d) {
         NARROW(1)
         NARROW(2)
         NARROW(3)
@@ -149,10 +160,10 @@ static void saga_dense(Descent *one, Descent *two, int64_t steps, double mu) {
         NARROW(9)
         NARROW(10)
     }
-    if (two)
-        dense_steps(one, two, steps, mu, d, 0);
+    if (ds_has_avx2())
+        wide_steps_avx2(one, two, steps, mu);
     else
-        dense_steps(one, NULL, steps, mu, d, 0);
+        wide_steps(one, two, steps, mu);
 }
 
 /* Steps on CSR rows, each of which touches only the non-zeros of its row.

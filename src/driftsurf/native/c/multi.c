@@ -14,6 +14,7 @@
 
 #include "descent.h"
 #include "exponential.h"
+#include "processor.h"
 
 static const double CURVATURE = 2.0; /* largest second derivative of every kind of loss but the softmax */
 
@@ -232,12 +233,24 @@ static ALWAYS_INLINE int64_t descend_csr(const Descent *model, int64_t steps, do
     return drawn;
 }
 
+static ALWAYS_INLINE int64_t saga_on_dense_rows(const Descent *model, int64_t steps, double mu, int64_t K,
+                                                const Loss *loss, double *work) {
+    return model->set.rows.is_single ? saga_dense(model, steps, mu, K, loss, work, 1)
+                                     : saga_dense(model, steps, mu, K, loss, work, 0);
+}
+
+DS_AVX2 static int64_t saga_on_dense_rows_avx2(const Descent *model, int64_t steps, double mu, int64_t K,
+                                               const Loss *loss, double *work) {
+    return saga_on_dense_rows(model, steps, mu, K, loss, work);
+}
+
 int64_t ds_multi_saga(const Descent *model, int64_t steps, double mu, int64_t K, Loss loss, double *work) {
     const int is_single = model->set.rows.is_single != 0;
     if (model->set.rows.indptr)
         return is_single ? descend_csr(model, steps, mu, K, &loss, work, 1, 1)
                          : descend_csr(model, steps, mu, K, &loss, work, 0, 1);
-    return is_single ? saga_dense(model, steps, mu, K, &loss, work, 1) : saga_dense(model, steps, mu, K, &loss, work, 0);
+    return ds_has_avx2() ? saga_on_dense_rows_avx2(model, steps, mu, K, &loss, work)
+                         : saga_on_dense_rows(model, steps, mu, K, &loss, work);
 }
 
 void ds_multi_sgd(const Descent *model, int64_t steps, double mu, int64_t K, Loss loss, double *work) {
