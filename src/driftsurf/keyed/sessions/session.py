@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple, Self
 
-from driftsurf.core.contracts import Batch, FloatArray
+from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.input import Schema
 from driftsurf.core.journal import Journal
@@ -65,12 +65,15 @@ class KeySession(Session):
         """Predict and learn rows; the results go to ``parts``."""
         self._take(X, y, None, weight, predict=True)
 
-    def _learned(self, part: Batch, *rest: Any) -> tuple[Snapshot, Any]:
-        now, result = super()._learned(part, *rest)
+    def _has_room(self, pending: Samples, count: int) -> bool:
+        return self.parts is None and super()._has_room(pending, count)  # ``_learned`` notes the parts
+
+    def _learned(self, X: Any, y: FloatArray, *rest: Any) -> tuple[Snapshot, Any]:
+        now, result = super()._learned(X, y, *rest)
         if self.parts is not None:
-            known, scores, decisions = result
+            known, scores, outcome = result
             assert scores is not None  # ``take`` asks for them
-            self.parts.append(TakenPart(part.y, known, scores, decisions))
+            self.parts.append(TakenPart(y, known, scores, () if outcome is None else (outcome.decision(),)))
         return now, result
 
     def take_back_pending(self) -> None:
