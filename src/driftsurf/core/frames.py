@@ -184,7 +184,7 @@ def number_matrix(X: Any, names: Sequence[str]) -> npt.NDArray[np.float64] | Non
         return None
     try:
         if hasattr(type(X), "to_batches"):  # pyarrow; a frame of pandas would look for a column of that name
-            batches = X.to_batches() if X.column_names == names else ()
+            batches: Sequence[Any] = X.to_batches() if X.column_names == names else ()
             values = batches[0].to_tensor().to_numpy() if len(batches) == 1 else None
         elif not hasattr(type(X), "to_numpy"):
             return None

@@ -13,17 +13,10 @@ from driftsurf.core.input import listed
 from driftsurf.core.options import shown
 from driftsurf.errors import LabelError, Option, RowIndex, ShapeError
 
-__all__ = ["check_limit", "label_array", "listed_labels"]
+__all__ = ["check_limit", "label_array"]
 
 NAMED = 12
 """Largest number of classes that a message lists."""
-
-
-def listed_labels(y: Any) -> list[Any]:
-    """Return a list or a one-dimensional array as a list, and anything else as an empty list."""
-    if type(y) is np.ndarray and y.ndim == 1:
-        return list(y.tolist())
-    return y if type(y) is list else []
 
 
 def _missing_label(row: int, value: float | None) -> LabelError:

@@ -14,7 +14,6 @@ from driftsurf.core.contracts import (
     CSR,
     AppendOnlyArray,
     Batch,
-    DenseRows,
     FloatArray,
     IncrementalState,
     Rows,
@@ -24,7 +23,7 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, Truth, Values, Whole
 from driftsurf.core.state import resolved
-from driftsurf.native.columns import all_finite, are_codes
+from driftsurf.native.columns import are_codes
 from driftsurf.native.linear import largest
 
 __all__ = ["Samples"]
@@ -127,13 +126,6 @@ class Samples:
         for buffer, values in parts:
             buffer.write(values)
         return Segment(lo, lo + count)
-
-    def append_one(self, X: DenseRows, code: float) -> bool:
-        """Append a single dense row of weight 1, if its values are finite; otherwise return False, nothing changed."""
-        if not all_finite(X):
-            return False
-        self.append(X, np.array((code,)))
-        return True
 
     def skip(self, count: int) -> None:
         """Give their numbers to dense rows that need not be kept, while the store is empty."""

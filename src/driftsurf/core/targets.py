@@ -21,7 +21,7 @@ from driftsurf.core.contracts import Capabilities, FloatArray, IntArray, State
 from driftsurf.core.fields import Converted, Fields, Real, Rule, Truth, Whole
 from driftsurf.core.frames import plain_column, unmasked
 from driftsurf.core.input import listed
-from driftsurf.core.labels import check_limit, label_array, listed_labels
+from driftsurf.core.labels import check_limit, label_array
 from driftsurf.core.options import shown
 from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, ValueTypeError
 from driftsurf.native.columns import all_between, range_of_weighted
@@ -141,15 +141,6 @@ class ClassTargets:
     @functools.cached_property
     def _codes(self) -> LabelCodes:
         return _label_codes(self.labels)
-
-    def code_of(self, y: Any) -> float | None:
-        """Return the code of a single known label in a list or an array; None if ``read`` has to check it.
-
-        >>> ClassTargets(("b", "a")).code_of(["a"])
-        1.0
-        """
-        codes = self.known_codes(y, 1)
-        return None if codes is None else codes.item()
 
     def _grown(self, strange: npt.NDArray[Any]) -> ClassTargets:
         """Return the set with these new labels, in order of appearance; LabelError if the set is closed or full."""
@@ -339,12 +330,6 @@ class RegressionTargets:
         if not (y.dtype is FLOAT and y.flags.c_contiguous and y.flags.aligned):
             y = y.astype(np.float64, order="C")
         return y if largest(y) <= LARGEST_VALUE else None
-
-    def code_of(self, y: Any) -> float | None:
-        """Return a single finite number in a list or an array; None if ``read`` has to check it."""
-        if len(y := listed_labels(y)) != 1 or type(y[0]) not in (int, float) or not abs(y[0]) <= LARGEST_VALUE:
-            return None
-        return float(y[0])
 
     def after_batch(self, before: int, codes: FloatArray) -> RegressionTargets:
         """Return itself: no target can be new."""

@@ -270,8 +270,7 @@ class Admission:
                 raise LabelError("there are no labels; send one for each row")
             targets = self.blueprint.targets(self.task or self.blueprint.task_of(array))
         try:
-            code = targets.code_of(labels) if count == 1 else None
-            return targets.read(labels, count) if code is None else (targets, np.array([code]))
+            return targets.read(labels, count)
         except LabelError as error:
             if error.row is None and error.value is not None:
                 error.row = next((row for row, one in enumerate(labels) if one == error.value), None)
