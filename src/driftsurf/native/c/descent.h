@@ -14,7 +14,7 @@ enum {
     CACHED = 1 << 15, /* number of values that fit into the near caches, where a prefetch costs more than it saves */
     LINE = 64,        /* bytes of a cache line */
     MOST_LINES = 32,  /* most lines to prefetch of one row; the processor notices that a long row is read in order */
-    MOST_NARROW = 10  /* largest number of columns for which there are loops of their own */
+    MOST_NARROW = 3   /* largest number of columns for which there are loops of their own */
 };
 
 static ALWAYS_INLINE double ds_value(const void *restrict values, int64_t place, int is_single) {
