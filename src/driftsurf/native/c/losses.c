@@ -2,16 +2,30 @@
 
 #include <math.h>
 
+#include "descent.h"
 #include "exponential.h"
 #include "multi.h"
+#include "processor.h"
 
 /* The loss is max(z, 0) + log(1 + exp(-|z|)) with z = -s margin, which cannot overflow. The loop has no branch and calls
    nothing, so that it becomes vectors. */
-void ds_logistic_losses(const double *restrict margins, const double *restrict y, int64_t n, double *restrict out) {
+static ALWAYS_INLINE void logistic_losses(const double *restrict margins, const double *restrict y, int64_t n,
+                                          double *restrict out) {
     for (int64_t i = 0; i < n; i++) {
         const double z = (1.0 - 2.0 * y[i]) * margins[i];
         out[i] = (z < 0.0 ? 0.0 : z) + ds_log1p_of_share(ds_exp_of_minus(fabs(z)));
     }
+}
+
+DS_AVX2 static void logistic_losses_avx2(const double *margins, const double *y, int64_t n, double *out) {
+    logistic_losses(margins, y, n, out);
+}
+
+void ds_logistic_losses(const double *margins, const double *y, int64_t n, double *out) {
+    if (ds_has_avx2())
+        logistic_losses_avx2(margins, y, n, out);
+    else
+        logistic_losses(margins, y, n, out);
 }
 
 void ds_output_losses(const double *restrict scores, const double *restrict y, int64_t n, int64_t kind, double epsilon,
