@@ -19,14 +19,14 @@ from pyarrow import parquet
 from benchmarks.fleet import N_FEATURES, stream
 from driftsurf.data import FileSource
 from driftsurf.keyed import Columns, KeyedOptions
-from driftsurf.keyed.blocks import BlockServer
 from driftsurf.keyed.engines import local
+from driftsurf.keyed.key_cache import KeyCache
 
 ROWS_A_VISIT = 10
 FEATURES = tuple(f"x{column}" for column in range(N_FEATURES))
 
 
-class Visits(BlockServer):
+class Visits(KeyCache):
     """Visits each key on its own."""
 
     def __init__(self, *options: Any) -> None:
@@ -44,7 +44,7 @@ def write(path: Path, n_keys: int, epochs: int) -> int:
     return n_rows
 
 
-def microseconds_a_row(path: Path, out: Path, n_rows: int, server: type[BlockServer]) -> list[float]:
+def microseconds_a_row(path: Path, out: Path, n_rows: int, server: type[KeyCache]) -> list[float]:
     """Return the CPU time of each epoch, divided by its rows, less that of reading them."""
     start = time.process_time()
     read = sum(len(table) for table, _ in FileSource(str(path), batch_size=n_rows).tables())
@@ -54,7 +54,7 @@ def microseconds_a_row(path: Path, out: Path, n_rows: int, server: type[BlockSer
     def mark(epoch: int, counts: Mapping[str, int]) -> None:
         ends.append(time.process_time())
 
-    vars(local)["BlockServer"] = server
+    vars(local)["KeyCache"] = server
     learner = KeyedOptions(classes=(False, True)).learner(FEATURES)
     source = FileSource(str(path), batch_size=n_rows)
     local.run_local(source, out, learner, Columns("key", "at", "label"), on_epoch=mark)
@@ -70,7 +70,7 @@ def main() -> None:
         print(
             f"{n_keys:,} keys, {ROWS_A_VISIT} rows a visit, {N_FEATURES} columns; CPU microseconds a row beyond reading"
         )
-        for name, server in (("blocks", BlockServer), ("visits", Visits)):
+        for name, server in (("blocks", KeyCache), ("visits", Visits)):
             spent = microseconds_a_row(path, Path(place) / name, n_rows, server)[1:]
             print(f"{name}: {min(spent):.1f} at best; by epoch {' '.join(f'{one:.1f}' for one in spent)}")
 

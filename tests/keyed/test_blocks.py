@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyed_cases import CASES, LEARNERS, TYPES, epochs_of, kind_of
-from keyed_rows import learner, part, rows
+from keyed_rows import SavedStates, learner, part, rows
 
 from driftsurf.errors import ShapeError
-from driftsurf.keyed import KeyRows, store
-from driftsurf.keyed.blocks import BlockServer, SavedStates, block
+from driftsurf.keyed import KeyRows, open_cells, store
+from driftsurf.keyed.key_cache import KeyCache
 from driftsurf.keyed.results import Results
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.store import Progress, StateStore
@@ -43,17 +43,17 @@ def test_a_block_of_keys_gives_what_visits_to_each_key_give(name: str, case: dic
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(store, "SPAN", case["span"])
         if not case["room"]:
-            patch.setattr(block, "LEAST_SLOTS", 2)
+            patch.setattr(open_cells, "LEAST_SLOTS", 2)
         states, expected = StateStore(Path(folder) / "state.sqlite"), dict[Any, bytes]()
-        serving = BlockServer(given_learner, case["room"])
+        serving = KeyCache(given_learner, case["room"])
         for number, own in enumerate(epochs_of(case, given_learner)):
             if number % 5 == 4:  # readmit every key in quarantine
                 given_learner, alone = (replace(given_learner, readmit=dict.fromkeys(range(6), 10**9)) for _ in "12")
-                serving = BlockServer(given_learner, case["room"])
+                serving = KeyCache(given_learner, case["room"])
             elif case["resumed"] and number % 3 == 2:
                 states.close()
                 states = StateStore(Path(folder) / "state.sqlite")
-                serving = BlockServer(given_learner, case["room"])
+                serving = KeyCache(given_learner, case["room"])
             done = serving.serve(RowsByKey.of(own), states)
             visits = {key: alone.visit(key, expected.get(key), rows) for key, rows in own.items()}
             for table, other in Results(visits).tables(*types).items():
@@ -69,7 +69,7 @@ def test_a_block_of_keys_gives_what_visits_to_each_key_give(name: str, case: dic
             whole = functools.partial(serving.states, states=states, served=done.parts)
             states.keep(done, Progress(number + 1), whole)
         assert serving.states(expected.keys(), states) == expected
-        assert BlockServer(given_learner).states(expected.keys(), states) == expected
+        assert KeyCache(given_learner).states(expected.keys(), states) == expected
         states.close()
 
 
@@ -81,7 +81,7 @@ def by_key(**rows: KeyRows) -> RowsByKey:
 def test_a_class_that_a_new_model_lacks_is_named_as_in_a_visit(closed: bool) -> None:
     strategy = DriftSurf(LogisticRegression(), threshold=0.02, max_rows=300)
     given_learner = learner(strategy=strategy, classes=("no", "yes") if closed else None)
-    alone, serving = replace(given_learner), BlockServer(given_learner, 2**28)
+    alone, serving = replace(given_learner), KeyCache(given_learner, 2**28)
     rng, state, named = np.random.default_rng(0), None, 0
     for number in range(40):
         X = rng.normal(size=(16, 2))
@@ -97,13 +97,13 @@ def test_a_class_that_a_new_model_lacks_is_named_as_in_a_visit(closed: bool) -> 
         assert serving.states([0], SavedStates({}.get)) == {0: state}
         named += sum("class 'yes' not yet seen" in line for line in visit.decisions)
     assert named
-    used = next(block for block in serving._blocks if 0 in block)
+    used = next(cells for cells in serving._sizes if 0 in cells)
     assert all(form is not None for form in used._strategies._forms.values())
 
 
 def test_usual_keys_stay_open_and_are_not_read_again() -> None:
     given_learner, read = learner(), list[Any]()
-    serving = BlockServer(given_learner)
+    serving = KeyCache(given_learner)
     own = rows(60)
     for start in (0, 20, 40):
         given = part(own, start, start + 20)
@@ -114,26 +114,26 @@ def test_usual_keys_stay_open_and_are_not_read_again() -> None:
 def test_rows_that_are_read_only_are_served_in_blocks() -> None:
     given = by_key(a=rows(60))
     given.X.flags.writeable = False
-    done = BlockServer(learner()).serve(given, SavedStates({}.get))
+    done = KeyCache(learner()).serve(given, SavedStates({}.get))
     assert [part.names for part in done.parts] == [["a"]]
 
 
 def test_a_key_that_fails_is_served_on_its_own_and_opened_again() -> None:
     given_learner, saved = learner(), dict[Any, bytes]()
-    serving = BlockServer(given_learner)
+    serving = KeyCache(given_learner)
     bad = part(rows(60), 20, 40)
     parts = [part(rows(60), 0, 20), replace(bad, y=[None, *bad.y[1:]]), part(rows(60), 40, 60)]
     for own, visited in zip(parts, (False, True, False), strict=True):
         done = serving.serve(by_key(a=own), SavedStates(saved.get))
         assert ("a" in done.visits) == visited
         saved |= {key: visit.state for key, visit in done.visits.items()}
-    assert any("a" in block for block in serving._blocks)
+    assert any("a" in cells for cells in serving._sizes)
 
 
 def test_rows_with_another_number_of_columns_are_refused() -> None:
     own = KeyRows(np.arange(20), np.zeros((20, 3)), [0, 1] * 10)
     with pytest.raises(ShapeError, match="3"):
-        BlockServer(learner()).serve(by_key(a=own), SavedStates({}.get))
+        KeyCache(learner()).serve(by_key(a=own), SavedStates({}.get))
 
 
 @pytest.mark.parametrize(
@@ -149,5 +149,5 @@ def test_rows_with_another_number_of_columns_are_refused() -> None:
     ],
 )
 def test_options_that_do_not_suit_the_loop_leave_every_key_to_visits(other: dict[str, Any]) -> None:
-    assert BlockServer(learner())._suits
-    assert not BlockServer(learner(**other))._suits
+    assert KeyCache(learner())._suits
+    assert not KeyCache(learner(**other))._suits

@@ -16,8 +16,7 @@ from keyed_cases import CASES, LEARNERS, TYPES, epochs_of, kind_of
 from keyed_rows import late_rows, learner, part, rows
 
 from driftsurf.errors import StateError
-from driftsurf.keyed import KeyedLearner, KeyRows, bucket_log, bucket_server
-from driftsurf.keyed.blocks import block
+from driftsurf.keyed import KeyedLearner, KeyRows, bucket_log, bucket_server, open_cells
 from driftsurf.keyed.bucket_log import SPAN, BucketLog, Head, ValuesInMemory
 from driftsurf.keyed.bucket_server import BucketServer, server_for
 from driftsurf.keyed.results import Results
@@ -78,7 +77,7 @@ def test_buckets_give_what_visits_to_each_key_give(name: str, case: dict[str, An
         for module in (bucket_log, bucket_server):
             patch.setattr(module, "SPAN", case["span"])
         if not case["room"]:
-            patch.setattr(block, "LEAST_SLOTS", 2)
+            patch.setattr(open_cells, "LEAST_SLOTS", 2)
         compare(given_learner, types, case)
 
 

@@ -25,8 +25,8 @@ from driftsurf.errors import (
     StateError,
 )
 from driftsurf.keyed.cell_store import CellStore
-from driftsurf.keyed.sessions.backend import SessionsBackend
-from driftsurf.keyed.sessions.session import KeySession
+from driftsurf.keyed.key_session import KeySession
+from driftsurf.keyed.session_store import SessionStore
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.strategies import DriftSurf
 
@@ -142,7 +142,7 @@ def test_compiled_loops_and_sessions_agree_on_rows_that_cannot_be_learned(
                 fleet = Fleet.from_bytes(fleet.to_bytes())
         backends.append((fleet, predicted))
     (mine, own), (theirs, others) = backends
-    assert (type(mine._backend), type(theirs._backend)) == (CellStore, SessionsBackend)
+    assert (type(mine._backend), type(theirs._backend)) == (CellStore, SessionStore)
     for one, other in zip(own, others, strict=True):
         np.testing.assert_array_equal(one, other)
     for column, values in mine.table().items():

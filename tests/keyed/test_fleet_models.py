@@ -24,7 +24,7 @@ from driftsurf.errors import (
     ShapeError,
 )
 from driftsurf.keyed.cell_store import CellStore
-from driftsurf.keyed.sessions.backend import SessionsBackend
+from driftsurf.keyed.session_store import SessionStore
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, DriftSurf
@@ -88,10 +88,10 @@ def test_the_model_decides_which_backend_serves_the_keys() -> None:
     for name, (model, labels) in MODELS.items():
         fleet = Fleet(model, batch_size=10)
         served(fleet, calls(labels, 2))  # type: ignore[arg-type]
-        kind = CellStore if name.startswith("compiled") else SessionsBackend
+        kind = CellStore if name.startswith("compiled") else SessionStore
         assert isinstance(fleet._backend, kind), name
     unbounded = DriftSurfClassifier(LogisticRegression(), guard=None, classes=[0, 1])
-    assert isinstance(served(Fleet(unbounded), binary_calls(2))._backend, SessionsBackend)
+    assert isinstance(served(Fleet(unbounded), binary_calls(2))._backend, SessionStore)
 
 
 @pytest.mark.usefixtures("backend")
@@ -119,7 +119,7 @@ def test_tables_and_records_are_those_of_the_compiled_backend(monkeypatch: pytes
     compiled = served(Fleet(**SMALL), binary_calls())
     monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
     sessions = served(Fleet(**SMALL), binary_calls())
-    assert type(sessions._backend) is SessionsBackend
+    assert type(sessions._backend) is SessionStore
     for mine, theirs in ((compiled.table(), sessions.table()), (compiled.transitions(), sessions.transitions())):
         assert list(mine) == list(theirs)
         for name, column in mine.items():

@@ -17,7 +17,7 @@ from keyed_rows import COLUMNS, OPTIONS, learner, part, rows, shops, write_rows
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import StateError, StateVersionError
 from driftsurf.keyed import KeyRows, run_keyed, store
-from driftsurf.keyed.blocks import BlockServer
+from driftsurf.keyed.key_cache import KeyCache
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.store import Progress, StateStore
 
@@ -34,9 +34,9 @@ def epoch_of(number: int, keys: Any = KEYS) -> RowsByKey:
     return RowsByKey.of({key: part(rows(400), 5 * number, 5 * number + 5) for key in keys})
 
 
-def learned(states: StateStore, epochs: range, keys: Any = KEYS) -> BlockServer:
+def learned(states: StateStore, epochs: range, keys: Any = KEYS) -> KeyCache:
     """Serve some epochs, and keep their states."""
-    serving = BlockServer(learner())
+    serving = KeyCache(learner())
     for number in epochs:
         done = serving.serve(epoch_of(number, keys), states)
         assert not done.visits
@@ -60,7 +60,7 @@ def test_a_key_is_written_as_a_whole_once_in_a_span_and_tails_are_kept_for_as_lo
     assert all(6 <= epochs <= 9 for _, epochs in written)
     assert tables(states.path, "SELECT epoch FROM tail") == [(6,), (7,), (8,)]
     whole = learner().visit("a", None, part(rows(400), 0, 45))
-    assert BlockServer(learner()).states(["a"], states) == {"a": whole.state}
+    assert KeyCache(learner()).states(["a"], states) == {"a": whole.state}
 
 
 def test_silent_keys_are_written_as_a_whole_before_their_rows_are_dropped(

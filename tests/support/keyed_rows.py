@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,23 @@ import numpy as np
 from driftsurf.core.state import from_bytes, nest, pick
 from driftsurf.keyed import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, Visit
 from driftsurf.keyed.packed import unpacked
+from driftsurf.keyed.rows import RowsByKey
 from driftsurf.learners import LogisticRegression
 from driftsurf.strategies import DriftSurf
 
 COLUMNS = Columns("shop", "at", "bought")
+
+
+class SavedStates:
+    """Saved bytes of keys without rows after them; ``get`` returns those of a key, or None."""
+
+    def __init__(self, get: Callable[[Any], bytes | None]) -> None:
+        self.get = get
+
+    def tails(self, keys: Collection[Any]) -> Iterator[RowsByKey]:
+        return iter(())
+
+
 OPTIONS = KeyedOptions(features=("price", "age"), classes=(0, 1), batch_size=10, step_size=0.1, threshold=0.2)
 
 

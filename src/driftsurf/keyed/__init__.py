@@ -4,10 +4,11 @@
 states and Parquet tables, on an engine: in this process ("local") or on Apache Spark ("spark").
 
 ============================  =====================================================================================
-``fleet``, ``backend``        the public ``Fleet``, and what it asks of the code that keeps its models
+``fleet``, ``key_store``      the public ``Fleet``, and what it asks of the code that keeps its models
 ``cell_store``, ``layout``    a cell per key: DriftSurf around a linear learner in one native loop over all keys
 ``keys``, ``rows``            seeds and slots of keys; the rows of one key and of many
-``blocks/``, ``results``      many keys served in one call; what came of the rows, in columns
+``session_store``             a session per key, for any other model
+``key_cache``, ``results``    many keys of a run served in one call; what came of the rows, in columns
 ``visit``, ``serving``        one visit to one key, a pure function: bytes and rows in, predictions and bytes out
 ``summary``, ``quarantine``   the entry of a key in the table of keys; why a key no longer learns
 ``options``, ``run``          the options of a keyed run, and the run itself

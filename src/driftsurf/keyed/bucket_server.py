@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from driftsurf.keyed.blocks import MOST_BYTES, BlockServer
 from driftsurf.keyed.bucket import Bucket
 from driftsurf.keyed.bucket_log import SPAN, BucketLog, Changes, Values
+from driftsurf.keyed.key_cache import MOST_BYTES, KeyCache
 from driftsurf.keyed.results import NEVER, Results
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.visit import KeyedLearner
@@ -49,13 +49,13 @@ class BucketServer:
     buckets
         How many buckets the run has.
     most_bytes
-        Memory for keys that are kept open, as of :class:`~driftsurf.keyed.blocks.BlockServer`.
+        Memory for keys that are kept open, as of :class:`~driftsurf.keyed.key_cache.KeyCache`.
     """
 
     def __init__(self, learner: KeyedLearner, buckets: int, most_bytes: int = MOST_BYTES) -> None:
         self._learner = learner
         self._buckets = buckets
-        self._server = BlockServer(learner, most_bytes)
+        self._server = KeyCache(learner, most_bytes)
         self._known: dict[int, Known] = {}
 
     def serve(

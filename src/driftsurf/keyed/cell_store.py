@@ -18,7 +18,7 @@ from driftsurf.core.state import nest, resolved
 from driftsurf.core.targets import MARGIN, ClassTargets, RegressionTargets
 from driftsurf.core.typing import TargetLike
 from driftsurf.errors import DivergenceError, InputError
-from driftsurf.keyed.backend import REASONS, Codes
+from driftsurf.keyed.key_store import REASONS, Codes
 from driftsurf.keyed.keys import Slots, by_slot
 from driftsurf.keyed.layout import Blocks, Shape
 from driftsurf.keyed.norms import MEMORY, Norms
@@ -144,7 +144,7 @@ class Work:
 class CellStore:
     """A block of memory per key, served by a native loop on several threads, for a closed set of labels or for numbers.
 
-    Implements :class:`~driftsurf.keyed.backend.FleetBackend`.
+    Implements :class:`~driftsurf.keyed.key_store.KeyStore`.
 
     Parameters
     ----------

@@ -16,8 +16,8 @@ from driftsurf.core.input import Schema, listed, read_rows, read_schema
 from driftsurf.core.typing import Classes, MatrixLike, TargetLike
 from driftsurf.core.weights import read_weights
 from driftsurf.errors import DivergenceError, InputError, ShapeError
-from driftsurf.keyed.backend import REASONS, Codes
 from driftsurf.keyed.fleet_base import OWNER, BaseFleet, Serving
+from driftsurf.keyed.key_store import REASONS, Codes
 from driftsurf.keyed.keys import Key, KeysLike, Slots, key_seed
 from driftsurf.keyed.template import FleetModel
 from driftsurf.native.columns import all_finite

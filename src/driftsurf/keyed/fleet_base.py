@@ -17,11 +17,11 @@ from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import Classes, LearnerLike
 from driftsurf.errors import OptionError, StateError
-from driftsurf.keyed.backend import FleetBackend
 from driftsurf.keyed.cell_store import CellStore, bytes_of_key, suits_cells
 from driftsurf.keyed.growing_store import GrowingStore
+from driftsurf.keyed.key_store import KeyStore
 from driftsurf.keyed.keys import Keys
-from driftsurf.keyed.sessions.backend import SessionsBackend
+from driftsurf.keyed.session_store import SessionStore
 from driftsurf.keyed.template import BATCH_SIZE, FleetModel, template_from, template_of, template_settings
 from driftsurf.keyed.threads import Threads, available_processors
 from driftsurf.learners import LogisticRegression
@@ -48,7 +48,7 @@ class Serving(NamedTuple):
 
     schema: Schema | None
     """Columns of the rows; None before the first call, if they were not given."""
-    backend: FleetBackend
+    backend: KeyStore
 
 
 class BaseFleet(Changeable):
@@ -72,7 +72,7 @@ class BaseFleet(Changeable):
     """Session that every key starts with a copy of, apart from its seed."""
 
     @property
-    def _backend(self) -> FleetBackend:
+    def _backend(self) -> KeyStore:
         return self._serving.backend
 
     def _prepare(self) -> None:
@@ -106,7 +106,7 @@ class BaseFleet(Changeable):
         """Return what serves rows with this many columns."""
         template, how = self._template, {"tolerant": self._tolerant, "fills": self._fills}
         if n_features is None:
-            return Serving(None, SessionsBackend(template, None, **how))
+            return Serving(None, SessionStore(template, None, **how))
         schema = Schema(n_features, owner=OWNER)
         if suits_cells(template):
             size = bytes_of_key(template, n_features, fills=self._fills)
@@ -122,7 +122,7 @@ class BaseFleet(Changeable):
                 )
         # Options that do not suit the columns are refused before any key learns.
         template.strategy.fresh(0).begin(n_features, sparse=False, n_classes=template.targets.n_classes)
-        return Serving(schema, SessionsBackend(template, n_features, **how))
+        return Serving(schema, SessionStore(template, n_features, **how))
 
     def _options(self) -> dict[str, Any]:
         """Return the parameters as they are now, numpy scalars as Python's numbers."""
@@ -186,7 +186,7 @@ class BaseFleet(Changeable):
         if schema is None and len(fleet._keys):
             raise misfit(state, "fleet", "has no number of columns, but there are keys")
         if schema is not None and "weights" not in state:  # saved when compiled loops served fewer models
-            own = SessionsBackend(fleet._template, schema.n_features, tolerant=fleet._tolerant, fills=fleet._fills)
+            own = SessionStore(fleet._template, schema.n_features, tolerant=fleet._tolerant, fills=fleet._fills)
             fleet._serving = Serving(schema, own)
         fleet._backend.restore(state, fleet._keys.seeds(fleet._seed, 0))
         return fleet

@@ -16,15 +16,14 @@ from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import TargetLike
 from driftsurf.errors import DivergenceError
-from driftsurf.keyed.backend import REASONS, Codes
 from driftsurf.keyed.cell_store import CellStore, Work
 from driftsurf.keyed.gaps import ColumnMeans
+from driftsurf.keyed.key_session import SessionsWork, Tally, joined
+from driftsurf.keyed.key_store import REASONS, Codes
 from driftsurf.keyed.keys import Slots, by_slot
 from driftsurf.keyed.label_sets import UNKNOWN, Coded, LabelSets
 from driftsurf.keyed.record import as_entries
-from driftsurf.keyed.sessions.backend import SessionsBackend
-from driftsurf.keyed.sessions.tally import Tally
-from driftsurf.keyed.sessions.work import SessionsWork, joined
+from driftsurf.keyed.session_store import SessionStore
 from driftsurf.keyed.threads import Threads
 from driftsurf.session.session import Session
 
@@ -59,7 +58,7 @@ class GrowingWork:
 class GrowingStore(CellStore):
     """One block of memory per key, as long as a key has two classes or fewer; a session for a key with more.
 
-    Implements :class:`~driftsurf.keyed.backend.FleetBackend`. The parameters are those of
+    Implements :class:`~driftsurf.keyed.key_store.KeyStore`. The parameters are those of
     :class:`~driftsurf.keyed.cell_store.CellStore`.
     """
 
@@ -70,7 +69,7 @@ class GrowingStore(CellStore):
     ) -> None:
         assert isinstance(template.targets, ClassTargets)
         super().__init__(template, n_features, threads, tolerant=tolerant, fills=fills)
-        self._others = SessionsBackend(template, n_features, tolerant=tolerant, fills=fills)
+        self._others = SessionStore(template, n_features, tolerant=tolerant, fills=fills)
         self._owners: list[int] = []
         """The slot of each key that has a session."""
         self._sets = LabelSets(template.targets)

@@ -15,7 +15,7 @@ from driftsurf.strategies import _cell_outcome as outcomes
 from driftsurf.strategies._cell_arrays import ENTERED
 from driftsurf.strategies._cell_outcome import KINDS
 
-__all__ = ["LIMIT", "TRANSITION", "TransitionRecord", "as_entries", "transitions_of"]
+__all__ = ["LIMIT", "TRANSITION", "SessionsRecord", "TransitionRecord", "as_entries", "transitions_of"]
 
 LIMIT = 100_000
 TRANSITION = np.dtype(
@@ -55,7 +55,7 @@ def transitions_of(slots: IntArray, steps: IntArray, whole: IntArray, real: Floa
 
 
 def as_entries(entries: npt.NDArray[Any], others: Sequence[tuple[int, Transition]]) -> npt.NDArray[Any]:
-    """Return the transitions of one call, by slot: those of compiled loops, and others with their slots."""
+    """Return the transitions of one call, by slot: those of cells, and others with their slots."""
     if not others:
         return entries if len(entries) else np.empty(0, TRANSITION)
     made = np.empty(len(others), TRANSITION)
@@ -102,3 +102,27 @@ class TransitionRecord:
         """Return the transitions of one key."""
         found = [entry for _, call in self._calls for entry in call[call["slot"] == slot].tolist()]
         return [Transition(KINDS[kind], **dict(zip(FIELDS, rest, strict=True))) for _, kind, *rest in found]
+
+
+class SessionsRecord(TransitionRecord):
+    """The last ``limit`` transitions of any strategy; those of a call are a list of slots and transitions."""
+
+    def _entries(self) -> list[tuple[int, Transition]]:
+        return [entry for _, call in self._calls for entry in call]
+
+    def table(self, keys: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+        """Return columns with one entry per transition; ``keys`` are the names by slot."""
+        found = self._entries()
+        slots = np.array([slot for slot, _ in found], np.int64)
+        table: dict[str, npt.NDArray[Any]] = {
+            "key": np.array(keys or [0])[slots],
+            "kind": np.array([one.kind for _, one in found], "U8"),
+        }
+        for name in FIELDS:  # a risk that was not computed is None, and becomes NaN
+            values = [getattr(one, name) for _, one in found]
+            table[name] = np.array(values, np.float64 if name in _RISKS else np.int64)
+        return table
+
+    def of_slot(self, slot: int) -> list[Transition]:
+        """Return the transitions of one key."""
+        return [one for own, one in self._entries() if own == slot]

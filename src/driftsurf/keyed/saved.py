@@ -12,7 +12,7 @@ from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, Entry, Fields, Text, misfit
 from driftsurf.core.state import nest
 from driftsurf.core.targets import LARGEST_VALUE
-from driftsurf.keyed.backend import MEANS, REASONS
+from driftsurf.keyed.key_store import MEANS, REASONS
 from driftsurf.keyed.layout import Blocks, Shape
 from driftsurf.keyed.norms import MEMORY, Norms
 from driftsurf.learners._learner import NEVER

@@ -1,4 +1,4 @@
-"""Threads for compiled loops, which run without holding Python's global lock."""
+"""Threads for native loops, which run without holding Python's global lock."""
 
 from __future__ import annotations
 

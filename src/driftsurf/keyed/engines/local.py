@@ -12,11 +12,11 @@ from typing import Any
 from driftsurf.core.options import number, shown, whole
 from driftsurf.data import BadRow, FileSource, ReadingOptions, Source
 from driftsurf.errors import StateError
-from driftsurf.keyed.blocks import BlockServer
 from driftsurf.keyed.derived import DerivedColumns
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import Columns, by_key
 from driftsurf.keyed.job import EpochReport, KeyedJob
+from driftsurf.keyed.key_cache import KeyCache
 from driftsurf.keyed.results import Results
 from driftsurf.keyed.store import Progress, StateStore
 from driftsurf.keyed.visit import KeyedLearner, Visit
@@ -95,7 +95,7 @@ def _run(
     on_epoch: EpochReport | None,
     derived: DerivedColumns,
 ) -> None:
-    done, server = store.progress(), BlockServer(learner)
+    done, server = store.progress(), KeyCache(learner)
     _check_agreement(folder, done)
     unreadable = 0
 
@@ -143,7 +143,7 @@ def _limit(top: int | None, ttl: float | None) -> int | None:
 
 
 def _expired(
-    learner: KeyedLearner, server: BlockServer, store: StateStore, present: Collection[Any], limit: int | None
+    learner: KeyedLearner, server: KeyCache, store: StateStore, present: Collection[Any], limit: int | None
 ) -> dict[Any, Visit]:
     """Return a last visit for each key that has been silent for too long and has no rows in this epoch."""
     silent = [] if limit is None else [key for key in store.silent(limit) if key not in present]

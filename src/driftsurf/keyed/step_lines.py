@@ -1,4 +1,4 @@
-"""The records of time steps as lines of a journal, written straight from the numbers that a compiled step leaves."""
+"""The records of time steps as lines of a journal, written straight from the numbers that a step of a cell leaves."""
 
 from __future__ import annotations
 

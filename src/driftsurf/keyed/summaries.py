@@ -1,4 +1,4 @@
-"""The summaries of the keys of a block, in columns."""
+"""The summaries of open keys, in columns."""
 
 from __future__ import annotations
 

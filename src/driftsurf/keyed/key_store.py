@@ -16,7 +16,7 @@ from driftsurf.keyed.keys import Slots
 from driftsurf.keyed.quarantine import Reason
 from driftsurf.session.session import Session
 
-__all__ = ["MEANS", "REASONS", "Codes", "FleetBackend"]
+__all__ = ["MEANS", "REASONS", "Codes", "KeyStore"]
 
 Codes = npt.NDArray[np.uint8]
 """Classes by code, or reasons for quarantine by code."""
@@ -28,13 +28,13 @@ MEANS = Array(np.float64, ("n_keys", 2, "n_features"), missing=True)
 """Saved numbers and sums of the values of each column, where gaps are filled; the sums may have overflowed."""
 
 
-class FleetBackend(Protocol):
+class KeyStore(Protocol):
     """The models of all keys of a fleet. A key is known by its slot: 0, 1, 2 ... in order of appearance.
 
     :class:`~driftsurf.keyed.Fleet` reads rows and finds slots; a backend reads labels, predicts and learns. There are
     three: :class:`~driftsurf.keyed.cell_store.CellStore` serves DriftSurf around a linear learner in one native loop,
     :class:`~driftsurf.keyed.growing_store.GrowingStore` the same with classes that are not named, and
-    :class:`~driftsurf.keyed.sessions.backend.SessionsBackend` any model.
+    :class:`~driftsurf.keyed.session_store.SessionStore` any model.
     """
 
     @property

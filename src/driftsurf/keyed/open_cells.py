@@ -13,17 +13,17 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray, IntArray, Segment, State
 from driftsurf.core.journal import json_lines
 from driftsurf.core.random import MASK
-from driftsurf.keyed.blocks.labels import Labels
-from driftsurf.keyed.blocks.records import RecordWriter
-from driftsurf.keyed.blocks.saving import StateWriter, StrategyWriter
-from driftsurf.keyed.blocks.summaries import Summaries
 from driftsurf.keyed.cell_store import StepLog, cell_models, key_loop, key_shape
+from driftsurf.keyed.key_labels import Labels
+from driftsurf.keyed.key_saver import StateWriter, StrategyWriter
 from driftsurf.keyed.keys import key_seed
 from driftsurf.keyed.layout import KEY, Blocks
 from driftsurf.keyed.packed import ALIGNED
 from driftsurf.keyed.results import NEVER, Part, Steps
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.serving import ImmediateLabels
+from driftsurf.keyed.step_lines import RecordWriter
+from driftsurf.keyed.summaries import Summaries
 from driftsurf.keyed.summary import next_state
 from driftsurf.keyed.visit import NEW, KeyedLearner
 from driftsurf.native.store import KeyLoop, Room
@@ -33,7 +33,7 @@ from driftsurf.strategies._cell_models import CellModels
 from driftsurf.strategies._cell_outcome import REACTIVE_STEP
 from driftsurf.strategies.cell import fits_cell
 
-__all__ = ["LEAST_SLOTS", "Block", "Call"]
+__all__ = ["LEAST_SLOTS", "Call", "OpenCells"]
 
 LEAST_SLOTS = 64
 SMALL = "bounds", "w", "G", "factor", "gain", "centre", "raw", "centred"
@@ -62,7 +62,7 @@ class Call(NamedTuple):
     """Keys that have to be served in another way. Their cells are of no use any more."""
 
 
-class Block:
+class OpenCells:
     """Cells of keys that are open, and the names, summaries and labels of these keys.
 
     Parameters

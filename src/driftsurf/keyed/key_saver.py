@@ -1,4 +1,4 @@
-"""The saved bytes of the keys of a block: those that a visit would save, written straight from the cells."""
+"""The saved bytes of open keys: those that a visit would save, written straight from their cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The labels of the keys of a block as codes, and scores as labels."""
+"""The labels of open keys as codes, and codes as labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.visit import KeyedLearner
 
 if TYPE_CHECKING:
-    from driftsurf.keyed.blocks.block import Call
+    from driftsurf.keyed.open_cells import Call
 
 __all__ = ["LONGEST_LABEL", "Labels"]
 

@@ -18,24 +18,27 @@ from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import TargetLike
 from driftsurf.errors import CapabilityError, InputError, Message, RowIndex, ShapeError
-from driftsurf.keyed.backend import MEANS, REASONS, Codes
 from driftsurf.keyed.gaps import ColumnMeans
-from driftsurf.keyed.keys import Slots, by_slot
-from driftsurf.keyed.quarantine import Reason, label_fault
-from driftsurf.keyed.sessions.record import SessionsRecord
-from driftsurf.keyed.sessions.session import KeySession
-from driftsurf.keyed.sessions.tally import TALLY_FIELDS, Tally, restored_tallies, tallies_state
-from driftsurf.keyed.sessions.work import (
+from driftsurf.keyed.key_session import (
+    TALLY_FIELDS,
     KeyResult,
+    KeySession,
     Places,
     SessionsWork,
+    Tally,
     WorkOfKey,
     joined,
     predicted_by,
+    restored_tallies,
+    tallies_state,
 )
+from driftsurf.keyed.key_store import MEANS, REASONS, Codes
+from driftsurf.keyed.keys import Slots, by_slot
+from driftsurf.keyed.quarantine import Reason, label_fault
+from driftsurf.keyed.record import SessionsRecord
 from driftsurf.session.session import Session
 
-__all__ = ["SessionsBackend"]
+__all__ = ["SessionStore"]
 
 _ALWAYS: dict[str, Entry] = {"fleet": Text(), **TALLY_FIELDS}
 FIELDS = Fields(_ALWAYS, parts=["keys", "sessions"])
@@ -44,10 +47,10 @@ WITH_MEANS = Fields(_ALWAYS | {"means": MEANS}, parts=["keys", "sessions"])
 index."""
 
 
-class SessionsBackend:
+class SessionStore:
     """One session per key, one key after the other.
 
-    Implements :class:`~driftsurf.keyed.backend.FleetBackend`.
+    Implements :class:`~driftsurf.keyed.key_store.KeyStore`.
 
     Parameters
     ----------

@@ -1,28 +1,219 @@
-"""The learning of one call of a fleet of sessions, key by key: completely or not at all."""
+"""The session of one key of a fleet, its counts, and the learning of one call, key by key: completely or not at all."""
 
 from __future__ import annotations
 
+import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import DenseRows, FloatArray
-from driftsurf.core.decisions import Transition
-from driftsurf.core.targets import RegressionTargets
+from driftsurf.core.contracts import Batch, DenseRows, FloatArray, State
+from driftsurf.core.decisions import Decision, StateName, Transition, TransitionKind
+from driftsurf.core.fields import Array, Entry
+from driftsurf.core.input import Schema
+from driftsurf.core.journal import Journal
+from driftsurf.core.samples import Samples
+from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.errors import DivergenceError
 from driftsurf.keyed.gaps import ColumnMeans
 from driftsurf.keyed.quarantine import Reason
-from driftsurf.keyed.sessions.session import KeySession, TakenPart
-from driftsurf.keyed.sessions.tally import Tally
+from driftsurf.keyed.summary import next_state
+from driftsurf.session.session import Session
+from driftsurf.session.snapshot import Snapshot
 
-__all__ = ["KeyResult", "Places", "SessionsWork", "WorkOfKey", "joined", "predicted_by"]
+__all__ = [
+    "TALLY_FIELDS",
+    "KeyResult",
+    "KeySession",
+    "Places",
+    "SessionsWork",
+    "TakenPart",
+    "Tally",
+    "WorkOfKey",
+    "joined",
+    "predicted_by",
+    "restored_tallies",
+    "tallies_state",
+]
 
 Places = npt.NDArray[np.int32]
 """Numbers of rows in a call."""
+
+
+class TakenPart(NamedTuple):
+    """The result for rows that came in one call and are in one time step."""
+
+    codes: FloatArray
+    """The true labels by code, or numbers."""
+    known: ClassTargets | RegressionTargets
+    scores: FloatArray
+    decisions: tuple[Decision, ...]
+
+
+class KeySession(Session):
+    """The session of one key, which records no journal.
+
+    It notes the result for each part of a call before the part is published. If an exception comes right after that,
+    ``rows_taken`` tells how many rows the session has, and ``parts`` holds the results for all of them.
+    """
+
+    parts: list[TakenPart] | None = None
+    """Results since the list was set; None if nobody asks for them."""
+
+    def fresh(self, seed: int) -> Self:
+        """Return a session with the same options that has seen no row, and whose strategy has another seed."""
+        made = super().fresh(seed)
+        made.journal = self.journal  # which keeps nothing
+        return made
+
+    @property
+    def rows_taken(self) -> int:
+        """Rows of complete time steps, and rows in the buffer."""
+        now, pending = self.standing()
+        assert self.batch_size is not None
+        return now.steps * self.batch_size + pending
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for rows and models."""
+        if self.schema is None:
+            return 0
+        return self.strategy.nbytes + (0 if self._pending is None else self._pending.nbytes)
+
+    def check_weights(self) -> None:
+        """Raise CapabilityError if rows cannot have weights."""
+        self._check_capabilities(Schema(1), True)
+
+    def take(self, X: Any, y: Any, weight: FloatArray | None) -> None:
+        """Predict and learn rows; the results go to ``parts``."""
+        self._take(X, y, None, weight, predict=True)
+
+    def _learned(self, part: Batch, *rest: Any) -> tuple[Snapshot, Any]:
+        now, result = super()._learned(part, *rest)
+        if self.parts is not None:
+            known, scores, decisions = result
+            assert scores is not None  # ``take`` asks for them
+            self.parts.append(TakenPart(part.y, known, scores, decisions))
+        return now, result
+
+    def take_back_pending(self) -> None:
+        """Empty the buffer as if its rows had never come; on an empty buffer this does nothing."""
+
+        def step(pending: Samples) -> tuple[Snapshot, None]:
+            pending.truncate(pending.first_row)
+            return self._now, None
+
+        with self.lock:
+            if self._pending is not None:
+                self._change(step, self._pending)
+
+    def separate(self) -> Session:
+        """Return a copy that is an ordinary session, with a journal."""
+        made = Session.__new__(Session)
+        with self.lock:
+            self.settle()
+            own = {name: value for name, value in self._entries().items() if name not in ("parts", "journal")}
+            vars(made).update(copy.deepcopy(own))
+        made.journal = Journal()
+        return made
+
+
+# ---------------------------------------------------------------------------- counts
+
+CODED: dict[str, tuple[str, ...]] = {
+    "state": get_args(StateName),
+    "last_transition": ("", *get_args(TransitionKind)),
+    "quarantine": get_args(Reason),
+}
+"""Texts, which are saved by their place here."""
+
+
+class Tally(NamedTuple):
+    """Counts of one key, beside those of its session. A new one replaces it."""
+
+    errors: float = 0.0
+    """Errors of the rows of complete time steps: wrong predictions, or absolute errors of numbers."""
+    waiting_errors: float = 0.0
+    """Errors of the rows in the buffer, which are taken back if their time step fails."""
+    refused: int = 0
+    models: int = 1
+    """Number of models made so far."""
+    transitions: int = 0
+    last_step: int = -1
+    state: str = "stable"
+    last_transition: str = ""
+    quarantine: Reason = ""
+
+    def after(self, part: TakenPart) -> Tally:
+        """Return the counts after rows were taken."""
+        waiting = self.waiting_errors
+        for error in _errors(part):  # one by one, so that rounding does not depend on calls
+            waiting += error
+        made = self._replace(waiting_errors=waiting)
+        for decision in part.decisions:
+            made = made._decided(decision)
+        return made
+
+    def _decided(self, decision: Decision) -> Tally:
+        """Return the counts after a time step."""
+        changes = decision.transitions
+        models = (*decision.models, *decision.others)
+        made = [model.id for model in models] + [one.new for one in changes] + [decision.predicts_next]
+        return self._replace(
+            errors=self.errors + self.waiting_errors,
+            waiting_errors=0.0,
+            models=max(self.models, 1 + max(made)),
+            state=next_state(decision),
+            transitions=self.transitions + len(changes),
+            last_transition=changes[-1].kind if changes else self.last_transition,
+            last_step=changes[-1].step if changes else self.last_step,
+        )
+
+
+def _errors(part: TakenPart) -> list[float]:
+    """Return the error of each row."""
+    predicted = part.known.predicted(part.scores)
+    numbers = predicted.dtype.kind == "f"
+    errors: list[float] = (np.abs(predicted - part.codes) if numbers else predicted != part.codes).tolist()
+    return errors
+
+
+def tallies_state(tallies: Sequence[Tally]) -> State:
+    """Return the counts of all keys as arrays."""
+    columns = {name: [getattr(tally, name) for tally in tallies] for name in Tally._fields}
+    for name, texts in CODED.items():
+        columns[name] = [texts.index(text) for text in columns[name]]
+    kinds = {name: np.float64 if name.endswith("errors") else np.int64 for name in columns}
+    return {name: np.array(column, kinds[name]) for name, column in columns.items()}
+
+
+def restored_tallies(known: Mapping[str, Any]) -> list[Tally]:
+    """Return the counts that were saved, by slot."""
+    columns = {name: known[f"key.{name}"].tolist() for name in Tally._fields}
+    for name, texts in CODED.items():
+        columns[name] = [texts[code] for code in columns[name]]
+    return [Tally(*values) for values in zip(*columns.values(), strict=True)]
+
+
+_COUNT = Array(np.int64, ("n_keys",), least=0, most=2**40)
+_ERRORS = Array(np.float64, ("n_keys",), least=0)
+TALLY_FIELDS: dict[str, Entry] = {
+    "key.errors": _ERRORS,
+    "key.waiting_errors": _ERRORS,
+    "key.refused": _COUNT,
+    "key.models": Array(np.int64, ("n_keys",), least=1, most=2**40),
+    "key.transitions": _COUNT,
+    "key.last_step": Array(np.int64, ("n_keys",), least=-1, most=2**40),
+    **{f"key.{name}": Array(np.int64, ("n_keys",), least=0, most=len(texts) - 1) for name, texts in CODED.items()},
+}
+"""Saved counts of the keys of a fleet."""
+
+
+# ---------------------------------------------------------------------------- the rows of a call
 
 
 class KeyResult(NamedTuple):

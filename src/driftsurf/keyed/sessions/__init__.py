@@ -1,1 +1,0 @@
-"""The backend of :class:`~driftsurf.keyed.Fleet` for any strategy and learner: a session per key."""
