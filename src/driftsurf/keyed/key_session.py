@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import Batch, DenseRows, FloatArray, State
+from driftsurf.core.contracts import DenseRows, FloatArray, Rows, State
 from driftsurf.core.decisions import Decision, StateName, Transition, TransitionKind
 from driftsurf.core.fields import Array, Entry
 from driftsurf.core.input import Schema
@@ -92,12 +92,16 @@ class KeySession(Session):
         """Predict and learn rows; the results go to ``parts``."""
         self._take(X, y, None, weight, predict=True)
 
-    def _learned(self, part: Batch, *rest: Any) -> tuple[Snapshot, Any]:
-        now, result = super()._learned(part, *rest)
+    def _has_room(self, pending: Samples, count: int) -> bool:
+        return False  # every part goes through ``_learned``, which notes it
+
+    def _learned(self, X: Rows, y: FloatArray, *rest: Any) -> tuple[Snapshot, Any]:
+        now, result = super()._learned(X, y, *rest)
         if self.parts is not None:
-            known, scores, decisions = result
+            known, scores, outcome = result
             assert scores is not None  # ``take`` asks for them
-            self.parts.append(TakenPart(part.y, known, scores, decisions))
+            decisions = () if outcome is None else (outcome.decision().named(now.targets.labels),)
+            self.parts.append(TakenPart(y, known, scores, decisions))
         return now, result
 
     def take_back_pending(self) -> None:
