@@ -18,7 +18,6 @@ from benchmarks import (
     small_steps,
     spark,
     start,
-    step,
     trial,
     whole_run,
     wrapping,
@@ -28,7 +27,6 @@ from benchmarks.verdict import command as verdict
 
 SUITES = {
     "kernel": kernel.contests,
-    "step": step.contests,
     "small-steps": small_steps.contests,
     "whole-run": whole_run.contests,
     "adaptive": adaptive.contests,

@@ -28,11 +28,7 @@ from driftsurf.keyed.keys import Keys
 from driftsurf.keyed.layout import Blocks
 from driftsurf.native.store import Room
 
-# As Python, uint64 products wrap with a warning of numpy's.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
 # ---------------------------------------------------------------------------- identity
 
@@ -57,10 +53,9 @@ pytestmark = [
 )
 def test_every_key_equals_a_separate_model(options: dict[str, Any]) -> None:
     options = SMALL | options
-    n_calls = 40
     many = Fleet(n_features=3, seed=7, **options)
     models = {key: separate(key, seed=7, **options) for key in range(5)}
-    for keys, X, y in calls(n_calls):
+    for keys, X, y in calls(40):
         predicted = many.observe(keys, X, y)
         for key, model in models.items():
             rows = [row for row, own in enumerate(keys) if own == key]

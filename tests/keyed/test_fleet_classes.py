@@ -22,10 +22,7 @@ from driftsurf.keyed.growing_store import GrowingStore
 from driftsurf.keyed.label_sets import LabelSets
 from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 MODELS = {
     "default": DriftSurfClassifier(max_rows=40, threshold=0.1),
     "without a guard": DriftSurfClassifier(LogisticRegression(), max_rows=25, guard=None, judge="training"),

@@ -21,10 +21,7 @@ from driftsurf.keyed.norms import Norms
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.native.guard import MEMORY
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 GUARDED = sorted(name for name in MODELS if name.startswith("compiled guard"))
 
 

@@ -13,11 +13,7 @@ from driftsurf.errors import (
     DivergenceError,
 )
 
-# As Python, uint64 products wrap with a warning of numpy's.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
 
 @pytest.mark.usefixtures("backend")
@@ -86,7 +82,6 @@ def test_a_key_whose_training_diverges_keeps_its_last_good_model() -> None:
 
 
 @pytest.mark.usefixtures("backend")
-@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 def test_divergence_does_not_depend_on_calls_and_a_readmitted_key_learns_again() -> None:
     X = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
     X[70:90] *= 1e37

@@ -16,11 +16,7 @@ from driftsurf import Fleet
 from driftsurf.errors import DivergenceError, StateError
 from driftsurf.keyed.saved import KEY_FIELDS, MODEL_FIELDS
 
-# As Python, uint64 products wrap with a warning of numpy's.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
 
 @pytest.mark.usefixtures("backend")

@@ -44,10 +44,10 @@ class RiskUnit:
         total, mass = weighted_sum(batch.y, batch.weight)
         if mass <= 0.0:
             return self
-        mean = float(total / mass)
+        mean = total / mass
         guess = np.full(len(batch.y), mean if math.isnan(self.centre) else self.centre)
         lost, _ = weighted_sum(learner.row_losses(guess, batch.y), batch.weight)
-        return RiskUnit((*self.recent, float(lost / mass))[-WINDOW:], mean)
+        return RiskUnit((*self.recent, lost / mass)[-WINDOW:], mean)
 
     def state(self) -> State:
         """Return the state as flat entries."""
