@@ -96,7 +96,7 @@ def kills(scale: float, seed: int, count: int | None = None) -> Outcome:
     outcome = Outcome("kill -9 of a served model under load", seed)
     wanted = round(1_000 * scale) if count is None else count
     chance = random.Random(seed)
-    with using(MemoryDisk()):  # compiles everything, before processes are forked
+    with using(MemoryDisk()):  # imports everything, before processes are forked
         tell(Told(), random.Random(1), 150)
     with tempfile.TemporaryDirectory(dir=fast_folder()) as place:
         for trial in range(max(1, wanted // 10)):
@@ -114,7 +114,7 @@ def kills(scale: float, seed: int, count: int | None = None) -> Outcome:
 def _killed(folder: Path, seed: int, seconds: float) -> list[dict[str, Any]]:
     """Serve for a while under load in a child process, kill it, and return what it acknowledged.
 
-    The child is forked from this process, which has no threads and whose kernels are compiled.
+    The child is forked from this process, which has no threads.
     """
     reading, writing = os.pipe()
     child = os.fork()
