@@ -1,4 +1,4 @@
-/* The loops of driftsurf._kernels as a C programmer would write them: the same arithmetic in the
+/* The gradient steps of the native core as a C programmer would write them: the same arithmetic in the
    same order, nothing clever but the prefetch. ROW is the type of the stored values. */
 
 #include <math.h>

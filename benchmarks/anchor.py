@@ -1,4 +1,4 @@
-"""The C loops of ``anchor.c``, compiled when needed and callable like the kernels that they are compared with."""
+"""The C loops of ``anchor.c``, compiled when needed and callable like the loops that they are compared with."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def determinism(scale: float, seed: int, processes: bool = True) -> Outcome:
         outcome.check(_digest(seed, split, restart) == expected, {"split": split, "restart": restart})
     settings = itertools.product(("0", "1", "4294967295"), ("1", "2", "8")) if processes else ()
     for hash_seed, threads in settings:
-        names = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"
+        names = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
         environment = os.environ | {"PYTHONHASHSEED": hash_seed} | dict.fromkeys(names, threads)
         ran = subprocess.run(
             [sys.executable, "-m", "torture.endurance", str(seed)],

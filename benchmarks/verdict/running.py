@@ -21,7 +21,7 @@ __all__ = ["STORE", "read", "run"]
 STORE = RESULTS / "verdict.jsonl"
 """One line of JSON for each finished task."""
 SHOWN_SECONDS = 10.0
-THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"
+THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def read(path: Path = STORE) -> dict[str, dict[str, Any]]:
