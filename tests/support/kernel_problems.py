@@ -49,12 +49,6 @@ class Problem:
         return frozen(np.square(self.factor)), frozen(centre), frozen(np.flatnonzero(centre))
 
     @property
-    def kernel_rows(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Rows for the kernels, dense and CSR."""
-        csr, y, weight = csr_view(self.X), frozen(self.y), frozen(self.weight)
-        return (frozen(self.X), y, weight), (csr.data, csr.indices, csr.indptr, y, weight)
-
-    @property
     def native_rows(self) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
         """Rows, targets and weights, dense and CSR."""
         y, weight = frozen(self.y), frozen(self.weight)

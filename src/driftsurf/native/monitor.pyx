@@ -1123,4 +1123,4 @@ cdef class Follower:
         while k > 0 and mark[MARK * k] > row:
             k -= 1
         mark += MARK * k
-        return mark[1] + max(row - mark[0], 0) * mark[2] // max(mark[3], 1)
+        return mark[1] + min(max(row - mark[0], 0), mark[3]) * mark[2] // max(mark[3], 1)

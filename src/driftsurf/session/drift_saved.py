@@ -63,10 +63,10 @@ RISE = Fields({"cusum": Real(least=0.0), "since": Whole(), "rows": Real(least=0.
 
 ROWS = Fields(
     {
-        "first_rows": Array(np.int64, ("blocks",), least=0),
-        "steps": Array(np.int64, ("blocks",), least=0),
-        "counts": Array(np.int64, ("blocks",), least=1),
-        "sizes": Array(np.int64, ("blocks",), least=1),
+        "first_rows": Array(np.int64, ("blocks",), least=0, most=2.0**61),
+        "steps": Array(np.int64, ("blocks",), least=0, most=2.0**61),
+        "counts": Array(np.int64, ("blocks",), least=1, most=2.0**31),
+        "sizes": Array(np.int64, ("blocks",), least=1, most=2.0**31),
         "y": Array(np.float64, ("rows",)),
         "margins": Array(np.float64, ("rows",)),
         "scores": Array(np.float64, ("rows", "outputs"), missing=True),
