@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, recommended
 from driftsurf.core.drifts import Drifts
+from driftsurf.core.state import to_bytes
 from driftsurf.errors import OptionError, StateError
 from driftsurf.estimators import AUEClassifier
 from driftsurf.native import monitor as scan
@@ -17,6 +19,7 @@ from driftsurf.native.monitor import scan_losses
 from driftsurf.saving import dumps, loads
 from driftsurf.session.correction import Correction, Evidence, changed_columns
 from driftsurf.session.drift_causes import source_column
+from driftsurf.session.drift_monitor import DriftMonitor, Surroundings
 
 CHANGE = 5_000
 PLAIN = np.zeros(scan.VALUES)
@@ -309,3 +312,45 @@ def test_columns_that_are_encoded_as_many_are_not_named_for_it(also: str) -> Non
         model.partial_fit({name: cells[part] for name, cells in table.items()}, y[part])
     assert model.drifts_[0].columns[:1] == ("price",)
     assert set(model.drifts_[0].columns) <= set(table)
+
+
+def followed(monitor: DriftMonitor, seeds: list[int], size: int) -> DriftMonitor:
+    """Return the monitor after a step of rows for each seed."""
+    nothing: Any = None
+    around = Surroundings(tuple, (0, 1), nothing)
+    for seed in seeds:
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(size, 3))
+        y = (random.random(size) < 0.5).astype(float)
+        monitor = monitor.after(monitor.rows, monitor.rows, X, y, random.normal(size=size), None, around)
+    return monitor
+
+
+@pytest.mark.parametrize("size", [1, 20, 90])
+def test_two_ways_to_go_on_do_not_disturb_each_other(size: int) -> None:
+    common = followed(DriftMonitor(regression=False), [*range(15)], size)
+    saved = to_bytes(common.state())
+    ways = [followed(common, [seed, seed + 1, seed + 2], size) for seed in (100, 200)]
+    alone = [
+        followed(DriftMonitor(regression=False), [*range(15), seed, seed + 1, seed + 2], size) for seed in (100, 200)
+    ]
+    assert to_bytes(common.state()) == saved
+    assert [to_bytes(one.state()) for one in ways] == [to_bytes(one.state()) for one in alone]
+
+
+def test_sparse_rows_have_the_same_drifts() -> None:
+    X, y = rows(8, 1.2)
+    X = X * (np.random.default_rng(0).random(X.shape) < 0.7)
+    y = np.where(np.arange(len(y)) < CHANGE, X[:, 0] + 0.1 * X[:, 2] > 0.0, X[:, 1] + 0.1 * X[:, 3] > 0.0).astype(int)
+    models = [DriftSurfClassifier(random_state=0) for _ in range(2)]
+    for first in range(0, len(y), 200):
+        part = slice(first, first + 200)
+        models[0].partial_fit(X[part], y[part], classes=(0, 1))
+        models[1].partial_fit(scipy.sparse.csr_array(X[part]), y[part], classes=(0, 1))
+        if first == CHANGE + 200:
+            models[1] = loads(dumps(models[1]))
+    assert len(models[0].drifts_) == 1
+    (one,), (other,) = models[0].drifts_, models[1].drifts_
+    assert (one.row, one.detected_at_row, one.kind, one.columns) == (
+        *(other.row, other.detected_at_row, other.kind, other.columns),
+    )
