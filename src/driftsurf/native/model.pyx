@@ -313,6 +313,22 @@ cdef double trivial_risk(CellArrays* cell, int64_t lo, int64_t hi, double centre
     return ds_weighted_sum(scratch.losses, cell.weight + a, n, &share) / mass[0]
 
 
+cdef void count_classes(const CellArrays* cell, int64_t lo, int64_t hi, double* found) noexcept nogil:
+    """Add the numbers of rows of each class that have a weight, from row ``lo`` to before ``hi``."""
+    cdef int64_t place, total = 0, ones = 0
+    lo, hi = lo - cell.counts.base, hi - cell.counts.base
+    if cell.outputs > 2:
+        for place in range(lo, hi):
+            if cell.weight[place] > 0.0:
+                found[<int64_t>cell.y[place]] += 1.0
+        return
+    for place in range(lo, hi):  # without a branch that depends on a label, so that it becomes vectors
+        total += cell.weight[place] > 0.0
+        ones += (cell.weight[place] > 0.0) & (cell.y[place] > 0.5)
+    found[0] += total - ones
+    found[1] += ones
+
+
 cdef int64_t missed_class(CellArrays* cell, int64_t hi, int64_t batches, const Rule* rule, const Training* training, Scratch* scratch) noexcept nogil:
     """Return the code of the largest class that w' lacks after so many batches of a reactive state; -1 for none.
 
@@ -323,17 +339,16 @@ cdef int64_t missed_class(CellArrays* cell, int64_t hi, int64_t batches, const R
     cdef int64_t classes = cell.outputs if cell.outputs > 2 else 2
     cdef int64_t first = cell.models[1 - counts.predictive].first_row
     cdef int64_t start = hi - remembered_rows(hi - first, batches, rule.reactive_length)
-    cdef int64_t row, code, missed = -1, total = 0
+    cdef int64_t code, missed = -1, total = 0
     cdef double* found = scratch.columns
     cdef double* seen = found + classes  # rows of w' alone
     start = max(start, cell.models[counts.predictive].first_row, counts.first)
     memset(found, 0, 2 * classes * sizeof(double))
-    for row in range(start, hi):
-        if cell.weight[row - counts.base] > 0.0:
-            code = <int64_t>cell.y[row - counts.base]
-            total += 1
-            found[code] += 1.0
-            seen[code] += 1.0 if row >= first else 0.0
+    count_classes(cell, start, min(max(first, start), hi), found)
+    count_classes(cell, max(first, start), hi, seen)
+    for code in range(classes):
+        found[code] += seen[code]
+        total += <int64_t>found[code]
     for code in range(classes):
         if is_missed(<int64_t>found[code], total, <int64_t>seen[code], rule.class_share):
             if missed < 0 or found[code] > found[missed]:
