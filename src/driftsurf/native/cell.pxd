@@ -28,6 +28,9 @@ cdef class Cell:
     cdef Rule rule
     cdef Training training
     cdef readonly Workspace workspace
+    cdef int64_t per_batch
+    cdef double per_row
+    cdef bint quadratic
     cdef object parts          # arrays whose memory is used
     cdef readonly RangeGuard guard
     cdef readonly bint limited  # whether the guard limited values of the last batch
@@ -38,6 +41,7 @@ cdef class Cell:
     cdef int64_t scored        # number of rows whose scores are in the working memory
     cdef int _use(self, parts) except -1
     cdef void _forget_steps(self) noexcept
+    cdef int64_t _budget(self, int64_t count) noexcept nogil
     cdef int _write(self, Rows rows, int64_t place) noexcept nogil
     cdef bint _fits(self, Rows rows, int64_t place) noexcept nogil
     cdef int64_t _learn(self, int64_t count, int64_t steps, bint tested) except -1

@@ -20,6 +20,7 @@ from driftsurf.native.layout cimport (
     ORDERED,
     RANGES,
     STEPS,
+    TRANSITIONS,
     UNITS,
     UNSUITED,
     WINDOW,
@@ -341,9 +342,22 @@ cdef class Cell:
             or self.arrays.X.indptr[place] + rows.indptr[rows.n] - rows.indptr[0] <= self.values
         )
 
-    def observe(self, X, y, weight, int64_t steps, tested=None, factors=None, RangeGuard guard=None,
-                bint quadratic=False, out=None):
-        """Learn a batch as one time step of ``steps`` gradient steps, from the mark; return how it went.
+    def set_budget(self, int64_t per_batch, double per_row, bint quadratic):
+        """Set the number of gradient steps for a batch (0: not fixed), or for a row, and whether a loss is quadratic.
+
+        The weights of the guard are squared if the loss grows with the square of a score.
+        """
+        self.per_batch, self.per_row, self.quadratic = per_batch, per_row, quadratic
+
+    cdef int64_t _budget(self, int64_t count) noexcept nogil:
+        """Return the number of gradient steps; fractions of a step are carried over by counting from row 0."""
+        cdef int64_t lo = self.arrays.counts.next
+        if self.per_batch > 0:
+            return self.per_batch
+        return <int64_t>(self.per_row * <double>(lo + count)) - <int64_t>(self.per_row * <double>lo)
+
+    def observe(self, X, y, weight, tested=None, factors=None, RangeGuard guard=None, out=None):
+        """Learn a batch as one time step, from the mark; return how it went.
 
         Parameters
         ----------
@@ -356,8 +370,6 @@ cdef class Cell:
             another.
         guard
             Range guard that admits the rows; the next one is ``guard`` afterwards.
-        quadratic
-            Whether a loss grows with the square of a score, so that the weights of the guard are squared.
         out
             Receives the scores of the rows as they are predicted, before they are learned.
 
@@ -373,7 +385,7 @@ cdef class Cell:
         cdef double* weights = NULL
         cdef double* scores
         cdef Scratch* scratch = &self.workspace.scratch
-        cdef int64_t place = self.arrays.counts.next - self.arrays.counts.base, extremes = 0, status
+        cdef int64_t place = self.arrays.counts.next - self.arrays.counts.base, extremes = 0, status, steps
         cdef int weighted = 0
         cdef bint is_known = False
         self.scored, self.limited = 0, False
@@ -385,6 +397,7 @@ cdef class Cell:
                 raise ValueError("the batch does not have the form of the rows of this cell")
             if not self._fits(rows, place):
                 return FULL
+            steps = self._budget(n)
             self.workspace.reserve(rows.d, self.arrays.outputs, self.arrays.sides, n, self.arrays.X.n, steps)
             if not self._write(rows, place):
                 return NOT_FINITE
@@ -414,7 +427,7 @@ cdef class Cell:
                     self.limited = True
                     is_known = False  # the models are compared on the rows that they learn
                 if weighted:
-                    self._weigh(place, n, quadratic)
+                    self._weigh(place, n, self.quadratic)
         finally:
             release(&held)
         if factors is not None:
@@ -510,18 +523,19 @@ cdef class Cell:
         finally:
             release(&held)
 
-    def outcome(self):
-        """Return the numbers that the last step left behind: counts and records, and risks."""
+    def record(self):
+        """Return what the last step left behind.
+
+        These are counts and records, risks, the number of transitions, the number of the step and the row after it.
+        """
         cdef const Scratch* scratch = &self.workspace.scratch
         return (
             PyBytes_FromStringAndSize(<char*>scratch.whole, STEPS * 8),
             PyBytes_FromStringAndSize(<char*>scratch.real, ORDERED * 8),
+            scratch.whole[TRANSITIONS],
+            self.arrays.counts.step - 1,
+            self.arrays.counts.next,
         )
-
-    @property
-    def transitions(self):
-        """Number of transitions of the last step."""
-        return self.workspace.scratch.whole[3]
 
     @property
     def divergence(self):

@@ -276,7 +276,7 @@ class Session(BaseSession):
                 some = f"{taken} of the {count} rows of this call were taken, the others were not."
                 error.add_note(some if taken else "No row of this call was taken.")
             raise
-        scores = found[0] if len(found) == 1 else np.concatenate(found or [NOTHING])
+        scores = NOTHING if not found else found[0] if len(found) == 1 else np.concatenate(found)
         return known, codes, scores, tuple(decisions)
 
     def _learned(
@@ -294,8 +294,10 @@ class Session(BaseSession):
         Returns the values afterwards; and the classes, the scores of the part and what was learned.
         """
         now, pending = self._now, self._pending
-        known = known.resumed(now.targets)
-        targets = known.after_batch(len(now.targets.labels), y)
+        targets = known
+        if known is not now.targets:
+            known = known.resumed(now.targets)
+            targets = known.after_batch(len(now.targets.labels), y)
         if now.schema is None:
             now, pending = self._begun(now, schema, targets), self._pending
         if targets is not now.targets:
@@ -344,9 +346,8 @@ class Session(BaseSession):
             before, first = monitor, outcome.rows_seen - len(y)
             around = Surroundings(self._column_names, targets.labels, self.strategy)
             monitor = monitor.after(now.steps, first, taken.rows, y, taken.tested, scorer, around)
-            news = News.of(before, monitor)
-            if any(news):
-                outcome = Drifted(outcome, news)
+            if monitor.updates or monitor.changes is not before.changes:
+                outcome = Drifted(outcome, News.of(before, monitor))
         if guard is not None and isinstance(targets, RegressionTargets):
             targets = targets.after_step(y, read_weights(None, len(y)) if weight is None else weight)
         now = replace(

@@ -108,7 +108,7 @@ class CellModels:
 
     def __init__(self, pool: Pool, live: Live, rule: Rule, details: dict[str, Any]) -> None:
         samples = pool.samples
-        self._pool, self._rule, self._details = copy.copy(pool), rule, details
+        self._pool, self._rule = copy.copy(pool), rule
         self._training = training_of(pool.template, pool.n_classes, samples.n_features, sparse=samples.sparse)
         rows = samples.view(Segment(samples.first_row, samples.next_row))
         self._cell = cell = make_cell(copied(rows.X), rows.y.copy(), rows.weight.copy(), rule, self._training)
@@ -123,7 +123,10 @@ class CellModels:
         cell.counts["seed"], cell.counts["made"] = pool.seed & MASK, pool.made
         self._pool.samples = Samples(samples.n_features, sparse=samples.sparse, dtype=samples.dtype)
         self._pool._tested = None
-        self._quadratic = pool.capabilities.quadratic_loss
+        self._outputs, self._about = self._training.outputs, (rule, details)
+        template: Any = pool.template
+        per_batch = 0 if template.steps_per_batch is None else int(template.steps_per_batch)
+        self.native.set_budget(per_batch, float(template.steps_per_row), pool.capabilities.quadratic_loss)
         self._fill(live)
         self.mark()
 
@@ -170,9 +173,11 @@ class CellModels:
 
     def observe(
         self,
-        batch: Batch,
-        tested: FloatArray | None = None,
+        X: Rows,
+        y: FloatArray,
+        weight: FloatArray | None,
         guard: RangeGuard | None = None,
+        tested: FloatArray | None = None,
         fading: Fading | None = None,
         *,
         predict: bool = False,
@@ -184,11 +189,10 @@ class CellModels:
         they are known; ``predict`` and ``test`` ask for them. A single model may learn with other weights of the rows,
         whose factors ``fading`` returns.
         """
-        X, y, weight, _ = batch
-        count, outputs, native = len(y), self._training.outputs, self.native
-        shape = count if outputs == 1 else (count, outputs)
+        count, native = len(y), self.native
+        shape = count if self._outputs == 1 else (count, self._outputs)
         predicted = np.empty(shape) if predict else None
-        how = self._steps(count), tested, fading, guard, self._quadratic, predicted
+        how = tested, fading, guard, predicted
         try:
             status = native.observe(X, y, weight, *how)
             if status == FULL:
@@ -200,7 +204,10 @@ class CellModels:
                     native.scores_into(known := np.empty(shape))
                 if native.limited:
                     X = copied(self.newest(count).X)
-                return Taken(self._outcome(count), native.guard, X, predicted, known)
+                if self._log is not None:
+                    self._log_touched()
+                outcome = Outcome(native.record(), count, self._about)
+                return Taken(outcome, native.guard, X, predicted, known)
         except BaseException:
             self.put_back()
             raise
@@ -214,27 +221,7 @@ class CellModels:
         self.native.move(cell.parts, base, values)
         self._cell = cell
 
-    def _steps(self, count: int) -> int:
-        """Return rho, the number of gradient steps for a batch of ``count`` rows."""
-        template: Any = self._pool.template
-        row = self.native.next_row
-        steps: int = template._budget(row, row + count)
-        return steps
-
-    def _outcome(self, count: int) -> Outcome:
-        """Return the outcome of the step that has just been taken."""
-        native = self.native
-        self._log_touched()
-        numbers = native.step - 1, native.next_row - count, count
-        return Outcome(*native.outcome(), numbers, native.transitions, self._rule, self._details)
-
     # -------------------------------------------------------------------- a single model
-
-    @property
-    def next_step(self) -> int:
-        """Number of the next step."""
-        step: int = self.native.step
-        return step
 
     def newest(self, count: int) -> Batch:
         """Return the last ``count`` rows, as views that are valid until the next step."""
@@ -444,8 +431,7 @@ class CellModels:
 
     def _log_touched(self) -> None:
         """Remember which entries of saved gradient tables the last step has overwritten, for the next checkpoint."""
-        if self._log is None:
-            return
+        assert self._log is not None
         models, kept = self._cell.models, {}
         for side in range(SIDES):
             id = models["id"][side].item()

@@ -37,21 +37,15 @@ class Outcome:
     Making a decision takes longer than learning a few rows, and most decisions are never looked at.
     """
 
-    __slots__ = ("_details", "_numbers", "_real", "_rule", "_whole", "transitions")
+    __slots__ = ("_about", "_count", "_numbers")
 
-    def __init__(
-        self,
-        whole: bytes,
-        real: bytes,
-        numbers: tuple[int, int, int],
-        transitions: int,
-        rule: Rule,
-        details: dict[str, Any],
-    ) -> None:
-        self._whole, self._real = whole, real
-        self._numbers, self._rule, self._details = numbers, rule, details
-        self.transitions: int = transitions
+    def __init__(self, numbers: tuple[bytes, bytes, int, int, int], count: int, about: tuple[Rule, Any]) -> None:
+        self._numbers, self._count, self._about = numbers, count, about
+
+    @property
+    def transitions(self) -> int:
         """Number of transitions."""
+        return self._numbers[2]
 
     @property
     def switched(self) -> bool:
@@ -62,21 +56,18 @@ class Outcome:
     @property
     def rows_seen(self) -> int:
         """Number of rows up to and including this step."""
-        _, first_row, rows = self._numbers
-        return first_row + rows
+        return self._numbers[4]
 
     def decision(self) -> Decision:
         """Return the decision."""
-        whole, real = memoryview(self._whole).cast("q").tolist(), memoryview(self._real).cast("d").tolist()
-        details = self._details
-        if self._rule.relative:
-            unit = real[UNIT]
-            thresholds = {
-                "threshold": self._rule.threshold * unit,
-                "stable_threshold": self._rule.stable_threshold * unit,
-            }
+        whole, real, _, step, end = self._numbers
+        rule, details = self._about
+        numbers, values = memoryview(whole).cast("q").tolist(), memoryview(real).cast("d").tolist()
+        if rule.relative:
+            unit = values[UNIT]
+            thresholds = {"threshold": rule.threshold * unit, "stable_threshold": rule.stable_threshold * unit}
             details = details | thresholds | {"risk_unit": unit}
-        return decision_of(whole, real, *self._numbers, details)
+        return decision_of(numbers, values, step, end - self._count, self._count, details)
 
 
 def decision_of(

@@ -9,7 +9,7 @@ from typing import Any
 
 from driftsurf.core.abilities import Taken
 from driftsurf.core.changes import UndoStack
-from driftsurf.core.contracts import Batch, FloatArray, Segment, State
+from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields
 from driftsurf.core.journal import Decided
@@ -174,27 +174,29 @@ class SingleModel(CellStrategy[Single]):
     def _cell_observe(
         self,
         cell: CellModels,
-        batch: Batch,
-        tested: FloatArray | None,
+        X: Rows,
+        y: FloatArray,
+        weight: FloatArray | None,
         guard: RangeGuard | None,
+        tested: FloatArray | None = None,
         *,
-        predict: bool,
-        test: bool,
+        predict: bool = False,
+        test: bool = False,
     ) -> Taken | None:
-        step, count, fading = cell.next_step, len(batch.y), self._fading_in_cell()
+        step, fading = cell.native.step, self._fading_in_cell()
         try:
-            taken = cell.observe(batch, tested, guard, fading, predict=predict, test=test)
+            taken = cell.observe(X, y, weight, guard, tested, fading, predict=predict, test=test)
         except DivergenceError:  # the generic step does not let a model learn that is about to be replaced
             return None
         if taken is None:
             return None
         try:
-            why, memory = self._watch_newest(cell, step, count, tested)
+            why, memory = self._watch_newest(cell, step, len(y), tested)
             if why:  # the rows were watched once they were stored; a fresh model learns them instead
                 old = taken.outcome.decision()
                 cell.put_back()
                 cell.renew(step)
-                again = cell.observe(batch, None, guard, fading)
+                again = cell.observe(X, y, weight, guard, None, fading)
                 assert again is not None  # the batch was learned before, by the earlier model
                 decision = _learned_afresh(old, again.outcome.decision(), why)
                 cell.forget_risk()

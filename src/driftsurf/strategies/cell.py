@@ -63,15 +63,17 @@ class CellStrategy(PooledStrategy[L]):
     def _cell_observe(
         self,
         cell: CellModels,
-        batch: Batch,
-        tested: FloatArray | None,
+        X: Rows,
+        y: FloatArray,
+        weight: FloatArray | None,
         guard: RangeGuard | None,
+        tested: FloatArray | None = None,
         *,
-        predict: bool,
-        test: bool,
+        predict: bool = False,
+        test: bool = False,
     ) -> Taken | None:
         """Let a cell learn a batch; None if the generic step has to, and nothing was changed."""
-        return cell.observe(batch, tested, guard, predict=predict, test=test)
+        return cell.observe(X, y, weight, guard, tested, predict=predict, test=test)
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch. An error leaves everything as it was.
@@ -83,8 +85,10 @@ class CellStrategy(PooledStrategy[L]):
 
     def learned(self, batch: Batch, tested: FloatArray | None = None) -> Outcome:
         """Learn one batch as ``step`` does, and return what its decision is made of."""
-        taken = self._take(batch, tested, None, predict=False, test=False)
-        if taken is not None:
+        cell = self._marked_cell()
+        taken = None if cell is None else self._cell_observe(cell, *batch[:3], None, tested)
+        if cell is not None and taken is not None:
+            self._use(cell)
             return taken.outcome
         self._leave_cell()  # for instance, the batch has a new class
         return Decided(super().step(batch, tested))
@@ -100,28 +104,29 @@ class CellStrategy(PooledStrategy[L]):
         test: bool,
     ) -> Taken | None:
         """Check, guard, predict and learn a batch in one call; None if ``step`` has to, and nothing was changed."""
-        rows: Any = Batch(X, y, weight)  # type: ignore[arg-type]  # without weights, all are 1
-        return self._take(rows, None, guard, predict=predict, test=test)
+        cell = self._marked_cell()
+        if cell is None:
+            return None
+        taken = self._cell_observe(cell, X, y, weight, guard, predict=predict, test=test)
+        if taken is not None:
+            self._use(cell)
+        return taken
 
-    def _take(
-        self, batch: Batch, tested: FloatArray | None, guard: RangeGuard | None, *, predict: bool, test: bool
-    ) -> Taken | None:
+    def _marked_cell(self) -> CellModels | None:
+        """Return the models in a cell, which is marked; None if they do not suit one."""
         cell = self._cell
         if cell is None:
-            cell = self._enter_cell()
-            if cell is None:
-                return None
-        else:
-            cell.mark()
-        taken = self._cell_observe(cell, batch, tested, guard, predict=predict, test=test)
-        if taken is None:
-            return None
+            return self._enter_cell()
+        cell.native.mark()
+        return cell
+
+    def _use(self, cell: CellModels) -> None:
+        """Predict with the models of a cell after a step, and learn with them from now on."""
         self._scorer = cell.scorer()
         if self._cell is None:
             self._cell = cell
             self._stored_pool, live = cell.without_rows()  # otherwise the rows would be held twice
             self._stored_live = self._from_cell(live)
-        return taken
 
     def _enter_cell(self) -> CellModels | None:
         """Return the models in a cell, if they suit it."""
