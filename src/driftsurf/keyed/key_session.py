@@ -90,7 +90,8 @@ class KeySession(Session):
 
     def take(self, X: Any, y: Any, weight: FloatArray | None) -> None:
         """Predict and learn rows; the results go to ``parts``."""
-        self._take(X, y, None, weight, predict=True)
+        with self.lock:
+            self._take(X, y, None, weight, predict=True)
 
     def _has_room(self, pending: Samples, count: int) -> bool:
         return False  # every part goes through ``_learned``, which notes it

@@ -44,11 +44,11 @@ class RecordWriter:
         self._models = models
         self._rows = rows
         self._fast = not models._rule.relative
-        self._stable_only = models._details.get("significance") is not None
+        self._stable_only = models.about[1].get("significance") is not None
         marks = [MARK + place for place in range(8)]
         step, first, by, trained, following, reactive, condition, one = marks
         decision = Decision(
-            step, first, rows, "stable", by, trained, following, (), reactive, condition, **models._details
+            step, first, rows, "stable", by, trained, following, (), reactive, condition, **models.about[1]
         )
         line = "".join(json_lines([decision]))
         seen = str(first + rows)
@@ -69,9 +69,10 @@ class RecordWriter:
 
     def decision(self, whole: list[int], real: list[float], step: int) -> Decision:
         """Return the decision of a step that left these numbers."""
-        numbers, models = (step, step * self._rows, self._rows), self._models
         left = np.array(whole, np.int64).tobytes(), np.array(real).tobytes()
-        return Outcome(*left, numbers, whole[TRANSITIONS], models._rule, models._details).decision()
+        return Outcome(
+            (*left, whole[TRANSITIONS], step, (step + 1) * self._rows), self._rows, self._models.about
+        ).decision()
 
     def line(self, whole: list[int], real: list[float], step: int) -> str | None:
         """Return the line of a usual step; None if ``json_lines`` has to write it."""

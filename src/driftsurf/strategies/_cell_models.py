@@ -123,7 +123,7 @@ class CellModels:
         cell.counts["seed"], cell.counts["made"] = pool.seed & MASK, pool.made
         self._pool.samples = Samples(samples.n_features, sparse=samples.sparse, dtype=samples.dtype)
         self._pool._tested = None
-        self._outputs, self._about = self._training.outputs, (rule, details)
+        self._outputs, self.about = self._training.outputs, (rule, details)
         template: Any = pool.template
         per_batch = 0 if template.steps_per_batch is None else int(template.steps_per_batch)
         self.native.set_budget(per_batch, float(template.steps_per_row), pool.capabilities.quadratic_loss)
@@ -206,7 +206,7 @@ class CellModels:
                     X = copied(self.newest(count).X)
                 if self._log is not None:
                     self._log_touched()
-                outcome = Outcome(native.record(), count, self._about)
+                outcome = Outcome(native.record(), count, self.about)
                 return Taken(outcome, native.guard, X, predicted, known)
         except BaseException:
             self.put_back()
