@@ -81,6 +81,7 @@ def test_the_range_of_values_leaves_out_those_without_weight(values: list[tuple[
     numbers, weight = np.array(values).reshape(-1, 2).T.copy()
     counted = [value for value, share in values if share]
     assert range_of_weighted(numbers, weight) == (min(counted, default=math.inf), max(counted, default=-math.inf))
+    assert range_of_weighted(numbers, None) == (numbers.min(initial=math.inf), numbers.max(initial=-math.inf))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1.5])

@@ -180,7 +180,7 @@ class ClassTargets:
             return self
         return replace(self, labels=self.labels[: max(before, int(codes.max()) + 1)])
 
-    def after_step(self, codes: FloatArray, weight: FloatArray) -> ClassTargets:
+    def after_step(self, codes: FloatArray, weight: FloatArray | None) -> ClassTargets:
         """Return itself: the classes are known when their rows arrive."""
         return self
 
@@ -335,8 +335,8 @@ class RegressionTargets:
         """Return itself: no target can be new."""
         return self
 
-    def after_step(self, codes: FloatArray, weight: FloatArray) -> RegressionTargets:
-        """Return the targets with the range extended by those of rows that have been learned."""
+    def after_step(self, codes: FloatArray, weight: FloatArray | None) -> RegressionTargets:
+        """Return the targets with the range extended by those of rows that have been learned; without weights, all."""
         low, high = range_of_weighted(codes, weight)
         if low > high or (self.low <= low and high <= self.high < math.inf):
             return self

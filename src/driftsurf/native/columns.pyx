@@ -180,7 +180,10 @@ def column_limits(total, mass, double most, out):
 
 
 def range_of_weighted(values, weight):
-    """Return the smallest and the largest value of positive weight; infinity and -infinity if there is none."""
+    """Return the smallest and the largest value of positive weight; infinity and -infinity if there is none.
+
+    Without weights, every value counts.
+    """
     cdef Buffers held
     cdef Py_ssize_t n = 0
     cdef double low, high
@@ -189,7 +192,7 @@ def range_of_weighted(values, weight):
     held.count = 0
     try:
         numbers = reals(&held, values, &n)
-        weights = of_length(&held, weight, n)
+        weights = NULL if weight is None else of_length(&held, weight, n)
         ds_range_of_weighted(numbers, weights, n, &low, &high)
         return low, high
     finally:

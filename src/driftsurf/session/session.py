@@ -349,7 +349,7 @@ class Session(BaseSession):
             if monitor.updates or monitor.changes is not before.changes:
                 outcome = Drifted(outcome, News.of(before, monitor))
         if guard is not None and isinstance(targets, RegressionTargets):
-            targets = targets.after_step(y, read_weights(None, len(y)) if weight is None else weight)
+            targets = targets.after_step(y, weight)
         now = replace(
             now,
             scorer=strategy.scorer(),

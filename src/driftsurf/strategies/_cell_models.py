@@ -275,7 +275,7 @@ class CellModels:
         if self._training.kind == LOGISTIC:
             return functools.partial(margins, raw)
         template: Any = self._pool.template
-        limits = self._ranges(side)[2:].copy() if self._is_ranged(side) else None
+        limits = self._limits(side)
         K = self._training.outputs
         weights = raw.reshape(-1, K) if isinstance(cell.X, CSR) else raw.reshape(K, -1).T
         return functools.partial(score_rows, template.read, weights, limits)
@@ -295,15 +295,15 @@ class CellModels:
         start = RANGES + 4 * side * d
         return self._cell.judged[start:][: 4 * d].reshape(4, d)
 
+    def _limits(self, side: int) -> FloatArray | None:
+        """Return the limits of columns, to which values are limited before this model scores them; None: no limits."""
+        if not self._training.regression:
+            return None
+        ranges = self._ranges(side)
+        return ranges[2:].copy() if ranges[0, 0] <= ranges[1, 0] else None
+
     def _evidence(self, side: int) -> FloatArray:
         return self._cell.judged[EVIDENCE + 4 * side :][:4]
-
-    def _is_ranged(self, side: int) -> bool:
-        """Return whether values are limited to their ranges before this model scores them."""
-        if not self._training.regression:
-            return False
-        low, high = self._ranges(side)[:2, 0].tolist()
-        return bool(low <= high)
 
     def generic_pool(self) -> Pool:
         """Return the pool of the generic step, with copies of the rows."""
@@ -322,7 +322,7 @@ class CellModels:
         cell, model = self._cell, self._cell.models[side : side + 1]
         arrays = {"weights": cell.w, "gradient_sum": cell.G, "factor": cell.factor, "centre": cell.centre}
         entries: dict[str, Any] = {name: values[side].copy() for name, values in arrays.items()}
-        if self._is_ranged(side):
+        if self._limits(side) is not None:
             entries["low"], entries["high"] = self._ranges(side)[:2].copy()
         if (evidence := self._evidence(side))[0].item() > 0.0:
             entries["evidence"] = evidence.copy()

@@ -138,7 +138,7 @@ void ds_column_limits(const double *total, const double *mass, int64_t d, double
 void ds_range_of_weighted(const double *values, const double *weight, int64_t n, double *low, double *high) {
     double least = INFINITY, most = -INFINITY;
     for (int64_t i = 0; i < n; i++)
-        if (weight[i] > 0.0) {
+        if (!weight || weight[i] > 0.0) {
             least = values[i] < least ? values[i] : least;
             most = values[i] > most ? values[i] : most;
         }

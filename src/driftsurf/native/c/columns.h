@@ -30,7 +30,8 @@ int ds_are_codes(const double *values, int64_t n, int64_t n_classes);
 /* Write the largest value of each column, repeated until `out`, of `length` numbers, is full. */
 void ds_column_limits(const double *total, const double *mass, int64_t d, double most, int64_t length, double *out);
 
-/* Smallest and largest value of positive weight; infinity and -infinity if there is none. */
+/* Smallest and largest value of positive weight, or of all if `weight` is NULL; infinity and -infinity if there is
+   none. */
 void ds_range_of_weighted(const double *values, const double *weight, int64_t n, double *low, double *high);
 
 /* Whether every value is finite and at most `most` of its column in absolute value. For dense rows `most` may hold the
