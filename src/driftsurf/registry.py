@@ -28,7 +28,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from driftsurf.errors import MissingExtraError, OptionError, RegistryWarning
-from driftsurf.registry_index import DEFAULTS, PARTS
+from driftsurf.registry_index import DEFAULTS, MARKS, OPENS, PARTS
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -49,6 +49,7 @@ __all__ = [
     "names",
     "nearest",
     "register",
+    "with_mark",
 ]
 
 Kind: TypeAlias = Literal["strategy", "learner", "detector", "stream", "format", "source", "sink", "engine", "page"]
@@ -152,6 +153,12 @@ class Entry:
     def summary(self) -> str:
         """The first paragraph of the docstring on one line, for tables."""
         return " ".join((self.part.__doc__ or "").strip().partition("\n\n")[0].split())
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Endings of files and schemes of addresses that belong to it; its name if it states neither."""
+        named = () if "endings" in self.details else (self.name,)
+        return (*self.details.get("endings", ()), *self.details.get("schemes", named))
 
     @property
     def installed(self) -> bool:
@@ -314,6 +321,29 @@ def find(kind: Kind, part: Callable[..., Any] | str) -> Entry | None:
     return min(found, key=lambda entry: len(entry.options)) if found else None
 
 
+def with_mark(kind: Kind, mark: str, location: str = "") -> Entry | None:
+    """Return the entry that opens a location, whatever its mark, or else the one with this mark; None without one.
+
+    A mark is the ending of a file or the scheme of an address.
+
+    Examples
+    --------
+    >>> with_mark("format", ".tsv").name, with_mark("source", "s3").name
+    ('csv', 'objects')
+    """
+    if location:
+        for name, place in OPENS.get(kind, {}).items():
+            module, _, function = place.partition(":")
+            if getattr(importlib.import_module(module), function)(location):
+                return get(kind, name)
+        for entry in _of_others(kind):
+            if entry.details.get("opens", lambda _: False)(location):
+                return entry
+    if mark in MARKS.get(kind, {}):
+        return get(kind, MARKS[kind][mark])
+    return next((entry for entry in _of_others(kind) if mark in entry.marks), None)
+
+
 def name_of(kind: Kind, part: object) -> str:
     """Return the name of a part, given as an object or by the name of its class, as messages show it.
 
@@ -389,6 +419,12 @@ def entries(kind: Kind) -> list[Entry]:
 
 def _of_kind(kind: Kind) -> list[Entry]:
     return [entry for (other, _), entry in sorted(_entries.items(), key=lambda item: item[0]) if other == kind]
+
+
+def _of_others(kind: Kind) -> list[Entry]:
+    """Return the entries of other packages."""
+    _import_entry_points(kind)
+    return [entry for entry in _of_kind(kind) if entry.name not in PARTS[kind]]
 
 
 def _named(kind: Kind, part: Callable[..., Any] | str) -> list[Entry]:

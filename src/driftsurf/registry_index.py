@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["DEFAULTS", "PARTS"]
+__all__ = ["DEFAULTS", "MARKS", "OPENS", "PARTS"]
 
 PARTS: Mapping[str, Mapping[str, str]] = {
     "strategy": {
@@ -132,3 +132,76 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "learner": {"regression": "linear", "binary": "logistic", "multiclass": "softmax"}
 }
 """Name of the part to use for a task when no name is given, by kind and task."""
+MARKS: Mapping[str, Mapping[str, str]] = {
+    "format": {
+        ".arff": "arff",
+        ".arrow": "arrow",
+        ".arrows": "arrow",
+        ".feather": "arrow",
+        ".ipc": "arrow",
+        ".csv": "csv",
+        ".tsv": "csv",
+        ".txt": "csv",
+        ".xlsx": "excel",
+        ".xlsm": "excel",
+        ".json": "json",
+        ".jsonl": "jsonl",
+        ".ndjson": "jsonl",
+        ".svm": "libsvm",
+        ".libsvm": "libsvm",
+        ".svmlight": "libsvm",
+        ".parquet": "parquet",
+        ".pq": "parquet",
+    },
+    "source": {
+        "file": "file",
+        "http": "file",
+        "https": "file",
+        "kafka": "kafka",
+        "mqtt": "mqtt",
+        "mqtts": "mqtt",
+        "nats": "nats",
+        "s3": "objects",
+        "s3a": "objects",
+        "gs": "objects",
+        "gcs": "objects",
+        "az": "objects",
+        "abfs": "objects",
+        "hdfs": "objects",
+        "webhdfs": "objects",
+        "oci": "objects",
+        "oss": "objects",
+        "sftp": "objects",
+        "ssh": "objects",
+        "smb": "objects",
+        "memory": "objects",
+        "postgresql": "postgresql",
+        "postgres": "postgresql",
+        "amqp": "rabbitmq",
+        "amqps": "rabbitmq",
+        "redis": "redis",
+        "rediss": "redis",
+        "-": "stdin",
+    },
+    "sink": {
+        ".csv": "csv",
+        ".jsonl": "jsonl",
+        "kafka": "kafka",
+        "mqtt": "mqtt",
+        "mqtts": "mqtt",
+        "nats": "nats",
+        ".parquet": "parquet",
+        "postgresql": "postgresql",
+        "postgres": "postgresql",
+        "amqp": "rabbitmq",
+        "amqps": "rabbitmq",
+        "redis": "redis",
+        "rediss": "redis",
+        ".sqlite": "sqlite",
+        ".db": "sqlite",
+        "-": "standard-output",
+    },
+}
+"""Name of the part to which an ending of files or a scheme of addresses belongs, by kind."""
+OPENS: Mapping[str, Mapping[str, str]] = {"source": {"log": "driftsurf.data.log.reading:is_log"}}
+"""Module and function that tell whether a part opens a location without a scheme, by kind and name of the part."""

@@ -338,7 +338,7 @@ def test_files_that_cannot_be_followed_or_have_no_known_format_are_refused(tmp_p
 
 def test_without_pyarrow_the_error_tells_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'driftsurf\[sources\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install pyarrow"):
         everything(FileSource(write(tmp_path, "a.csv", "a\n1\n")))
 
 

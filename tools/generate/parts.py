@@ -36,13 +36,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["DEFAULTS", "PARTS"]
+__all__ = ["DEFAULTS", "MARKS", "OPENS", "PARTS"]
 
 PARTS: Mapping[str, Mapping[str, str]] = {parts!r}
 """Module and class of each part, by kind and name."""
 DEFAULTS: Mapping[str, Mapping[str, str]] = {defaults!r}
 """Name of the part to use for a task when no name is given, by kind and task."""
+MARKS: Mapping[str, Mapping[str, str]] = {marks!r}
+"""Name of the part to which an ending of files or a scheme of addresses belongs, by kind."""
+OPENS: Mapping[str, Mapping[str, str]] = {opens!r}
+"""Module and function that tell whether a part opens a location without a scheme, by kind and name of the part."""
 '''
+MARKED: tuple[registry.Kind, ...] = "format", "source", "sink"
+"""Kinds of parts that endings and schemes belong to."""
 
 
 def refresh() -> None:
@@ -62,10 +68,22 @@ def refresh() -> None:
 
 def index() -> str:
     """Return the source of the index."""
+    parts = registry_index.PARTS
     defaults: dict[str, dict[str, str]] = {}
+    marks: dict[str, dict[str, str]] = {kind: {} for kind in MARKED}
+    opens: dict[str, dict[str, str]] = {}
     for kind in HOMES:
         for entry in registry.entries(kind):
-            for task in sorted(entry.default_for):
-                if entry.name in registry_index.PARTS[kind]:
+            if entry.name in parts[kind]:
+                for task in sorted(entry.default_for):
                     defaults.setdefault(kind, {})[task] = entry.name
-    return INDEX.replace("{parts!r}", repr(registry_index.PARTS)).replace("{defaults!r}", repr(defaults))
+                if kind in MARKED:
+                    marks[kind] |= dict.fromkeys(entry.marks, entry.name)
+                if "opens" in entry.details:
+                    function = entry.details["opens"]
+                    opens.setdefault(kind, {})[entry.name] = f"{function.__module__}:{function.__qualname__}"
+    made = {"{parts!r}": parts, "{defaults!r}": defaults, "{marks!r}": marks, "{opens!r}": opens}
+    source = INDEX
+    for place, value in made.items():
+        source = source.replace(place, repr(value))
+    return source

@@ -289,15 +289,9 @@ def open_source(
 def _entry(location: str) -> registry.Entry:
     found = _SCHEME.match(location)
     scheme = found[1].lower() if found else location if location == STANDARD_INPUT else "file"
-    by_scheme = {
-        one: entry for entry in registry.entries("source") for one in entry.details.get("schemes", (entry.name,))
-    }
-    if found is None:
-        for entry in registry.entries("source"):
-            opens = entry.details.get("opens")
-            if opens is not None and opens(location):
-                return entry
-    if scheme not in by_scheme:
-        choices = sorted(one if one == STANDARD_INPUT else f"{one}://" for one in by_scheme)
+    entry = registry.with_mark("source", scheme, "" if found else location)
+    if entry is None:
+        schemes = [one for other in registry.entries("source") for one in other.marks]
+        choices = sorted(one if one == STANDARD_INPUT else f"{one}://" for one in schemes)
         raise OptionError(f"no source opens '{scheme}://'; choices: {', '.join(choices)}")
-    return by_scheme[scheme]
+    return entry

@@ -11,40 +11,35 @@ A new format is a new file with a class derived from ``TextReader`` (``_text.py`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import PurePath
 
 from driftsurf import registry
 from driftsurf.data.formats._bytes import COMPRESSION_ENDINGS, member_of_zip
 
-__all__ = ["format_of_file", "formats_by_ending", "list_endings"]
+__all__ = ["format_of_file", "list_endings"]
 
 
-def formats_by_ending() -> dict[str, registry.Entry]:
-    """Return the registered format of each file ending."""
-    return {ending: entry for entry in registry.entries("format") for ending in entry.details.get("endings", ())}
-
-
-def format_of_file(path: str, formats: Mapping[str, registry.Entry]) -> str | None:
+def format_of_file(path: str) -> str | None:
     """Return the name of the format that the ending of a file tells, or None.
 
     The ending of a compression is passed over; an archive such as ``sales.zip`` is what the file in it is.
 
-    >>> formats = formats_by_ending()
-    >>> [format_of_file(name, formats) for name in ("sales.CSV.gz", "sales.parquet", "notes.md")]
+    >>> [format_of_file(name) for name in ("sales.CSV.gz", "sales.parquet", "notes.md")]
     ['csv', 'parquet', None]
     """
     name = PurePath(path.lower())
     compressed = name.suffix in COMPRESSION_ENDINGS
     plain = name.with_suffix("") if compressed else name
-    if name.suffix == ".zip" and plain.suffix not in formats:
+    entry = registry.with_mark("format", plain.suffix)
+    if name.suffix == ".zip" and entry is None:
         plain = PurePath((member_of_zip(path) or "").lower())
-    entry = formats.get(plain.suffix)
+        entry = registry.with_mark("format", plain.suffix)
     if entry is None or (compressed and not entry.details.get("streamed", False)):
         return None
     return entry.name
 
 
-def list_endings(formats: Mapping[str, registry.Entry]) -> str:
+def list_endings() -> str:
     """List the endings of all formats, for messages."""
-    return f"{', '.join(formats)}; text also compressed: {', '.join(COMPRESSION_ENDINGS)}"
+    endings = [ending for entry in registry.entries("format") for ending in entry.details.get("endings", ())]
+    return f"{', '.join(endings)}; text also compressed: {', '.join(COMPRESSION_ENDINGS)}"

@@ -15,7 +15,7 @@ from urllib.request import url2pathname
 from driftsurf import registry
 from driftsurf.core.input import listed
 from driftsurf.core.wording import agreeing, counted
-from driftsurf.data.formats import format_of_file, formats_by_ending, list_endings
+from driftsurf.data.formats import format_of_file, list_endings
 from driftsurf.data.formats._bytes import ByteFile, member_of_zip, no_such_file
 from driftsurf.data.formats._header import is_automatic
 from driftsurf.data.formats._reader import Mark, Reader, Shape
@@ -152,9 +152,7 @@ class FileSource:
             names = sorted(entry.name for entry in os.scandir(path) if entry.is_file() and entry.name[0] not in "._")
             found = [file for name in names if self._known_format(file := os.path.join(path, name))]
             if not found:
-                raise SourceError(
-                    f"the folder {path!r} has no file that can be read; known endings: {list_endings(self._formats)}"
-                )
+                raise SourceError(f"the folder {path!r} has no file that can be read; known endings: {list_endings()}")
             return found
         if os.path.exists(path) or not glob.has_magic(path):
             return [path]
@@ -167,13 +165,8 @@ class FileSource:
     def _local_copy(self) -> tuple[Path, Message | None]:
         return local_copy(self.name)
 
-    @cached_property
-    def _formats(self) -> dict[str, registry.Entry]:
-        """Formats by ending, looked up once: a folder may have many files."""
-        return formats_by_ending()
-
     def _known_format(self, path: str) -> str | None:
-        return self.reading.format or format_of_file(path, self._formats)
+        return self.reading.format or format_of_file(path)
 
     def format_of(self, path: str) -> str:
         """Return the name of the format of one of the files."""
@@ -185,7 +178,7 @@ class FileSource:
             raise OptionError(
                 f"the format of {path!r} is unknown; pass ",
                 Option("format"),
-                f", or use one of the known endings: {list_endings(self._formats)}",
+                f", or use one of the known endings: {list_endings()}",
             )
         return name
 

@@ -139,14 +139,12 @@ def open_sink(destination: str, context: SinkContext) -> Sink:
     found = _SCHEME.match(destination)
     scheme = found[1].lower() if found else ""
     mark = scheme or (destination if destination == STANDARD_OUTPUT else PurePath(destination).suffix)
-    endings = list[str]()
-    schemes = list[str]()
-    for entry in registry.entries("sink"):
-        endings += entry.details.get("endings", ())
-        schemes += entry.details.get("schemes", ())
-        if mark in (*entry.details.get("endings", ()), *entry.details.get("schemes", ())):
-            sink: Sink = entry.make(destination, context)
-            return sink
-    urls = [f"{one}://" for one in schemes if one != STANDARD_OUTPUT]
+    entry = registry.with_mark("sink", mark)
+    if entry is not None:
+        sink: Sink = entry.make(destination, context)
+        return sink
+    known = [one for other in registry.entries("sink") for one in other.marks]
+    endings = [one for one in known if one.startswith(".")]
+    urls = [f"{one}://" for one in known if one not in (*endings, STANDARD_OUTPUT)]
     begin = f", or begin with {', '.join(urls)}" if urls else ""
     raise OptionError(Option(context.option), f" must end in {', '.join(endings)}, be '-'{begin}; got {destination!r}")
