@@ -191,7 +191,7 @@ class RunningDrifts:
         ends = np.flatnonzero(np.append(own[1:] != own[:-1], True))
         rows = predicted[order].astype(np.float64), true[order].astype(np.float64)
         rise = self.smallest_rise
-        judge_models(own[ends], ends + 1, *rows, self._values, LIMITS, int(self.regression), self._needed, rise)
+        judge_models(own[ends], ends + 1, *rows, self._values, LIMITS, self.regression, self._needed, rise)
 
     def drifted(self) -> IntArray:
         """Return the codes of the keys that drifted at least once."""
@@ -233,7 +233,7 @@ def drifts_of_key(
     needed, owner = _needed(n_keys, drift_risk), np.zeros(1, np.int64)
     while at < len(true):
         stop = np.array([len(true) - at])
-        judge_models(owner, stop, predicted[at:], true[at:], values, LIMITS, int(regression), needed, smallest_rise)
+        judge_models(owner, stop, predicted[at:], true[at:], values, LIMITS, regression, needed, smallest_rise)
         v = values[0]
         proven = int(v[scan.PROVEN]) - 1
         if proven < 0:
