@@ -50,7 +50,7 @@ class Outcome:
     @property
     def switched(self) -> bool:
         """Whether another model predicts next than before."""
-        before, _, after = PREDICTING.unpack_from(self._whole, 8 * PREDICTED_BY)
+        before, _, after = PREDICTING.unpack_from(self._numbers[0], 8 * PREDICTED_BY)
         return bool(before != after)
 
     @property
@@ -62,7 +62,8 @@ class Outcome:
         """Return the decision."""
         whole, real, _, step, end = self._numbers
         rule, details = self._about
-        numbers, values = memoryview(whole).cast("q").tolist(), memoryview(real).cast("d").tolist()
+        numbers: Any = memoryview(whole).cast("q").tolist()
+        values: Any = memoryview(real).cast("d").tolist()
         if rule.relative:
             unit = values[UNIT]
             thresholds = {"threshold": rule.threshold * unit, "stable_threshold": rule.stable_threshold * unit}

@@ -193,7 +193,11 @@ class CellStrategy(PooledStrategy[L]):
 
     def mark(self) -> Any:
         """Return a mark of the models and their rows, for ``put_back``. The strategy has to have begun."""
-        place = self._pool.mark(*self._live.members) if self._cell is None else self._cell.mark()
+        place: Any = None
+        if self._cell is None:
+            place = self._pool.mark(*self._live.members)
+        else:
+            self._cell.mark()
         return vars(self).copy(), place
 
     def put_back(self, mark: Any) -> None:

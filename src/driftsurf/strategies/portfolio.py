@@ -347,8 +347,9 @@ class Portfolio(Parameterised):
     ) -> Taken | None:
         """Learn a few usual rows; None if ``step`` has to. The caller has made a mark, to which it returns then."""
         live = self._live
-        few = len(y) < FEW and weight is None and not isinstance(X, CSR) and live.step > 0
-        if not few or (live.n_classes and float(y.max()) >= live.n_classes) or not all_finite(X):
+        if isinstance(X, CSR) or len(y) >= FEW or weight is not None or not live.step:
+            return None
+        if (live.n_classes and float(y.max()) >= live.n_classes) or not all_finite(X):
             return None
         if guard is not None:
             if guard.limited(X) is not X:
