@@ -126,7 +126,8 @@ def test_a_regressor_predicts_numbers() -> None:
 def test_rows_that_cannot_be_learned_are_dropped() -> None:
     model = OnlineClassifier(Schema(), SlidingWindowClassifier(window=3), batch_size=2)
     model.train(SimpleNamespace(x=np.array([1.0, 2.0]), y_index=1))
-    model.estimator._session.strategy.step = None  # fails
+    strategy: Any = model.estimator._session.strategy
+    strategy.step = strategy.observe = None  # fails
     with pytest.raises(TypeError):
         model.train(SimpleNamespace(x=np.array([1.0, 2.0]), y_index=0))
     assert model.estimator._session.rows_pending == 0
