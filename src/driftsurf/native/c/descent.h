@@ -6,8 +6,7 @@
 #include <stddef.h>
 
 #include "linear.h"
-
-#define ALWAYS_INLINE inline __attribute__((always_inline))
+#include "values.h"
 
 enum {
     AHEAD = 8,        /* steps between prefetching a row and using it: loading a row from memory takes about as long */
@@ -17,12 +16,8 @@ enum {
     MOST_NARROW = 3   /* largest number of columns for which there are loops of their own */
 };
 
-static ALWAYS_INLINE double ds_value(const void *restrict values, int64_t place, int is_single) {
-    return is_single ? (double)((const float *)values)[place] : ((const double *)values)[place];
-}
-
 /* w . (x_i - centre). The order of the sum depends on d alone. */
-static ALWAYS_INLINE double ds_centred_dot(const void *restrict values, int64_t i, const double *restrict w,
+DS_INLINE double ds_centred_dot(const void *restrict values, int64_t i, const double *restrict w,
                                            const double *restrict centre, int64_t d, int is_single) {
     const int64_t start = i * d;
     int64_t c = 0;
@@ -42,7 +37,7 @@ static ALWAYS_INLINE double ds_centred_dot(const void *restrict values, int64_t 
 }
 
 /* Load the elements from `start` to `stop` into the caches, a kind of hint that changes no result. */
-static ALWAYS_INLINE void ds_prefetch(const void *array, int64_t size, int64_t start, int64_t stop) {
+DS_INLINE void ds_prefetch(const void *array, int64_t size, int64_t start, int64_t stop) {
     const char *first = (const char *)array + start * size, *last = (const char *)array + stop * size;
     if (first >= last) return;
     for (int k = 0; k < MOST_LINES && first + k * LINE < last; k++) __builtin_prefetch(first + k * LINE);
@@ -50,7 +45,7 @@ static ALWAYS_INLINE void ds_prefetch(const void *array, int64_t size, int64_t s
 }
 
 /* Prefetch row i with its target and weight, and `K` gradients. */
-static ALWAYS_INLINE void ds_prefetch_dense(const Descent *model, int64_t i, int64_t d, int64_t K, int is_single) {
+DS_INLINE void ds_prefetch_dense(const Descent *model, int64_t i, int64_t d, int64_t K, int is_single) {
     ds_prefetch(model->set.rows.values, is_single ? 4 : 8, i * d, (i + 1) * d);
     __builtin_prefetch(model->set.y + i);
     __builtin_prefetch(model->set.weight + i);
@@ -59,7 +54,7 @@ static ALWAYS_INLINE void ds_prefetch_dense(const Descent *model, int64_t i, int
 }
 
 /* Prefetch the CSR row of a later step, in two stages: where its values are is itself in memory. */
-static ALWAYS_INLINE void ds_prefetch_csr(const Descent *model, int64_t j, int64_t steps, int64_t K, int is_single) {
+DS_INLINE void ds_prefetch_csr(const Descent *model, int64_t j, int64_t steps, int64_t K, int is_single) {
     if (j + 2 * AHEAD >= steps) return;
     const Rows *rows = &model->set.rows;
     const int64_t i = model->order[j + AHEAD], later = model->order[j + 2 * AHEAD];

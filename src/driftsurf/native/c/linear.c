@@ -28,7 +28,7 @@ static inline double gradient_of(double margin, double y, double weight) {
 }
 
 /* The gradient at row i; `d` is known to the compiler where the caller knows it. */
-static ALWAYS_INLINE double dense_gradient(const Descent *model, const double *restrict w, int64_t d, int64_t i,
+DS_INLINE double dense_gradient(const Descent *model, const double *restrict w, int64_t d, int64_t i,
                                            int is_single) {
     const Labelled *set = &model->set;
     double margin = ds_centred_dot(set->rows.values, i, w, model->frame.centre, d, is_single) + w[d];
@@ -41,7 +41,7 @@ static ALWAYS_INLINE double dense_gradient(const Descent *model, const double *r
    SAGA subtracts the old gradient alpha of the row and adds the average A of all: the expectation stays the same, the
    noise vanishes as the model converges, and the step size can stay constant. A averages over the rows drawn so far,
    this one included with its old alpha, which is 0 if it was never drawn. */
-static ALWAYS_INLINE void dense_step(Descent *model, double *restrict w, double *restrict G, int64_t d, int64_t i,
+DS_INLINE void dense_step(Descent *model, double *restrict w, double *restrict G, int64_t d, int64_t i,
                                      int is_single, double shrink, double g) {
     const double *restrict gain = model->frame.gain, *restrict centre = model->frame.centre;
     const double eta = model->eta, alpha = model->model.table[i];
@@ -62,7 +62,7 @@ static ALWAYS_INLINE void dense_step(Descent *model, double *restrict w, double 
 
 /* The steps of one model, or of two in turn. Each step waits for its sum and its exponential, which need the weights
    of the step before. Beside these the processor updates the other model. */
-static ALWAYS_INLINE void dense_steps(Descent *one, Descent *two, int64_t steps, double mu, int64_t d, int is_single) {
+DS_INLINE void dense_steps(Descent *one, Descent *two, int64_t steps, double mu, int64_t d, int is_single) {
     double *restrict w = one->model.w, *restrict G = one->model.G;
     const double shrink = 1.0 - one->eta * mu;
     const int prefetched = one->set.rows.n * d > CACHED;
@@ -93,7 +93,7 @@ static ALWAYS_INLINE void dense_steps(Descent *one, Descent *two, int64_t steps,
 
 /* The steps on rows of a few float64 columns, with the weights in registers. From four columns on, `wide_steps` is as
    fast. */
-static ALWAYS_INLINE void narrow_steps(Descent *one, Descent *two, int64_t steps, double mu, int64_t d) {
+DS_INLINE void narrow_steps(Descent *one, Descent *two, int64_t steps, double mu, int64_t d) {
     double w[2][MOST_NARROW + 1], G[2][MOST_NARROW + 1], frame[2][2][MOST_NARROW + 1];
     Descent local[2];
     Descent *const all[2] = {one, two};
@@ -131,7 +131,7 @@ static ALWAYS_INLINE void narrow_steps(Descent *one, Descent *two, int64_t steps
         return;
 
 /* The steps on wider rows, or rows of float32. */
-static ALWAYS_INLINE void wide_steps(Descent *one, Descent *two, int64_t steps, double mu) {
+DS_INLINE void wide_steps(Descent *one, Descent *two, int64_t steps, double mu) {
     const int64_t d = one->set.rows.d;
     if (one->set.rows.is_single) {
         if (two)
@@ -172,7 +172,7 @@ static void saga_dense(Descent *one, Descent *two, int64_t steps, double mu) {
    by it. The result is exact, and no time stamps are kept. While the loop runs, `w` holds v. The weights are put
    together again at the end, and whenever s is so small that v would grow without bound. The few columns with a centre
    are updated at every step, because a value of 0 is not 0 after centring. */
-static ALWAYS_INLINE int64_t saga_csr(const Descent *model, int64_t steps, double mu, int is_single) {
+DS_INLINE int64_t saga_csr(const Descent *model, int64_t steps, double mu, int is_single) {
     const Rows rows = model->set.rows;
     const int32_t *restrict indices = rows.indices;
     const int64_t *restrict indptr = rows.indptr, *restrict order = model->order;
@@ -245,7 +245,7 @@ int64_t ds_saga(const Descent *model, int64_t steps, double mu) {
 void ds_saga_both(Descent *one, Descent *two, int64_t steps, double mu) { saga_dense(one, two, steps, mu); }
 
 /* w <- (1 - eta mu) w - eta gain g x, where x is the row minus the centre. */
-static ALWAYS_INLINE void sgd_dense(const Descent *model, int64_t steps, double mu, int is_single) {
+DS_INLINE void sgd_dense(const Descent *model, int64_t steps, double mu, int is_single) {
     const double *restrict gain = model->frame.gain, *restrict centre = model->frame.centre;
     double *restrict w = model->model.w;
     const int64_t d = model->set.rows.d;
@@ -261,7 +261,7 @@ static ALWAYS_INLINE void sgd_dense(const Descent *model, int64_t steps, double 
 }
 
 /* On CSR rows w = s v, so that the L2 term, which shrinks all weights, is one multiplication of s. */
-static ALWAYS_INLINE void sgd_csr(const Descent *model, int64_t steps, double mu, int is_single) {
+DS_INLINE void sgd_csr(const Descent *model, int64_t steps, double mu, int is_single) {
     const Rows rows = model->set.rows;
     const int32_t *restrict indices = rows.indices;
     const double *restrict gain = model->frame.gain, *restrict centre = model->frame.centre;

@@ -2,14 +2,14 @@
 
 #include <math.h>
 
-#include "descent.h"
 #include "exponential.h"
 #include "multi.h"
 #include "processor.h"
+#include "values.h"
 
 /* The loss is max(z, 0) + log(1 + exp(-|z|)) with z = -s margin, which cannot overflow. The loop has no branch and calls
    nothing, so that it becomes vectors. */
-static ALWAYS_INLINE void logistic_losses(const double *restrict margins, const double *restrict y, int64_t n,
+DS_INLINE void logistic_losses(const double *restrict margins, const double *restrict y, int64_t n,
                                           double *restrict out) {
     for (int64_t i = 0; i < n; i++) {
         const double z = (1.0 - 2.0 * y[i]) * margins[i];

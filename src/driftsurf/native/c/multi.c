@@ -60,7 +60,7 @@ static inline double bounded(double weight, double squares, double eta, double r
     return most < weight ? most : weight;
 }
 
-static ALWAYS_INLINE double bounded_dense(const Descent *model, int64_t i, double reach, int is_single) {
+DS_INLINE double bounded_dense(const Descent *model, int64_t i, double reach, int is_single) {
     const double weight = model->set.weight[i];
     if (reach == INFINITY) return weight;
     const int64_t d = model->set.rows.d;
@@ -81,7 +81,7 @@ static ALWAYS_INLINE double bounded_dense(const Descent *model, int64_t i, doubl
 }
 
 /* As (x - m)^2 = m^2 + x (x - 2 m), only non-zeros and columns with a centre m contribute. */
-static ALWAYS_INLINE double bounded_csr(const Descent *model, int64_t i, double reach, int is_single) {
+DS_INLINE double bounded_csr(const Descent *model, int64_t i, double reach, int is_single) {
     const double weight = model->set.weight[i];
     if (reach == INFINITY) return weight;
     const Rows *rows = &model->set.rows;
@@ -99,7 +99,7 @@ static ALWAYS_INLINE double bounded_csr(const Descent *model, int64_t i, double 
 }
 
 /* Write the slopes at dense row i to the second half of `work`. */
-static ALWAYS_INLINE void dense_slopes(const Descent *model, int64_t i, int64_t K, const Loss *loss,
+DS_INLINE void dense_slopes(const Descent *model, int64_t i, int64_t K, const Loss *loss,
                                        double *restrict work, int is_single) {
     const int64_t d = model->set.rows.d;
     for (int64_t k = 0; k < K; k++) {
@@ -110,7 +110,7 @@ static ALWAYS_INLINE void dense_slopes(const Descent *model, int64_t i, int64_t 
 }
 
 /* Each output takes the step of linear.c; the outputs depend on each other only through the gradient. */
-static ALWAYS_INLINE int64_t saga_dense(const Descent *model, int64_t steps, double mu, int64_t K, const Loss *loss,
+DS_INLINE int64_t saga_dense(const Descent *model, int64_t steps, double mu, int64_t K, const Loss *loss,
                                         double *restrict work, int is_single) {
     const double *restrict gain = model->frame.gain, *restrict centre = model->frame.centre;
     const int64_t d = model->set.rows.d;
@@ -143,7 +143,7 @@ static ALWAYS_INLINE int64_t saga_dense(const Descent *model, int64_t steps, dou
     return drawn;
 }
 
-static ALWAYS_INLINE void sgd_dense(const Descent *model, int64_t steps, double mu, int64_t K, const Loss *loss,
+DS_INLINE void sgd_dense(const Descent *model, int64_t steps, double mu, int64_t K, const Loss *loss,
                                     double *restrict work, int is_single) {
     const double *restrict gain = model->frame.gain, *restrict centre = model->frame.centre;
     const int64_t d = model->set.rows.d;
@@ -163,7 +163,7 @@ static ALWAYS_INLINE void sgd_dense(const Descent *model, int64_t steps, double 
 }
 
 /* W = s V + t G, as in linear.c; all outputs share s and t. SGD has no G: its t stays 0. */
-static ALWAYS_INLINE int64_t descend_csr(const Descent *model, int64_t steps, double mu, int64_t K, const Loss *loss,
+DS_INLINE int64_t descend_csr(const Descent *model, int64_t steps, double mu, int64_t K, const Loss *loss,
                                          double *restrict work, int is_single, int is_saga) {
     const Rows rows = model->set.rows;
     const double *restrict gain = model->frame.gain, *restrict centre = model->frame.centre;
@@ -233,7 +233,7 @@ static ALWAYS_INLINE int64_t descend_csr(const Descent *model, int64_t steps, do
     return drawn;
 }
 
-static ALWAYS_INLINE int64_t saga_on_dense_rows(const Descent *model, int64_t steps, double mu, int64_t K,
+DS_INLINE int64_t saga_on_dense_rows(const Descent *model, int64_t steps, double mu, int64_t K,
                                                 const Loss *loss, double *work) {
     return model->set.rows.is_single ? saga_dense(model, steps, mu, K, loss, work, 1)
                                      : saga_dense(model, steps, mu, K, loss, work, 0);

@@ -1,6 +1,6 @@
 /* Loops that are compiled twice on x86-64: for every processor, and for those with AVX2. The results have the same bits.
 
-   A file defines its loops with ALWAYS_INLINE, calls them from a function marked DS_AVX2 and from one that is not, and
+   A file defines its loops with DS_INLINE, calls them from a function marked DS_AVX2 and from one that is not, and
    asks `ds_has_avx2` which to take. */
 
 #ifndef DRIFTSURF_PROCESSOR_H
