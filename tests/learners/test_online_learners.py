@@ -135,35 +135,6 @@ def test_sparse_rows_are_learned(learner: Any) -> None:
     assert loss < (y.var() if learner.capabilities.regression else np.log(3)) * 0.9
 
 
-@every
-def test_rows_one_at_a_time_are_learned_as_well_as_batches(learner: Any) -> None:
-    values = learner.capabilities.regression
-    random = np.random.default_rng(2)
-    X = random.normal(size=(1500, 3))
-    y = (
-        np.sin(2.0 * X[:, 0]) + 0.3 * random.normal(size=1500)
-        if values
-        else (X[:, 0] * X[:, 1] > 0) + 1.0 * (X[:, 2] > 1)
-    )
-    half, lost = 1000, []
-    for size in (1, 100):
-        model, _ = taught(learner, X[:half], y[:half], size=size)
-        lost.append(model.row_losses(model.scores(X[half:]), y[half:]).mean())
-    assert lost[0] < 1.05 * lost[1]
-
-
-def test_a_state_of_version_0_2_is_loaded() -> None:
-    X, y = rows()
-    learner = Perceptron(hidden=5)
-    model, samples = taught(learner, X, y)
-    old = {name: value for name, value in model.state().items() if name != "part"}
-    again = Perceptron.from_state(learner, old)
-    new = samples.append(X, y)
-    for one in (model, again):
-        one.update(samples, new, 1000)
-    assert np.array_equal(model.scores(X), again.scores(X))
-
-
 def test_a_model_of_dense_rows_can_go_on_with_sparse_ones() -> None:
     X, y = rows()
     dense, samples = taught(Perceptron(hidden=5), X, y)

@@ -423,9 +423,9 @@ static void perceptron(void) {
                     for (int i = 0; i < N; i++) numbers[i] = (numbers[i] - 100.0) / 3.0;
                     ds_draw_uniformly(visits, STEPS, N, 9, 0);
                     const Labelled set = {rows, outputs > 1 ? targets : numbers, weights};
-                    double time = ds_train_network(set, visits, STEPS, 32, 0.01, 0.0, net);
-                    time = ds_train_network(set, visits, 5, 32, 0.01, time, net);
-                    note_one(time);
+                    int64_t step = ds_train_network(set, visits, STEPS, 32, 0.01, 0, net);
+                    step = ds_train_network(set, visits, 5, 32, 0.01, step, net);
+                    note_one((double)step);
                     note_single(theta, size);
                     note_single(m, size);
                     note_single(v, size);

@@ -172,7 +172,7 @@ def test_a_perceptron_learns_as_its_twin_does(
     outputs, order = K or 1, random.integers(0, n, 11)
     start = [frozen(random.normal(size=(d + 1) * H + (H + 1) * outputs).astype(np.float32)) for _ in range(3)]
     start[2] = frozen(np.abs(start[2]))
-    plan = order, size, 3e-3, 4.25, H
+    plan = order, size, 3e-3, 4, H
     found = native.train_network(rows, y, weight, *plan, K, known, not sparse, *start)
     columns, frame, *mine, time = found
     for one, other in zip(columns, native.moments_after(rows, weight, None, known), strict=True):

@@ -36,8 +36,8 @@ class Network(Online):
     seed: int
     words: int
     """Number of random words used."""
-    steps: float
-    """Number of Adam's steps so far, in which a batch with too few rows for one counts as a part of one."""
+    steps: int
+    """Number of Adam's steps so far."""
     centred: bool
     """Whether columns are centred: those of sparse rows are not, since their zeros would be lost."""
     theta: F4
@@ -80,10 +80,9 @@ class Perceptron(OnlineLearner[Network]):
     where :math:`\tilde x` are the columns, centred and scaled by their running mean and standard deviation and limited
     to 10 standard deviations. The probabilities of the classes are the softmax of z; a number is z times the running
     standard deviation of the target plus its mean. Adam minimises the log loss or the squared error: some passes over
-    each new batch in random order, one step for every few rows. A batch with fewer rows makes one step of full length,
-    in which Adam's memory fades by as much less, so that rows are learned as well one at a time. It keeps no rows, so
-    that it forgets at its own pace. Columns of sparse rows are scaled and not centred, and a step changes only the
-    weights of columns that occur in its rows.
+    each new batch in random order, one step for every few rows. It keeps no rows, so that it forgets at its own pace.
+    Columns of sparse rows are scaled and not centred, and a step changes only the weights of columns that occur in its
+    rows.
 
     Parameters
     ----------
@@ -218,11 +217,7 @@ class Perceptron(OnlineLearner[Network]):
         return FIELDS
 
     def _entries(self, known: Network) -> State:
-        steps = int(known.steps)
-        state: State = {name: getattr(known, name) for name in OWN} | {
-            "steps": steps,
-            "part": float(known.steps - steps),
-        }
+        state: State = {name: getattr(known, name) for name in OWN}
         for prefix, moments in (("column", known.columns), ("target", known.target)):
             state[f"{prefix}_count"] = float(moments.count[0])
             state[f"{prefix}_mean"], state[f"{prefix}_squares"] = moments.mean[0], moments.squares[0]
@@ -235,9 +230,7 @@ class Perceptron(OnlineLearner[Network]):
             )
             for prefix in ("column", "target")
         ]
-        steps = known["steps"] + known.get("part", 0.0)  # version 0.2 counted a small batch as a step
-        own = {name: known[name] for name in OWN} | {"steps": steps}
-        return Network(**counts_of(known), **own, columns=moments[0], target=moments[1])
+        return Network(**counts_of(known), **{name: known[name] for name in OWN}, columns=moments[0], target=moments[1])
 
 
 def _size(n_features: int, hidden: int, outputs: int) -> int:
@@ -280,7 +273,6 @@ FIELDS = Fields(
         "seed": Whole(0, 2**64 - 1),
         "words": Whole(),
         "steps": Whole(),
-        "part": Real(0.0, 1.0),
         "centred": Truth(),
         "theta": _PARAMETERS,
         "first": _PARAMETERS,
@@ -292,7 +284,6 @@ FIELDS = Fields(
         "target_mean": Array(np.float64, (1,)),
         "target_squares": Array(np.float64, (1,), least=0.0),
     },
-    optional=["part"],
     rules=[
         Rule("n_classes", "must not be 1", lambda known: known["n_classes"] != 1),
         Rule("theta", "must have the size that columns, units and classes require", _theta_fits),

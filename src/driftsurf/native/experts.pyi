@@ -23,7 +23,7 @@ def train_network(
     order: IntArray,
     size: int,
     rate: float,
-    time: float,
+    step: int,
     H: int,
     n_classes: int,
     columns: Arrays,

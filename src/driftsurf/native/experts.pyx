@@ -40,7 +40,7 @@ cdef extern from "experts.h" nogil:
     void ds_standardise(CMoments moments, int64_t d, int centred, double* centre, double* factor)
     void ds_bayes(CMoments moments, int64_t K, int64_t d, double smoothing, double* mean, double* factor, double* start)
     void ds_densities(Rows rows, int64_t K, const double* mean, const double* factor, const double* start, double* out)
-    double ds_train_network(Labelled rows, const int64_t* order, int64_t visits, int64_t size, double rate, double time,
+    int64_t ds_train_network(Labelled rows, const int64_t* order, int64_t visits, int64_t size, double rate, int64_t step,
                             Network net)
     void ds_network_outputs(Rows rows, Network net, double* out)
     void ds_expert_shares(const double* scores, int64_t n, int64_t columns, int64_t K, int64_t place, int64_t experts,
@@ -267,7 +267,7 @@ cdef inline int network_of(
     return 0
 
 
-def train_network(X, y, weight, order, int64_t size, double rate, double time, int64_t H, int64_t n_classes, columns,
+def train_network(X, y, weight, order, int64_t size, double rate, int64_t step, int64_t H, int64_t n_classes, columns,
                   bint centred, theta, m, v):
     """Take one step of Adam for every ``size`` rows of ``order``, after the moments of the columns have learned all rows.
 
@@ -325,9 +325,9 @@ def train_network(X, y, weight, order, int64_t size, double rate, double time, i
         ds_moments(rows.rows, rows.weight, NULL, 1, own)
         ds_merge_moments(before, own, 1, d, after)
         ds_standardise(after, d, centred, frame, room)
-        time = ds_train_network(rows, visited, visits, size, rate, time, net)
+        step = ds_train_network(rows, visited, visits, size, rate, step, net)
         take_back(saved)
-        return moments, (centre, factor), theta, m, v, time
+        return moments, (centre, factor), theta, m, v, step
     finally:
         release(&held)
 

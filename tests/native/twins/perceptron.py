@@ -74,9 +74,9 @@ def _backward(theta: Any, g: Any, a: Any, H: Any, K: Any, y: Any, weight: Any, c
 def _adam(theta: Any, m: Any, v: Any, g: Any, start: Any, stop: Any, count: Any, pace: Any) -> None:
     """Update a range of parameters by the mean gradient of ``count`` rows, and set the gradient to 0."""
     share = np.float32(1.0 / count)
-    rate, small, beta_1, beta_2 = pace
-    keep_1, keep_2 = np.float32(beta_1), np.float32(beta_2)
-    add_1, add_2 = np.float32(1.0 - beta_1), np.float32(1.0 - beta_2)
+    rate, small = pace
+    keep_1, keep_2 = np.float32(BETA_1), np.float32(BETA_2)
+    add_1, add_2 = np.float32(1.0 - BETA_1), np.float32(1.0 - BETA_2)
     for p in range(start, stop):
         slope = g[p] * share
         g[p] = 0
@@ -85,15 +85,14 @@ def _adam(theta: Any, m: Any, v: Any, g: Any, start: Any, stop: Any, count: Any,
         theta[p] -= rate * m[p] / (np.sqrt(v[p]) + small)
 
 
-def _pace(rate: Any, time: Any, part: Any) -> Any:
-    """Return Adam's step size and epsilon, corrected for moments that start at 0, and what the moments keep."""
-    root = math.sqrt(1.0 - BETA_2**time)
-    betas = (BETA_1**part, BETA_2**part) if part < 1.0 else (BETA_1, BETA_2)
-    return np.float32(rate * root / (1.0 - BETA_1**time)), np.float32(EPSILON * root), *betas
+def _pace(rate: Any, step: Any) -> Any:
+    """Return Adam's step size and epsilon, corrected for moments that start at 0."""
+    root = math.sqrt(1.0 - BETA_2**step)
+    return np.float32(rate * root / (1.0 - BETA_1**step)), np.float32(EPSILON * root)
 
 
 def train_dense(
-    rows: Any, order: Any, size: Any, rate: Any, time: Any, H: Any, classes: Any,
+    rows: Any, order: Any, size: Any, rate: Any, step: Any, H: Any, classes: Any,
     centre: Any, factor: Any, theta: Any, m: Any, v: Any, g: Any, x: Any, work: Any,
 ) -> Any:  # fmt: skip
     """Take one step of Adam for every ``size`` rows of ``order``; return the number of steps so far.
@@ -104,7 +103,6 @@ def train_dense(
     d = X.shape[1]
     a = (d + 1) * H
     K = (theta.shape[0] - a) // (H + 1)
-    part = min(order.shape[0] / size, 1.0)
     for first in range(0, order.shape[0], size):
         stop = min(first + size, order.shape[0])
         for place in range(first, stop):
@@ -120,13 +118,13 @@ def train_dense(
             for c in range(d):
                 for h in range(H):
                     g[c * H + h] += x[c] * work[ERRORS, h]
-        time += part
-        _adam(theta, m, v, g, 0, theta.shape[0], stop - first, _pace(rate, time, part))
-    return time
+        step += 1
+        _adam(theta, m, v, g, 0, theta.shape[0], stop - first, _pace(rate, step))
+    return step
 
 
 def train_csr(
-    rows: Any, order: Any, size: Any, rate: Any, time: Any, H: Any, classes: Any,
+    rows: Any, order: Any, size: Any, rate: Any, step: Any, H: Any, classes: Any,
     centre: Any, factor: Any, theta: Any, m: Any, v: Any, g: Any, x: Any, work: Any, last: Any,
 ) -> Any:  # fmt: skip
     """Take one step of Adam for every ``size`` sparse rows of ``order``; return the number of steps so far.
@@ -138,11 +136,10 @@ def train_csr(
     d = centre.shape[0]
     a = (d + 1) * H
     K = (theta.shape[0] - a) // (H + 1)
-    part = min(order.shape[0] / size, 1.0)
     for first in range(0, order.shape[0], size):
         stop = min(first + size, order.shape[0])
-        time += part
-        pace = _pace(rate, time, part)
+        step += 1
+        pace = _pace(rate, step)
         for place in range(first, stop):
             i = order[place]
             for h in range(H):
@@ -167,7 +164,7 @@ def train_csr(
                     last[c] = first + 1
                     _adam(theta, m, v, g, c * H, (c + 1) * H, stop - first, pace)
         _adam(theta, m, v, g, d * H, theta.shape[0], stop - first, pace)
-    return time
+    return step
 
 
 def outputs_dense(X: Any, H: Any, centre: Any, factor: Any, theta: Any, work: Any, out: Any) -> None:

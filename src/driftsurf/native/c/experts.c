@@ -242,55 +242,44 @@ static void backward(const Network *net, int64_t d, double y, double weight, flo
     add_times(net->g + a - H, errors, 1.0f, H);
 }
 
-/* Adam's step size with both corrections for moments that start at 0, its epsilon likewise, the share of a row in the
-   mean gradient, and what the moments keep and add. */
+/* Adam's step size with both corrections for moments that start at 0, its epsilon likewise, and the share of a row in
+   the mean gradient. */
 typedef struct {
     float rate;
     float small;
     float share;
-    float keep_1;
-    float add_1;
-    float keep_2;
-    float add_2;
 } Pace;
 
-static Pace pace_of(double rate, double time, double part, int64_t count) {
-    const double root = __builtin_sqrt(1.0 - ds_pow(BETA_2, time));
-    const double keep_1 = part < 1.0 ? ds_pow(BETA_1, part) : BETA_1;
-    const double keep_2 = part < 1.0 ? ds_pow(BETA_2, part) : BETA_2;
-    return (Pace){.rate = (float)(rate * root / (1.0 - ds_pow(BETA_1, time))),
-                  .small = (float)(EPSILON * root),
-                  .share = (float)(1.0 / (double)count),
-                  .keep_1 = (float)keep_1,
-                  .add_1 = (float)(1.0 - keep_1),
-                  .keep_2 = (float)keep_2,
-                  .add_2 = (float)(1.0 - keep_2)};
+static Pace pace_of(double rate, int64_t step, int64_t count) {
+    const double root = __builtin_sqrt(1.0 - ds_pow(BETA_2, (double)step));
+    return (Pace){(float)(rate * root / (1.0 - ds_pow(BETA_1, (double)step))), (float)(EPSILON * root),
+                  (float)(1.0 / (double)count)};
 }
 
 /* Update a range of parameters by the mean gradient of the rows of a step, and set the gradient to 0. */
 static void adam(const Network *net, int64_t start, int64_t stop, Pace pace) {
+    const float keep_1 = (float)BETA_1, keep_2 = (float)BETA_2;
+    const float add_1 = (float)(1.0 - BETA_1), add_2 = (float)(1.0 - BETA_2);
     float *restrict theta = net->theta, *restrict m = net->m, *restrict v = net->v, *restrict g = net->g;
     for (int64_t p = start; p < stop; p++) {
         const float slope = g[p] * pace.share;
         g[p] = 0.0f;
-        m[p] = pace.keep_1 * m[p] + pace.add_1 * slope;
-        v[p] = pace.keep_2 * v[p] + pace.add_2 * slope * slope;
+        m[p] = keep_1 * m[p] + add_1 * slope;
+        v[p] = keep_2 * v[p] + add_2 * slope * slope;
         theta[p] -= pace.rate * m[p] / (__builtin_sqrtf(v[p]) + pace.small);
     }
 }
 
-double ds_train_network(Labelled set, const int64_t *order, int64_t visits, int64_t size, double rate, double time,
-                        Network net) {
+int64_t ds_train_network(Labelled set, const int64_t *order, int64_t visits, int64_t size, double rate, int64_t step,
+                         Network net) {
     const Rows rows = set.rows;
     const int64_t d = rows.d, H = net.H, K = net.K, a = (d + 1) * H;
-    const double part = visits < size ? (double)visits / (double)size : 1.0;
     float *units = net.work, *errors = units + widest(&net), *outputs = errors + widest(&net);
     for (int64_t first = 0; first < visits; first += size) {
         const int64_t count = visits - first < size ? visits - first : size;
         /* All visits of a single row in one step have the same gradient. */
         const int64_t stop = rows.n == 1 ? first + 1 : first + count;
-        time += part;
-        const Pace pace = pace_of(rate, time, part, count);
+        const Pace pace = pace_of(rate, ++step, count);
         for (int64_t place = first; place < stop; place++) {
             const int64_t i = order[place];
             const double weight = rows.n == 1 ? set.weight[i] * (double)count : set.weight[i];
@@ -318,7 +307,7 @@ double ds_train_network(Labelled set, const int64_t *order, int64_t visits, int6
             }
         adam(&net, d * H, a + (H + 1) * K, pace);
     }
-    return time;
+    return step;
 }
 
 void ds_network_outputs(Rows rows, Network net, double *out) {

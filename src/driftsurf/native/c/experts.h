@@ -54,12 +54,11 @@ typedef struct {
     int64_t *last; /* CSR rows: marks of the columns of a step, 0 before training */
 } Network;
 
-/* Take one step of Adam for every `size` rows of `order`; return the number of steps so far. Fewer rows make a part of a
-   step, of full length: the moments forget in proportion, so that they remember as many rows when these come one at a
-   time. With CSR rows, which must not be centred, a step updates only the first-layer weights of columns that occur in
-   its rows, and the moments of the others wait: a step takes as long as the rows have values. */
-double ds_train_network(Labelled set, const int64_t *order, int64_t visits, int64_t size, double rate, double time,
-                        Network net);
+/* Take one step of Adam for every `size` rows of `order`; return the number of steps so far. With CSR rows, which must
+   not be centred, a step updates only the first-layer weights of columns that occur in its rows, and the moments of the
+   others wait: a step takes as long as the rows have values. */
+int64_t ds_train_network(Labelled set, const int64_t *order, int64_t visits, int64_t size, double rate, int64_t step,
+                         Network net);
 
 /* Outputs (n, K) of rows: log-odds of classes before the softmax, or standardised numbers. */
 void ds_network_outputs(Rows rows, Network net, double *out);
