@@ -23,10 +23,10 @@ from driftsurf.core.contracts import State
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.keyed import KeyedLearner, KeyRows, threads
 from driftsurf.keyed.store import Progress, StateStore
-from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
+from driftsurf.learners import LinearSVM, LogisticRegression, NaiveBayes, Perceptron, SoftmaxRegression
 from driftsurf.session.late import DelayedLabels
 from driftsurf.session.session import Session
-from driftsurf.strategies import AUE, Candor, DriftSurf
+from driftsurf.strategies import AUE, Candor, DriftSurf, Portfolio
 
 PATIENCE = 60.0
 """Seconds to wait for a lock."""
@@ -91,6 +91,15 @@ def _other() -> State:
     return learned(X[200:]).state()
 
 
+def portfolio(rows: int) -> Session:
+    """Return a session with a portfolio that has learned rows one at a time."""
+    experts = [DriftSurf(SoftmaxRegression()), SoftmaxRegression(), Perceptron(hidden=4), NaiveBayes()]
+    one = Session(Portfolio(SoftmaxRegression(), experts=experts))
+    for row in range(rows):
+        one.learn(X[row : row + 1], Y[row : row + 1], classes=[0, 1])
+    return one
+
+
 def bytes_of(one: Session) -> bytes:
     """Return the whole state, as of one step."""
     with one.lock:
@@ -124,6 +133,8 @@ SESSIONS: dict[str, Call] = {
     "new class": _session(softmax, lambda one: one.learn(X[100:200], Y[100:200] * 2)),
     "one call": _session(lambda: learned(X), lambda one: one.learn(X[400:420], Y[400:420], decided=False)),
     "one call, predicted": _session(lambda: learned(X), lambda one: one.observe(X[400:420], Y[400:420], decided=False)),
+    "a row of a portfolio": _session(lambda: portfolio(65), lambda one: one.observe(X[65:66], Y[65:66], decided=False)),
+    "gathered rows of a portfolio": _session(lambda: portfolio(95), lambda one: one.learn(X[95:96], Y[95:96])),
     "one row": _session(lambda: learned(X, batch_size=90), lambda one: one.learn(X[400:401], Y[400:401])),
     "buffer": _session(lambda: learned(X, batch_size=90), lambda one: one.observe(X[400:430], Y[400:430])),
     "flush": _session(lambda: learned(X, batch_size=90), lambda one: one.flush()),

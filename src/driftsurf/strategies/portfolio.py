@@ -25,8 +25,10 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields, Text, Whole, misfit
+from driftsurf.core.journal import Outcome
 from driftsurf.core.options import choice, number, shown, whole
 from driftsurf.core.parameters import Parameterised
+from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, OptionError, RegistryWarning
@@ -46,6 +48,7 @@ from driftsurf.strategies._expert_records import (
     learned_by,
 )
 from driftsurf.strategies._experts import default_experts, label_of, make_experts, names_of
+from driftsurf.strategies._gathering import Resting, due_batch, gathers
 from driftsurf.strategies._mixer import Mixer, stacked_shares
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 
@@ -77,6 +80,8 @@ class Live:
     """Rows of a batch that counts in full; 1 in a state of version 0.2, in which each batch did."""
     chain: Chain | None = None
     """What is known from the last label, mixed as an expert for classes; None for numbers, and in states of 0.2."""
+    outcomes: tuple[Outcome, ...] = ()
+    """What the experts last decided; empty if that is not known."""
 
 
 def score(scorers: Sequence[Scorer], live: Live, X: Rows, recent: Recent | None = None) -> FloatArray:
@@ -173,7 +178,8 @@ class Portfolio(Parameterised):
     these experts, and 30 % of A is kept. Otherwise everything would be predicted wrongly for one more batch.
 
     For classes there is one more part of the mixture: how often each label came after the last one. It speaks while
-    batches have fewer than 30 rows, as with one row at a time, where labels often come in runs.
+    batches have fewer than 30 rows, as with one row at a time, where labels often come in runs. DriftSurf experts
+    gather batches of fewer than 8 rows and learn 30 rows together, since the risk on a single row is noise.
 
     For regression v are shares, and the prediction is the mean of the experts' predictions weighted by them. They
     minimise the squared error of the mixture in units of its mean on the batch, so that every batch counts the same,
@@ -227,6 +233,8 @@ class Portfolio(Parameterised):
     _names: list[str]
     """Names of the experts in the journal."""
     _live: Live
+    _waiting: Samples
+    """Rows of small batches that are gathered for experts that compare models by batches."""
     _scorer: Scorer
     _recent: Recent | None
     _categories: Categories = ()
@@ -292,7 +300,7 @@ class Portfolio(Parameterised):
             self._require_sparse(expert, sparse)
             expert.begin(n_features, sparse=sparse, n_classes=n_classes)
         self._experts, self._names, self._seed = experts, names_of(experts), int(self.seed)
-        self._n_features = n_features
+        self._n_features, self._waiting = n_features, Samples(n_features, sparse=sparse)
         self._publish(self._beginning(len(experts), n_classes))
 
     @property
@@ -320,6 +328,7 @@ class Portfolio(Parameterised):
         live, known = self._live, self._tested
         check_width(batch.X, self._n_features)
         marks = [expert.mark() for expert in self._experts] if self._marks is None else self._marks
+        waiting = self._waiting.mark()
         try:
             if known is None or tested is None or known.mixture is not tested:
                 self.test_scores(batch)
@@ -331,6 +340,7 @@ class Portfolio(Parameterised):
         except BaseException:
             for expert, mark in zip(self._experts, marks, strict=True):
                 expert.put_back(mark)
+            self._waiting.put_back(waiting)
             self._publish(live)
             raise
         return decision
@@ -369,13 +379,14 @@ class Portfolio(Parameterised):
         self._marks = None
         entries = vars(self).copy()
         self._marks = [expert.mark() for expert in self._experts]
-        return entries, self._experts, self._marks
+        return entries, self._experts, self._marks, self._waiting.mark()
 
     def put_back(self, mark: Any) -> None:
         """Return to the marked experts, from any point of a step, a reset or a restore."""
-        entries, experts, marks = mark
+        entries, experts, marks, waiting = mark
         for expert, place in zip(experts, marks, strict=True):
             expert.put_back(place)
+        entries["_waiting"].put_back(waiting)
         vars(self).update(entries)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -391,12 +402,13 @@ class Portfolio(Parameterised):
     @property
     def nbytes(self) -> int:
         """Bytes held for rows and models."""
-        return int(sum(expert.nbytes for expert in self._experts))
+        return int(self._waiting.nbytes + sum(expert.nbytes for expert in self._experts))
 
     def reset(self, why: str) -> Transition:
         """Start over with fresh experts and equal weights, at the request of a user."""
         live, place = self._live, self._heaviest(self._live)
         changes = [expert.reset(why) for expert in self._experts]
+        self._waiting.release(self._waiting.next_row)
         anew = self._beginning(len(self._experts), live.n_classes)
         self._publish(replace(anew, step=live.step, next_row=live.next_row))
         count = len(self._experts)
@@ -418,7 +430,7 @@ class Portfolio(Parameterised):
         live = self._live
         own: IncrementalState = {"strategy": type(self).__name__, "experts": self._labels(self._experts)}
         own |= {"seed": self._seed} | {name: getattr(live, name) for name in COUNTS}
-        state = own | mixing_state(live)
+        state = own | mixing_state(live) | nest("waiting", self._waiting.incremental_state())
         for place, expert in enumerate(self._experts):
             incremental = IncrementallySaved in abilities_of(expert)
             state |= nest(f"expert{place}", expert.incremental_state() if incremental else expert.state())
@@ -438,6 +450,12 @@ class Portfolio(Parameterised):
             own = pick(f"expert{place}", state)
             expert.restore(own, n_features, sparse=sparse, n_classes=known["n_classes"])
         mixer, chain = mixing_from(state, len(experts), known["n_classes"])
+        waiting, rows = Samples(n_features, sparse=sparse), pick("waiting", state)
+        if rows:  # version 0.2 had none
+            waiting = Samples.from_state(rows, known["n_classes"])
+            if (waiting.n_features, waiting.sparse) != (n_features, sparse):
+                raise misfit(rows, "n_features", f"is {waiting.n_features}, or rows are sparse where others are not")
+        self._waiting = waiting
         self._experts, self._names, self._seed = experts, names_of(experts), known["seed"]
         self._n_features = n_features
         counts = {name: known[name] for name in COUNTS}
@@ -504,8 +522,7 @@ class Portfolio(Parameterised):
                 mixer = mixer.after_classes(together, y, weight, keep, ridge)
             else:
                 mixer = mixer.after_values(together, y, weight, keep, ridge, max(part, 1.0 / live.learned))
-        known = zip(self._experts, tested.scores, strict=True)
-        outcomes = [learned_by(expert, batch, scores) for expert, scores in known]
+        outcomes = self._learned(live, batch, tested)
         # The weights are learned from predictions, and a model that begins with this batch has not made any. After an
         # abrupt change all others are wrong for another batch, unless the weights go to it at once.
         fresh = fresh_places(outcomes)
@@ -513,10 +530,30 @@ class Portfolio(Parameterised):
         if turned:
             mixer = mixer.turned_to(fresh, float(self.ridge))
         chain = None if live.chain is None else live.chain.after(y, weight, n_classes)
-        after = Live(mixer, n_classes, live.step + 1, live.next_row + count, live.learned + 1, live.whole, chain)
+        numbers = n_classes, live.step + 1, live.next_row + count, live.learned + 1, live.whole
+        after = Live(mixer, *numbers, chain, outcomes)
         risks = batch_risks(together, batch, len(outcomes), n_classes)
         place, weights = (live.step, live.next_row, count), (live.mixer.weights, mixer.weights)
         return after, JointOutcome(self._names, outcomes, weights, risks, place, turned=turned)
+
+    def _learned(self, live: Live, batch: Batch, tested: Tested) -> tuple[Outcome, ...]:
+        """Let the experts learn a batch, or gather it; return what they decided."""
+        waiting, outcomes = self._waiting, list[Outcome]()
+        due: Batch | None
+        if live.whole == 1:  # a state of version 0.2, which gathered none
+            due = batch
+        else:
+            due = due_batch(waiting, batch, live.next_row - len(waiting) if live.learned else 0)
+        for place, (expert, scores) in enumerate(zip(self._experts, tested.scores, strict=True)):
+            if due is batch or not gathers(expert):
+                outcomes.append(learned_by(expert, batch, scores))
+            elif due is None:
+                outcomes.append(Resting.after(live.outcomes[place] if live.outcomes else None, expert))
+            else:
+                outcomes.append(learned_by(expert, due, expert.test_scores(due)))
+        if due is not None and due is not batch:
+            waiting.release(waiting.next_row)
+        return tuple(outcomes)
 
 
 def mixing_state(live: Live) -> State:
@@ -545,6 +582,6 @@ FIELDS = Fields(
         "whole": Whole(1),
     },
     optional=["whole"],
-    parts=["mixer", "chain", "expert*"],
+    parts=["mixer", "chain", "waiting", "expert*"],
 )
 """Saved entries of a portfolio."""
