@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from driftsurf.core.abilities import DirectlyStepped, Taken
 from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, n_rows, take_rows
 from driftsurf.core.decisions import Decision, Transition
-from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.core.input import Schema, read_rows, read_schema
 from driftsurf.core.journal import Decided, Outcome
 from driftsurf.core.samples import Samples
@@ -22,9 +21,10 @@ from driftsurf.core.values import replace
 from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.base import BaseSession
-from driftsurf.session.drift_monitor import DriftMonitor, Surroundings
+from driftsurf.session.drift_monitor import Surroundings
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
+from driftsurf.session.outcomes import Drifted, Named, News
 from driftsurf.session.snapshot import Snapshot, _dtype
 
 __all__ = ["Session"]
@@ -35,62 +35,6 @@ LEAST_WEIGHT = 0.01
 """A batch that keeps less than this share of its weight under the range guard is no evidence."""
 
 NOTHING = np.zeros(0)
-
-
-class News(NamedTuple):
-    """What a monitor has noticed at a step."""
-
-    drifts: tuple[Drift, ...]
-    """Drifts that were detected, changed or ended."""
-    changes: tuple[InputChange, ...]
-    """Moves of the inputs alone."""
-
-    @classmethod
-    def of(cls, before: DriftMonitor, after: DriftMonitor) -> News:
-        """Return what is new, given the monitor before a step and after it, which notices one move at most."""
-        return cls(after.updates, () if after.changes is before.changes else tuple(after.changes[-1:]))
-
-
-class Drifted(NamedTuple):
-    """A step at which a monitor has noticed something."""
-
-    outcome: Outcome
-    news: News
-
-    @property
-    def transitions(self) -> int:
-        """Number of events that are reported at once."""
-        return self.outcome.transitions + sum(map(len, self.news))
-
-    @property
-    def rows_seen(self) -> int:
-        """Number of rows up to and including this step."""
-        return self.outcome.rows_seen
-
-    def decision(self) -> Decision:
-        """Return the decision."""
-        return dataclasses.replace(self.outcome.decision(), **self.news._asdict())
-
-
-class Named(NamedTuple):
-    """A step with the names of classes, which its transitions may be about."""
-
-    outcome: Outcome
-    labels: Sequence[Any]
-
-    @property
-    def transitions(self) -> int:
-        """Number of transitions."""
-        return self.outcome.transitions
-
-    @property
-    def rows_seen(self) -> int:
-        """Number of rows up to and including this step."""
-        return self.outcome.rows_seen
-
-    def decision(self) -> Decision:
-        """Return the decision."""
-        return self.outcome.decision().named(self.labels)
 
 
 class Session(BaseSession):

@@ -21,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, AppendOnlyArray, FloatArray, IncrementalState, IntArray, Rows, n_rows
+from driftsurf.learners.logistic import NARROW
+from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.strategies._unit import WINDOW
 
 NO_RIVAL, STABLE, REACTIVE = 0, 1, 2
@@ -181,6 +183,28 @@ class Training(NamedTuple):
     curvature: float
     """Largest second derivative of the loss."""
     regression: bool
+
+
+def training_of(learner: Any, n_classes: int, n_features: int, *, sparse: bool = False) -> Training:
+    """Return the parameters of a learner as the native step takes them."""
+    outputs = learner._outputs(n_classes)
+    logistic = outputs is None
+    kind, epsilon = (LOGISTIC, 0.0) if logistic else learner._loss
+    return Training(
+        step_size=math.nan if learner.step_size == "auto" else float(learner.step_size),
+        l2=float(learner.l2),
+        scaled=bool(learner._scaled),
+        alternating=learner.optimizer == "strsaga",
+        intercept=bool(learner.fit_intercept),
+        uniform_start=learner.start == "uniform",
+        paired=logistic and n_features <= NARROW and not sparse,
+        kind=kind,
+        outputs=outputs or 1,
+        epsilon=epsilon,
+        reach=learner._reach,
+        curvature=SoftmaxRegression.curvature if kind == SoftmaxRegression.kind else learner.curvature,
+        regression=learner.capabilities.regression,
+    )
 
 
 def make_cell(X: Rows, y: FloatArray, weight: FloatArray, rule: Rule, training: Training) -> Cell:

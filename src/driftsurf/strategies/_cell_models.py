@@ -20,8 +20,6 @@ from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest
 from driftsurf.learners._linear import Linear, diverged, linear_from, margins
 from driftsurf.learners._multi import score_rows
-from driftsurf.learners.logistic import NARROW
-from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.native.cell import Cell as NativeCell
 from driftsurf.native.guard import RangeGuard
 from driftsurf.strategies._cell_arrays import (
@@ -41,7 +39,6 @@ from driftsurf.strategies._cell_arrays import (
     UNIT_CENTRE,
     UNITS,
     Rule,
-    Training,
     allocated_bytes,
     copied,
     entries_of,
@@ -49,6 +46,7 @@ from driftsurf.strategies._cell_arrays import (
     make_cell,
     saved_rows,
     stored_between,
+    training_of,
     with_room,
 )
 from driftsurf.strategies._cell_outcome import ROLES, Outcome
@@ -64,28 +62,6 @@ SIDE = 0
 """Side of the only model of a strategy that has one model at a time."""
 
 # Fields of the counts and of the models are read as arrays: numpy 2 crashes if it has no memory for a record scalar.
-
-
-def training_of(learner: Any, n_classes: int, n_features: int, *, sparse: bool = False) -> Training:
-    """Return the parameters of a learner as the native step takes them."""
-    outputs = learner._outputs(n_classes)
-    logistic = outputs is None
-    kind, epsilon = (LOGISTIC, 0.0) if logistic else learner._loss
-    return Training(
-        step_size=math.nan if learner.step_size == "auto" else float(learner.step_size),
-        l2=float(learner.l2),
-        scaled=bool(learner._scaled),
-        alternating=learner.optimizer == "strsaga",
-        intercept=bool(learner.fit_intercept),
-        uniform_start=learner.start == "uniform",
-        paired=logistic and n_features <= NARROW and not sparse,
-        kind=kind,
-        outputs=outputs or 1,
-        epsilon=epsilon,
-        reach=learner._reach,
-        curvature=SoftmaxRegression.curvature if kind == SoftmaxRegression.kind else learner.curvature,
-        regression=learner.capabilities.regression,
-    )
 
 
 class CellModels:
