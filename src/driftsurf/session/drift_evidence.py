@@ -282,7 +282,7 @@ def copied_rows(X: CSR) -> CSR:
     return CSR(X.data[a:b].copy(), X.indices[a:b].copy(), X.indptr - a, X.n_features)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def no_columns(count: int) -> DenseRows:
     """Return rows without columns, which stand for sparse ones where labels and scores are held."""
     return np.zeros((count, 0))

@@ -200,7 +200,7 @@ class DriftMonitor(Contests):
     def _copy(self) -> DriftMonitor:
         """Return a shallow copy; ``copy.copy`` would take ten times as long."""
         new = object.__new__(type(self))
-        vars(new).update(vars(self))
+        new.__dict__ = self.__dict__.copy()  # faster than updating a new one
         return new
 
     @property
