@@ -46,7 +46,8 @@ def test_a_template_holds_parameters_and_makes_fresh_copies(template: Detector) 
     again = used.fresh()
     assert again.get_params() == template.get_params() == used.get_params()
     assert vars(again) == vars(template)
-    assert eval(repr(template), vars(detectors)).get_params() == template.get_params()
+    exported = {name: getattr(detectors, name) for name in detectors.__all__}
+    assert eval(repr(template), exported).get_params() == template.get_params()
 
 
 @every_detector

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core import functions
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.forks import RenewedLock
+from driftsurf.native import maths
 
 __all__ = ["RecentPredictions", "log_losses"]
 
@@ -35,9 +37,10 @@ def log_losses(scores: FloatArray, true: npt.NDArray[Any]) -> FloatArray:
     array([0.22, 0.69])
     """
     if scores.ndim == 1:
-        return np.logaddexp(0.0, np.where(true == 1, -scores, scores))
+        margins = np.where(true == 1, -scores, scores)
+        return np.maximum(margins, 0.0) + functions.log1p(functions.exp(-np.abs(margins)))
     logs = scores[np.arange(len(true)), true]
-    return np.asarray(-np.maximum(logs, np.log(LEAST_PROBABILITY)))
+    return np.asarray(-np.maximum(logs, maths.log(LEAST_PROBABILITY)))
 
 
 class _Call(NamedTuple):

@@ -24,6 +24,7 @@ from driftsurf.core.input import listed
 from driftsurf.core.labels import check_limit, label_array
 from driftsurf.core.options import shown
 from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, ValueTypeError
+from driftsurf.native import maths
 from driftsurf.native.columns import all_between, range_of_weighted
 from driftsurf.native.labels import LabelCodes
 from driftsurf.native.linear import largest
@@ -203,7 +204,7 @@ class ClassTargets:
             # With one class learned, every margin has to be negative, also one of 0.
             return -np.abs(scores) - np.finfo(np.float64).tiny if n_classes_learned == 1 else scores
         if n_classes_learned == 0:
-            return np.full((len(scores), len(self.labels)), -np.log(len(self.labels)))
+            return np.full((len(scores), len(self.labels)), -maths.log(len(self.labels)))
         if n_classes_learned == scores.shape[1] == len(self.labels):
             return scores
         if n_classes_learned < scores.shape[1]:

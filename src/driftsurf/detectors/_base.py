@@ -17,6 +17,7 @@ from driftsurf.core.forks import ChangeLock
 from driftsurf.core.options import number, whole
 from driftsurf.core.parameters import Parameterised
 from driftsurf.errors import OptionError, ShapeError, ValueTypeError
+from driftsurf.native import maths
 from driftsurf.native.detectors import DRIFT, STEADY, WARNING, sliding_mean
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -199,7 +200,7 @@ class WindowDetector(BaseDetector):
     @property
     def threshold(self) -> float:
         """epsilon, by which the mean has to fall below its best for a signal."""
-        return math.sqrt(0.5 * float(np.square(self._weights()).sum()) * math.log(1.0 / self.delta))
+        return math.sqrt(0.5 * float(np.square(self._weights()).sum()) * maths.log(1.0 / self.delta))
 
     def _weights(self) -> FloatArray:
         """Return one weight for each row of a full window, oldest first, non-decreasing, with sum 1."""

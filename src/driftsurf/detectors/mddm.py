@@ -6,9 +6,11 @@ from typing import Literal
 
 import numpy as np
 
+from driftsurf.core import functions
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import choice, number
 from driftsurf.detectors._base import WindowDetector
+from driftsurf.native import maths
 from driftsurf.registry import register
 
 __all__ = ["MDDM"]
@@ -79,9 +81,9 @@ class MDDM(WindowDetector):
         age = np.arange(self.window - 1, -1, -1, dtype=np.float64)
         match self.weighting:
             case "geometric":  # relative to the newest, so that it cannot overflow
-                weights = np.power(1.0 + self.growth, -age)
+                weights = np.array([maths.power(1.0 + self.growth, -one) for one in age.tolist()])
             case "euler":
-                weights = np.exp(-self.growth * age)
+                weights = functions.exp(-self.growth * age)
             case _:
                 weights = 1.0 + self.growth * age[::-1]
         return np.asarray(weights / weights.sum())

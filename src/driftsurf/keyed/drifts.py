@@ -22,6 +22,7 @@ from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.drifts import DRIFT_RISK, MOST_EVIDENCE, SMALLEST_RISE, Drift, Drifts
 from driftsurf.core.frames import html_table, new_frame
 from driftsurf.core.wording import agreeing, counted, in_words, optional
+from driftsurf.native import maths
 from driftsurf.native import monitor as scan
 from driftsurf.native.monitor import judge_models
 from driftsurf.session.drift_contests import (
@@ -160,7 +161,7 @@ def _needed(n_keys: int, drift_risk: float) -> float:
 
     Half of the risk is that of the bet, half that the usual loss was higher than the bound that its rows give.
     """
-    return math.log(2 * max(n_keys, 1) / drift_risk)
+    return maths.log(2 * max(n_keys, 1) / drift_risk)
 
 
 class RunningDrifts:
@@ -294,7 +295,7 @@ def _beginning(losses: FloatArray, usual: float, risen: float) -> int:
     """Return the row from which on the losses, to the end, are most likely to have risen."""
     usual = min(max(usual, 1e-4), 0.98)
     risen = min(max(risen, usual * 1.1), 0.99)
-    low, high = math.log((1.0 - risen) / (1.0 - usual)), math.log(risen / usual)
+    low, high = maths.log((1.0 - risen) / (1.0 - usual)), maths.log(risen / usual)
     gains = np.cumsum((low + (high - low) * losses)[::-1])
     return len(losses) - 1 - int(gains.argmax())
 
@@ -321,7 +322,7 @@ def _end(
 
 def _evidence(v: FloatArray, n_keys: int) -> float:
     """Return the largest capital, divided by the numbers of keys and contests as the bound demands."""
-    capital = math.exp(min(float(v[scan.HIGHEST]), 700.0))
+    capital = maths.exp(min(float(v[scan.HIGHEST]), 700.0))
     return min(capital / (SERIES * float(v[scan.CONTESTS]) ** 2 * 2 * n_keys), MOST_EVIDENCE)
 
 

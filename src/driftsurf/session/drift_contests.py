@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.core import functions
 from driftsurf.core.abilities import SnapshotScoring, abilities_of
 from driftsurf.core.contracts import CSR, Batch, FloatArray, take_rows
 from driftsurf.core.drifts import (
@@ -17,6 +18,7 @@ from driftsurf.core.drifts import (
     Drifts,
 )
 from driftsurf.core.values import replace
+from driftsurf.native import maths
 from driftsurf.native import monitor as scan
 from driftsurf.native.monitor import (
     HALF_LIFE,
@@ -223,7 +225,7 @@ class Contests(Causes):
         """Bet on the losses of the frozen model until harm is proven; return the number of rows."""
         block = take_block(block, 0, min(len(block.y), BET_ROWS))
         losses = self._centred(block.y, self._losses(block.y, self._scored(contest, block)))
-        needed = math.log(SERIES * contest.number**2 / self.drift_risk)
+        needed = maths.log(SERIES * contest.number**2 / self.drift_risk)
         rise = self.smallest_rise * (UNPROVEN if contest.anchor is None else 1.0)
         least = contest.usual + rise * float(self._scan[scan.RANGE])
         values = np.array([*contest.bets, contest.rows, contest.total, contest.highest])
@@ -320,7 +322,7 @@ class Contests(Causes):
         best, found = -math.inf, contest.since
         for place in range(len(scan.ALTERNATIVES)):
             usual, stake, _ = self._bet(contest.usual, place)
-            gains = np.cumsum(np.log1p(stake * (losses - usual))[::-1])
+            gains = np.cumsum(functions.log1p(stake * (losses - usual))[::-1])
             last = int(gains.argmax())
             if gains[last] > best:
                 best, found = float(gains[last]), row - 1 - last

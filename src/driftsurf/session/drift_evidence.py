@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core import functions
 from driftsurf.core.contracts import CSR, DenseRows, FloatArray, Rows, Strategy, take_rows
 from driftsurf.native import monitor as scan
 from driftsurf.native.monitor import (
@@ -240,7 +241,7 @@ class HeldRows:
         if self.regression:
             return y - scores
         if scores.ndim == 1:
-            return np.asarray(y - 1.0 / (1.0 + np.exp(-np.clip(scores, -30.0, 30.0))))
+            return np.asarray(y - 1.0 / (1.0 + functions.exp(-np.clip(scores, -30.0, 30.0))))
         return np.asarray(scores.argmax(axis=1) != y, np.float64)
 
 

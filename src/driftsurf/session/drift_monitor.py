@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +38,7 @@ from driftsurf.core.drifts import (
 from driftsurf.core.fields import misfit
 from driftsurf.core.options import number
 from driftsurf.core.state import nest, pick
+from driftsurf.native import maths
 from driftsurf.native import monitor as scan
 from driftsurf.native.monitor import (
     ANCHOR_ROWS,
@@ -230,7 +230,7 @@ class DriftMonitor(Contests):
         values[[scan.SHIFT, scan.LOW, scan.HIGH, scan.RANGE]] = 0.0, 1.0, 1.0, 1.0
         if share < RARE:
             share = max(share, 1.0 / max(sum(counts), 2.0))
-            values[scan.SHIFT] = math.log(share / (1.0 - share)) * (1.0 if rare else -1.0)
+            values[scan.SHIFT] = maths.log(share / (1.0 - share)) * (1.0 if rare else -1.0)
             values[scan.LOW + 1 - rare] = share / (1.0 - share)
             values[scan.RANGE] = 2.0 * share
         values[[scan.SPREAD, scan.SPREADS, scan.NEAR, scan.NEARS]] = 2.0

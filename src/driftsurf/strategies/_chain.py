@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,6 +10,7 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.fields import Array, Fields, Rule, Whole
+from driftsurf.native import maths
 from driftsurf.native.experts import chain_after, chain_scores
 
 FEW = 30
@@ -47,7 +47,7 @@ class Chain:
         """
         if self.last >= 0 and rows < FEW:
             return chain_scores(self.counts, self.last, rows, n_classes)
-        return np.full((rows, n_classes), -math.log(n_classes))
+        return np.full((rows, n_classes), -maths.log(n_classes))
 
     def after(self, y: FloatArray, weight: FloatArray, n_classes: int) -> Chain:
         """Return the chain after a batch with these codes."""
@@ -58,7 +58,7 @@ class Chain:
         if len(counts) < n_classes:
             counts = np.pad(counts, (0, n_classes - len(counts)))
         if self.last >= 0 and len(y) < FEW:
-            counts = chain_after(counts, self.last, codes, 0.5 ** (len(codes) / REMEMBERED))
+            counts = chain_after(counts, self.last, codes, maths.power(0.5, len(codes) / REMEMBERED))
         return Chain(counts, int(codes[-1]))
 
     def state(self) -> State:

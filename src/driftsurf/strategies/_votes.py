@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core import functions
 from driftsurf.core.contracts import FloatArray
+from driftsurf.native import maths
 from driftsurf.native.experts import balance_of_votes, true_class_shares
 
 DIGITS = 12
@@ -54,7 +56,7 @@ def true_class_share(scores: FloatArray, y: FloatArray) -> FloatArray:
     """Return the probability that a model gives to the true class of each row."""
     if scores.ndim == 1:
         return true_class_shares(scores, y)
-    return np.exp(scores[np.arange(len(y)), y.astype(np.int64)])
+    return functions.exp(scores[np.arange(len(y)), y.astype(np.int64)])
 
 
 def squared_errors(ballots: Sequence[FloatArray], y: FloatArray, regression: bool) -> FloatArray:
@@ -93,15 +95,15 @@ def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray, regression
     rows = np.arange(len(shares))
     for scores, weight in zip(ballots, weights, strict=True):
         shares[rows, scores.argmax(axis=1)] += weight
-    return np.log(np.clip(np.round(shares, DIGITS), LEAST_SHARE, 1.0))
+    return functions.log(np.clip(np.round(shares, DIGITS), LEAST_SHARE, 1.0))
 
 
 def undecided(scores: FloatArray) -> FloatArray:
     """Return scores of the same shape that favour no class: 0, or equal log-probabilities."""
-    return np.zeros_like(scores) if scores.ndim == 1 else np.full_like(scores, -np.log(scores.shape[1]))
+    return np.zeros_like(scores) if scores.ndim == 1 else np.full_like(scores, -maths.log(scores.shape[1]))
 
 
 def log_odds(balance: FloatArray) -> FloatArray:
     """Return log((1 + b) / (1 - b)) of the balance b of a vote, between -1 and 1; the sign is exactly that of b."""
     bounded = np.minimum(np.maximum(balance, LEAST_SHARE - 1.0), 1.0 - LEAST_SHARE)  # twice as fast as np.clip
-    return np.asarray(np.log1p(bounded) - np.log1p(-bounded))
+    return functions.log1p(bounded) - functions.log1p(-bounded)

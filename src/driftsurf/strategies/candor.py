@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.core import functions
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, Learner, Segment
 from driftsurf.core.decisions import Decision
@@ -127,7 +128,7 @@ class Candor(VotingStrategy):
             losses = experts[0].learner.row_losses(margins.reshape(-1), repeated(batch.y, len(experts)))
             balance, logs = follow_losses(margins, losses.reshape(margins.shape), batch.weight, float(self.decay))
             scores = log_odds(balance)
-        shares = np.exp(logs - logs.max(initial=0.0))
+        shares = functions.exp(logs - logs.max(initial=0.0))
         return scores, shares / max(shares.sum(), 1.0)
 
     def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:

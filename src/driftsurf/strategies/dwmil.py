@@ -13,6 +13,7 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import Fields, Rule
 from driftsurf.core.options import number, whole
 from driftsurf.core.random import derive
+from driftsurf.native import maths
 from driftsurf.native.linear import fill_uniform
 from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._ensemble import Combine, Ensemble, VotingStrategy, voting_fields
@@ -192,7 +193,7 @@ def g_mean(scores: FloatArray, batch: Batch) -> float:
     codes = batch.y.astype(np.int64)
     mass, found = np.bincount(codes, batch.weight), np.bincount(codes, right)
     recalls = found[mass > 0.0] / mass[mass > 0.0]
-    return float(np.prod(recalls) ** (1.0 / len(recalls)))
+    return maths.power(float(np.prod(recalls)), 1.0 / len(recalls))
 
 
 def votes_of_bags(ballots: Sequence[FloatArray], size: int) -> list[FloatArray]:

@@ -33,6 +33,7 @@ from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, OptionError, RegistryWarning
 from driftsurf.learners._online import check_width
+from driftsurf.native import maths
 from driftsurf.native.columns import all_finite
 from driftsurf.native.guard import RangeGuard
 from driftsurf.registry import ALL_TASKS, Example, register
@@ -517,7 +518,7 @@ class Portfolio(Parameterised):
             together = stacked(tested.scores, live, n_classes)
         if live.learned and weight.any():  # the first batch says nothing: no expert has learned
             part = min(1.0, count / live.whole)
-            keep, ridge = 0.5 ** (part / float(self.half_life)), float(self.ridge)
+            keep, ridge = maths.power(0.5, part / float(self.half_life)), float(self.ridge)
             if n_classes:
                 mixer = mixer.after_classes(together, y, weight, keep, ridge)
             else:

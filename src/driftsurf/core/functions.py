@@ -1,0 +1,49 @@
+"""Elementary functions of arrays with the same bits on every machine.
+
+Those of numpy and of ``math`` are the C library's, or have vector instructions, and their last bits differ. Whatever
+reaches a decision or a saved state uses these, or those of ``driftsurf.native.maths`` for single numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core.contracts import FloatArray
+from driftsurf.native.maths import evaluate
+
+__all__ = ["exp", "log", "log1p"]
+
+
+def exp(x: npt.ArrayLike) -> FloatArray:
+    """Return the exponential of each number.
+
+    >>> exp([0.0, 1.0]).round(3)
+    array([1.   , 2.718])
+    """
+    return _each("exp", x)
+
+
+def log(x: npt.ArrayLike) -> FloatArray:
+    """Return the natural logarithm of each number.
+
+    >>> log([1.0, 2.0]).round(3)
+    array([0.   , 0.693])
+    """
+    return _each("log", x)
+
+
+def log1p(x: npt.ArrayLike) -> FloatArray:
+    """Return log(1 + x) of each number, also exact near 0.
+
+    >>> log1p([0.0, 1e-20])
+    array([0.e+00, 1.e-20])
+    """
+    return _each("log1p", x)
+
+
+def _each(name: str, x: npt.ArrayLike) -> FloatArray:
+    values = np.asarray(x, np.float64, order="C")
+    out = np.empty(values.shape)
+    evaluate(name, values.reshape(-1), out.reshape(-1))
+    return out
