@@ -24,7 +24,6 @@ import numpy as np
 from benchmarks.hard_streams import HARD, as_rows
 from driftsurf.comparison.inputs import REAL, Input, Rows, load
 from driftsurf.core.contracts import CSR, Batch, FloatArray
-from driftsurf.core.decisions import Decision
 from driftsurf.learners import LinearRegression, SoftmaxRegression
 from driftsurf.strategies import DriftSurf, Portfolio
 from driftsurf.strategies._expert_records import fresh_places, is_worse_than_guessing
@@ -69,7 +68,7 @@ def learned(rows: Rows, seed: int, further: Sequence[Any] = ()) -> tuple[list[An
     for X, y in rows.batches(rows.batch_size):
         target = np.asarray(y, float)
         batch = Batch(_stored(X), target, np.ones(len(y)))
-        found, decisions = list[FloatArray](), list[Decision]()
+        found, decisions = list[FloatArray](), list[Any]()
         for place, expert in enumerate(experts):
             start = time.process_time()
             found.append(expert.test_scores(batch))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -41,7 +42,7 @@ def no_libgomp(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [NoLibrary(), *sys.meta_path])
     monkeypatch.setattr(ctypes, "CDLL", cannot_load)
-    monkeypatch.setattr(_boosted.shutil, "which", lambda program: "/usr/bin/apt-get" if program == "apt-get" else None)
+    monkeypatch.setattr(shutil, "which", lambda program: "/usr/bin/apt-get" if program == "apt-get" else None)
     _boosted.lacks.cache_clear()
     yield
     _boosted.lacks.cache_clear()
@@ -90,9 +91,9 @@ def test_commands_say_what_to_install(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_other_libraries_and_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "libcuda" in _boosted.remedy(OSError("libcuda.so: no such file"))
-    monkeypatch.setattr(_boosted.shutil, "which", lambda program: program if program == "apk" else None)
+    monkeypatch.setattr(shutil, "which", lambda program: program if program == "apk" else None)
     assert _boosted.remedy(OSError(MISSING)).endswith("apk add libgomp")
-    monkeypatch.setattr(_boosted.shutil, "which", lambda program: None)
+    monkeypatch.setattr(shutil, "which", lambda program: None)
     assert _boosted.remedy(OSError(MISSING)).endswith("apt-get install libgomp1")
 
 

@@ -225,7 +225,7 @@ def test_a_contest_is_proven_hopeless_or_goes_on() -> None:
         losses = (random.random(400) < rate).astype(float)
         contest = np.zeros(6)
         limits = 0.1, 1.5, math.log(100.0), 0.0, 0.12, 3_000.0
-        stop = scan.bet_on_losses(losses, 0, scan.LOSSES, values, contest, 1, *limits)
+        stop = scan.bet_on_losses(losses, 0, scan.LOSSES, values, contest, True, *limits)
         capitals, row, seen = np.ones(3), -1, "goes on"
         for row, loss in enumerate(losses.tolist()):
             for k in range(3):

@@ -115,7 +115,7 @@ def test_locks_that_a_thread_held_do_not_hang_a_forked_process(kind: str) -> Non
     from driftsurf import registry
 
     detector = ADWIN()
-    locks = {
+    locks: dict[str, Any] = {
         "registry": registry._lock,
         "cached predictions": RenewedLock(),
         "detector": detector.lock,

@@ -112,7 +112,7 @@ def test_waiting_rows_of_another_shape_are_refused() -> None:
 
 def test_noisy_labels_are_learned_as_well_one_row_at_a_time() -> None:
     random = np.random.default_rng(3)
-    X = random.normal(size=(1500, 4))
+    X: Any = random.normal(size=(1500, 4))
     y = ((X[:, 0] > X[:, 1]) ^ (random.random(1500) < 0.25)) * 1.0
     wrong = []
     for size, whole in ((1, 100), (100, 100), (1, 1)):

@@ -201,8 +201,8 @@ class Cell:
             X = random.normal(size=(ROWS, 4)) * (random.random((ROWS, 4)) < 0.8)
             Z = X @ (beta if step < 3 else -beta)
             y: Any = 100.0 + Z[:, 0] if n_classes == 0 else names[Z[:, :n_classes].argmax(axis=1)]
-            options = {"weight": random.random(ROWS)} if self.kind == "weighted" else {}
-            seen = session.observe(csr_matrix(X) if self.kind == "csr" else X, y, **options)
+            weight = random.random(ROWS) if self.kind == "weighted" else None
+            seen = session.observe(csr_matrix(X) if self.kind == "csr" else X, y, weight=weight)
             if len(seen.labels) != ROWS or len(seen.decisions) != 1:
                 raise CheckError(f"{self}: {len(seen.labels)} predictions and {len(seen.decisions)} decisions")
         scores = session.scores(X)

@@ -21,6 +21,7 @@ NaN, infinity and values beyond +-1e15 are no evidence: they are consumed and ch
 memory is bounded and all numbers that are kept stay finite.
 
 >>> import numpy as np
+>>> from driftsurf.detectors import MDDM
 >>> errors = np.random.default_rng(0).random(2000) < np.repeat([0.1, 0.5], 1000)
 >>> detector = MDDM()
 >>> detector.update(errors)

@@ -441,7 +441,7 @@ class Portfolio(Parameterised):
         """Take over a state that ``state()`` returned; StateError if it is not for rows of this shape."""
         if str(state.get("strategy")) != type(self).__name__:
             raise misfit(state, "strategy", f"is {state.get('strategy')!r}, not {type(self).__name__!r}")
-        known = {"whole": 1} | FIELDS.read(state, known_classes=n_classes)
+        known: dict[str, Any] = {"whole": 1} | FIELDS.read(state, known_classes=n_classes)
         experts = self._new_experts(known["seed"], saved=known["experts"])
         if known["experts"] != self._labels(experts):
             raise misfit(state, "experts", f"must be {self._labels(experts)!r}, the experts of this portfolio")

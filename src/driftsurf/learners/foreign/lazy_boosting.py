@@ -307,8 +307,9 @@ class LazyBoostedTrees(BoostedTrees):
         return super()._model_state(fitted) | nest("pace", own)
 
     def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
-        known = {"alone": 1, "rows": 0, "mass": 0.0, "lost": 0.0} | PACE.read(pick("pace", state))
-        pace = Pace(**{name: known[name] for name in vars(Pace())} | {"starts": tuple(known["starts"].tolist())})
+        known: dict[str, Any] = {"alone": 1, "rows": 0, "mass": 0.0, "lost": 0.0} | PACE.read(pick("pace", state))
+        known["starts"] = tuple(known["starts"].tolist())
+        pace = Pace(**{name: known[name] for name in vars(Pace())})
         return replace(super()._model_from(fitted, state), memory=pace)
 
     def _fields(self) -> Fields:
