@@ -26,8 +26,10 @@ from typing import Any
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+    HOOK: Any = BuildHookInterface
 except ImportError:  # `python hatch_build.py` needs no hatchling
-    BuildHookInterface = object
+    HOOK = object
 
 ROOT = Path(__file__).resolve().parent
 NATIVE = ROOT / "src" / "driftsurf" / "native"
@@ -252,7 +254,7 @@ def platform_tag(target: str) -> str:
     return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
-class NativeBuildHook(BuildHookInterface):  # type: ignore[misc, valid-type, unused-ignore]
+class NativeBuildHook(HOOK):  # type: ignore[misc]
     """hatchling's build hook: compile the core before the package is packed or linked."""
 
     PLUGIN_NAME = "custom"

@@ -196,7 +196,8 @@ def test_gathered_batches_decide_as_one() -> None:
         rows = range(64) if model._fitted.fit is not None else [slice(None)]
         for one in rows:
             model.update(samples, samples.append(X[one].reshape(-1, 3), y[one].reshape(-1)), 10_000)
-        assert model._fitted.fit is not None and twin._fitted.fit is not None
+        assert model._fitted.fit is not None
+        assert twin._fitted.fit is not None
         assert model._fitted.fit.hi == twin._fitted.fit.hi
         found, expected = ([*vars(one._fitted.memory).values()] for one in (model, twin))
         assert found[:4] == pytest.approx(expected[:4], nan_ok=True)

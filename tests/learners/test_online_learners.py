@@ -220,7 +220,7 @@ def test_rows_that_are_not_stored_are_learned_like_stored_ones(learner: Any) -> 
     for step in range(30):
         n = int(random.integers(1, 5))
         X, weight = random.normal(size=(n, 3)), random.integers(0, 2, n).astype(np.float64)
-        y = X[:, 0] * 2.0 if not K else random.integers(0, K if step < 20 else K + 2, n) * 1.0  # new classes
+        y: Any = X[:, 0] * 2.0 if not K else random.integers(0, K if step < 20 else K + 2, n) * 1.0  # new classes
         batch = Batch(X, y, weight)
         decisions = [one.step(batch, one.test_scores(batch) if step % 3 else None) for one in either]
         assert repr(decisions[0]) == repr(decisions[1])  # a risk without weight is NaN

@@ -263,6 +263,8 @@ class LazyBoostedTrees(BoostedTrees):
         new = (known.hi - known.fit.hi) / (known.hi - known.lo)
         if new >= self.renewed or (pace.excess > self.tolerance and new >= self.least_new):
             return True
+        if known.present is None:
+            return False
         counted = batch.y[batch.weight > 0.0].astype(np.int64)
         return bool(known.n_classes) and not np.isin(counted, known.present).all()
 
