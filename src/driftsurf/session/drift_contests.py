@@ -104,6 +104,7 @@ TAUGHT_ROWS = 100
 class Contests(Causes):
     """Judges frozen models row by row, from a sign of a drift to its end."""
 
+    drifts: Drifts
     drift_risk: float
     _anchors: tuple[Anchor, ...]
     _old: Anchor | None

@@ -84,13 +84,14 @@ class CellModels:
 
     def __init__(self, pool: Pool, live: Live, rule: Rule, details: dict[str, Any]) -> None:
         samples = pool.samples
-        self._pool, self._rule = copy.copy(pool), rule
+        self._pool: Pool = copy.copy(pool)
+        self._rule: Rule = rule
         self._training = training_of(pool.template, pool.n_classes, samples.n_features, sparse=samples.sparse)
         rows = samples.view(Segment(samples.first_row, samples.next_row))
         self._cell = cell = make_cell(copied(rows.X), rows.y.copy(), rows.weight.copy(), rule, self._training)
         longest = max(map(len, live.trial), default=0)
-        self.native = NativeCell(cell.parts, cell.small, rule, self._training, SIDES, longest)
-        self._owners = {name: object() for name in entry_names(cell.X)}
+        self.native: NativeCell = NativeCell(cell.parts, cell.small, rule, self._training, SIDES, longest)
+        self._owners: dict[str, object] = {name: object() for name in entry_names(cell.X)}
         """Owners of the saved rows."""
         self._log: dict[int, tuple[object, Touched]] | None = None
         """For each model, the owner of its saved gradient table and its overwritten entries; None if never saved."""
@@ -99,7 +100,8 @@ class CellModels:
         cell.counts["seed"], cell.counts["made"] = pool.seed & MASK, pool.made
         self._pool.samples = Samples(samples.n_features, sparse=samples.sparse, dtype=samples.dtype)
         self._pool._tested = None
-        self._outputs, self.about = self._training.outputs, (rule, details)
+        self._outputs = self._training.outputs
+        self.about: tuple[Rule, dict[str, Any]] = (rule, details)
         template: Any = pool.template
         per_batch = 0 if template.steps_per_batch is None else int(template.steps_per_batch)
         self.native.set_budget(per_batch, float(template.steps_per_row), pool.capabilities.quadratic_loss)
