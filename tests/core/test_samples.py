@@ -16,11 +16,11 @@ from row_arrays import as_rows
 
 from driftsurf.core import buffer as _buffer
 from driftsurf.core.buffer import MAPPED_BYTES, Buffer
-from driftsurf.core.column_sizes import squared_norms
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, Segment, n_rows, take_rows
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import StateError
+from driftsurf.native.columns import squared_norms
 
 Operation = tuple[str, int]
 D = 3
@@ -346,10 +346,9 @@ def test_squared_norms_of_views(sparse: bool, dtype: str) -> None:
     samples = Samples(D, sparse=sparse, dtype=dtype)
     run(samples, PlainStore(dtype), [("append", 30), ("release", 20)])
     X = samples.view(Segment(8, 25)).X
-    factor = np.append(np.ones(as_dense(X).shape[1]), 0.0)
-    np.testing.assert_allclose(
-        squared_norms(X, factor, np.zeros_like(factor)), np.square(as_dense(X), dtype=float).sum(axis=1)
-    )
+    factor, norms = np.append(np.ones(as_dense(X).shape[1]), 0.0), np.empty(n_rows(X))
+    squared_norms(X, factor, np.zeros_like(factor), norms)
+    np.testing.assert_allclose(norms, np.square(as_dense(X), dtype=float).sum(axis=1))
 
 
 # ---------------------------------------------------------------------------- state

@@ -1,18 +1,15 @@
-"""Norms of rows, and the typical centre and size of columns, from which learners derive their scaling."""
+"""The usual norm of rows, and the typical centre and size of columns, from which learners derive their scaling."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from driftsurf.core.contracts import CSR, FloatArray, Rows, n_rows
+from driftsurf.core.contracts import CSR, FloatArray, Rows
 from driftsurf.native import columns
 
 __all__ = [
     "CAP",
-    "clipped",
     "extend_range",
-    "limited",
-    "squared_norms",
     "usual_frame",
     "usual_norm",
     "usual_sizes",
@@ -33,36 +30,6 @@ FRAME_RULES = CAP, FAR, FARTHEST, float(ENOUGH_ROWS)
 """The rules above as ``columns.frame`` takes them."""
 
 
-def squared_norms(X: Rows, factor: FloatArray, centre: FloatArray) -> FloatArray:
-    """Return the squared norm of factor * (x - centre) for each row; infinity where it overflows.
-
-    Factor and centre have one entry more than there are columns, for the constant column (whose centre is 0).
-    """
-    out = np.empty(n_rows(X))
-    columns.squared_norms(X, factor, centre, out)
-    return out
-
-
-def limited(X: Rows, most: FloatArray) -> Rows:
-    """Return rows whose values are at most ``most`` of their column; the same object if all of them are.
-
-    Values are limited in absolute value, to the range -``most`` to ``most``.
-    """
-    return X if columns.all_within(X, most) else clipped(X, most)
-
-
-def clipped(X: Rows, most: FloatArray) -> Rows:
-    """Return a copy of rows whose values are limited to the range -``most`` to ``most`` of their column."""
-    if isinstance(X, CSR):
-        a, b = X.indptr[0], X.indptr[-1]
-        values = np.empty_like(X.data[a:b])
-        columns.clip(X, most, values)
-        return CSR(values, X.indices[a:b], X.indptr - a, X.n_features)
-    rows = np.empty_like(X)
-    columns.clip(X, most, rows)
-    return rows
-
-
 def extend_range(X: Rows, weight: FloatArray, low: FloatArray, high: FloatArray) -> bool:
     """Extend the range of each column by the rows of positive weight; return whether any value was outside.
 
@@ -74,8 +41,8 @@ def extend_range(X: Rows, weight: FloatArray, low: FloatArray, high: FloatArray)
 def usual_norm(X: Rows, weight: FloatArray, factor: FloatArray, centre: FloatArray, quantile: float) -> float:
     """Return a quantile over the rows of positive weight of weight * |factor * (x - centre)|^2.
 
-    Factor and centre have one entry more than there are columns, as for ``squared_norms``. The result is 1 if the
-    quantile is 0 or overflows.
+    Factor and centre have one entry more than there are columns, for the constant column (whose centre is 0). The
+    result is 1 if the quantile is 0 or overflows.
     """
     return columns.usual_norm(X, weight, factor, centre, quantile, np.empty(len(weight)))
 
