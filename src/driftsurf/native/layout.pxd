@@ -5,8 +5,6 @@ model w' during a reactive state, and the stable model w'' outside of one. (A st
 starts, so there are never three.) Rows are numbered in the order of arrival; row r is at place r - ``base`` of the
 arrays of rows, and its entry in the gradient table of a model is at the same place of the table.
 
-The cell of an ensemble has more sides, one for each model, and no rival.
-
 A model has K *outputs*, one for each class of softmax regression and a single one otherwise. Its weights are those of a
 matrix (columns + 1, K) row by row, its gradient table has K numbers for each row, and a row has K scores.
 """
@@ -35,7 +33,7 @@ cdef enum:
 
 
 cdef struct Counts:
-    # Counts of a cell, 128 bytes; ``COUNTS`` of driftsurf.strategies.compiled.layout is the same as a numpy record.
+    # Counts of a cell, 128 bytes; ``COUNTS`` of driftsurf.strategies._cell_arrays is the same as a numpy record.
     uint64_t seed
     int64_t base               # number of the row at place 0
     int64_t first              # the oldest row that is needed
@@ -54,7 +52,7 @@ cdef struct Counts:
 
 
 cdef struct ModelCounts:
-    # Counts of a model, 128 bytes; ``MODEL`` of driftsurf.strategies.compiled.layout is the same as a numpy record.
+    # Counts of a model, 128 bytes; ``MODEL`` of driftsurf.strategies._cell_arrays is the same as a numpy record.
     uint64_t seed
     int64_t id
     int64_t born               # step in which it was made
@@ -139,7 +137,7 @@ cdef struct Scratch:
     double* losses
     double* values             # as many numbers as there are places, and four for each new row
     double* columns            # (8, (d + 1) * K)
-    int64_t* whole             # outcome of the step: see driftsurf.strategies.compiled.layout
+    int64_t* whole             # outcome of the step: see the places below
     double* real
     int64_t most_steps
     int64_t most_rows          # rows for whose scores there is room
