@@ -117,11 +117,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_files_and_functions_named_in_the_architecture_exist() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     package = ROOT / "src/driftsurf"
-    paths = re.findall(r"`([\w/]+(?:/|\.py|\.toml))`", text)
+    paths = re.findall(r"`([\w/]+(?:/|\.pyx?|\.toml))`", text)
     assert paths
     assert [path for path in paths if not (package / path).exists()] == []
-    source = "\n".join(file.read_text(encoding="utf-8") for file in package.rglob("*.py"))
-    defined = set(re.findall(r"^\s*(?:def|class) (\w+)", source, re.M)) | {"strategy", "ExitStack"}
+    files = [file for ending in ("py", "pyx") for file in package.rglob(f"*.{ending}")]
+    source = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    kinds = r"(?:def|class|(?:cdef|cpdef) (?:class|[\w.]+))"
+    defined = set(re.findall(rf"^\s*{kinds} (\w+)", source, re.M)) | {"strategy", "ExitStack"}
     named = re.findall(r"`([A-Za-z_]\w*(?:\.\w+)?)(?:\(.*?\))?`", text)
     names = [part for name in named if not (package / name).exists() for part in name.split(".")]
     assert [name for name in names if name not in {*defined, "run", "json", "report", "html"}] == []
