@@ -102,6 +102,6 @@ def test_wrong_results_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(CheckError, match=r"\(60,\)"):
             cell.run()
     nothing = Observation(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), ())
-    monkeypatch.setattr(Session, "observe", lambda self, X, y: nothing)
+    monkeypatch.setattr(Session, "observe", lambda self, X, y, **options: nothing)
     with pytest.raises(CheckError, match=r"0 .* 0 "):
         cell.run()
