@@ -322,7 +322,7 @@ def followed(monitor: DriftMonitor, seeds: list[int], size: int) -> DriftMonitor
         random = np.random.default_rng(seed)
         X = random.normal(size=(size, 3))
         y = (random.random(size) < 0.5).astype(float)
-        monitor = monitor.after(monitor.rows, monitor.rows, X, y, random.normal(size=size), None, around)
+        monitor = monitor.after(monitor.rows, monitor.rows, X, y, random.normal(size=size), None, *around)
     return monitor
 
 

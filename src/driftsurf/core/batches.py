@@ -135,7 +135,7 @@ def n_rows(X: Rows) -> int:
     >>> n_rows(np.zeros((4, 2)))
     4
     """
-    return len(X.indptr) - 1 if isinstance(X, CSR) else int(X.shape[0])
+    return len(X.indptr) - 1 if isinstance(X, CSR) else len(X)
 
 
 def take_rows(X: Rows, start: int, stop: int) -> Rows:

@@ -105,7 +105,8 @@ class Changeable:
 
         The caller holds the lock.
         """
-        self.settle()
+        if self._before is not None:
+            self.settle()
         mark = self._mark()
         self._before = mark, sys._getframe()
         try:

@@ -175,10 +175,10 @@ def is_ready(
     return (
         type(X) is np.ndarray
         and not schema.sparse
-        and X.dtype == dtype
+        and (X.dtype is dtype or X.dtype == dtype)
         and X.ndim == 2
         and X.shape[1] == schema.n_features
-        and X.shape[0] > 0
+        and len(X) > 0
         and (flags := X.flags).c_contiguous
         and flags.aligned
         and (not finite or (all_finite(X) if most is None else all_within(X, most)))

@@ -52,8 +52,7 @@ def replace(value: Value, **changes: Any) -> Value:
     """
     new: Value = object.__new__(type(value))
     entries, known = new.__dict__, value.__dict__
-    entries.update(known)
-    entries.update(changes)
+    entries.update(known, **changes)
     if len(entries) > len(known):
         raise TypeError(f"{type(value).__name__} has no attribute {', '.join(changes.keys() - known.keys())}")
     return new

@@ -135,7 +135,7 @@ class Contests(Causes):
                 continue
             contest = self._contest
             if contest is not None and contest.drift < 0:
-                at += self._bet_on_harm(contest, take_block(block, at, count), around)
+                at += self._bet_on_harm(contest, take_block(block, at, count) if at else block, around)
                 continue
             part = take_block(block, at, min(count, at + (PART if count < 2 * BET_ROWS else BET_ROWS)))
             at += len(part.y)
@@ -224,7 +224,8 @@ class Contests(Causes):
 
     def _bet_on_harm(self, contest: Contest, block: Block, around: Surroundings) -> int:
         """Bet on the losses of the frozen model until harm is proven; return the number of rows."""
-        block = take_block(block, 0, min(len(block.y), BET_ROWS))
+        if len(block.y) > BET_ROWS:
+            block = take_block(block, 0, BET_ROWS)
         losses = self._centred(block.y, self._losses(block.y, self._scored(contest, block)))
         needed = maths.log(SERIES * contest.number**2 / self.drift_risk)
         rise = self.smallest_rise * (UNPROVEN if contest.anchor is None else 1.0)

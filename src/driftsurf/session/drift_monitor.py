@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,7 +132,9 @@ class DriftMonitor(Contests):
         y: FloatArray,
         scores: FloatArray,
         scorer: Scorer | None,
-        around: Surroundings,
+        columns: Callable[[], Sequence[str]],
+        classes: Sequence[Any],
+        strategy: Strategy,
     ) -> DriftMonitor:
         """Return the monitor after a step.
 
@@ -146,8 +148,8 @@ class DriftMonitor(Contests):
             Scores by which the rows were predicted, before they were learned.
         scorer
             Function that gave the scores, if it stays as it is.
-        around
-            What is asked for when there may be a drift.
+        columns, classes, strategy
+            Fields of ``Surroundings``, for when there may be a drift.
         """
         new = self._copy()
         if self.updates:
@@ -165,7 +167,7 @@ class DriftMonitor(Contests):
             follower, due, sign = follower.after(step, first_row, dense, y, scores, self._busy)
         new._follower = follower
         if due:
-            new._look(due, sign, step, first_row, scorer, around)
+            new._look(due, sign, step, first_row, scorer, Surroundings(columns, classes, strategy))
         return new
 
     def _parts_with(self, first_row: int, X: CSR) -> tuple[tuple[int, CSR], ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from driftsurf.core.abilities import DirectlyStepped, Taken
 from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, n_rows, take_rows
 from driftsurf.core.decisions import Decision, Transition
-from driftsurf.core.input import Schema, read_rows, read_schema
+from driftsurf.core.input import Schema, is_ready, read_rows, read_schema
 from driftsurf.core.journal import Decided, Outcome
 from driftsurf.core.samples import Samples
 from driftsurf.core.targets import ClassTargets, RegressionTargets
@@ -21,7 +21,6 @@ from driftsurf.core.values import replace
 from driftsurf.core.weights import read_weights
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
 from driftsurf.session.base import BaseSession
-from driftsurf.session.drift_monitor import Surroundings
 from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.observation import Observation
 from driftsurf.session.outcomes import Drifted, Named, News
@@ -182,7 +181,10 @@ class Session(BaseSession):
             self._check_capabilities(schema, weight)
         # A strategy that takes the whole call in one step checks the values itself, where it copies them.
         direct = self.batch_size is None and size is None and DirectlyStepped in self._abilities
-        rows = read_rows(X, schema, _dtype(self._dtype), finite=not direct)
+        dtype = _dtype(self.strategy.dtype)
+        rows: Rows = (
+            X if is_ready(X, schema, dtype, finite=not direct) else read_rows(X, schema, dtype, finite=not direct)
+        )
         count = n_rows(rows)
         known, codes = known.read(y, count)
         weights = None if weight is None else read_weights(weight, count)
@@ -192,7 +194,8 @@ class Session(BaseSession):
                 pending.append(rows, codes, weights)  # completely or not at all, so that it needs no mark
             return known, codes, scores, ()
         stops = [count] if direct else self._stops(count, size)
-        found, decisions = list[FloatArray](), list[Decision]()
+        found: list[FloatArray] = []  # a call of ``list[FloatArray]`` takes as long as reading the labels of a row
+        decisions: list[Decision] = []
         start = stop = 0
         try:
             for stop in stops:
@@ -288,8 +291,8 @@ class Session(BaseSession):
             assert monitor is not None
             assert taken.tested is not None
             before, first = monitor, outcome.rows_seen - len(y)
-            around = Surroundings(self._column_names, targets.labels, self.strategy)
-            monitor = monitor.after(now.steps, first, taken.rows, y, taken.tested, scorer, around)
+            around = self._column_names, targets.labels, strategy
+            monitor = monitor.after(now.steps, first, taken.rows, y, taken.tested, scorer, *around)
             if monitor.updates or monitor.changes is not before.changes:
                 outcome = Drifted(outcome, News.of(before, monitor))
         if guard is not None and isinstance(targets, RegressionTargets):
@@ -386,9 +389,9 @@ class Session(BaseSession):
             tested = self.strategy.test_scores(batch)
         decision = self.strategy.step(batch) if tested is None else self.strategy.step(batch, tested)
         if monitor is not None and tested is not None and now.steps and len(batch.y):
-            around = Surroundings(self._column_names, targets.labels, self.strategy)
+            around = self._column_names, targets.labels, self.strategy
             first = decision.first_row
-            monitor = monitor.after(decision.step, first, batch.X, batch.y, tested, scorer, around)
+            monitor = monitor.after(decision.step, first, batch.X, batch.y, tested, scorer, *around)
             assert now.monitor is not None
             decision = dataclasses.replace(decision, **News.of(now.monitor, monitor)._asdict())
         now = self._published(

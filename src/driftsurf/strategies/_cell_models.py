@@ -244,11 +244,7 @@ class CellModels:
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return the function that scores rows with the model that predicts now; later steps do not affect it."""
-        return self._scorer_of(self.native.predictor)
-
-    def _scorer_of(self, side: int) -> Callable[[Rows], FloatArray]:
-        """Return the function that scores rows with the model on this side; later steps do not affect it."""
-        cell = self._cell
+        side, cell = self.native.predictor, self._cell
         raw = cell.raw[side].copy()
         if self._training.kind == LOGISTIC:
             return functools.partial(margins, raw)

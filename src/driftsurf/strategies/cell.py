@@ -104,8 +104,10 @@ class CellStrategy(PooledStrategy[L]):
         test: bool,
     ) -> Taken | None:
         """Check, guard, predict and learn a batch in one call; None if ``step`` has to, and nothing was changed."""
-        cell = self._marked_cell()
-        if cell is None:
+        cell = self._cell
+        if cell is not None:
+            cell.native.mark()
+        elif (cell := self._enter_cell()) is None:
             return None
         taken = self._cell_observe(cell, X, y, weight, guard, predict=predict, test=test)
         if taken is not None:
@@ -197,8 +199,8 @@ class CellStrategy(PooledStrategy[L]):
         if self._cell is None:
             place = self._pool.mark(*self._live.members)
         else:
-            self._cell.mark()
-        return vars(self).copy(), place
+            self._cell.native.mark()
+        return self.__dict__.copy(), place
 
     def put_back(self, mark: Any) -> None:
         """Return to the marked models and rows, from any point of a step, a reset or a restore."""
