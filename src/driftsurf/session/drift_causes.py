@@ -171,9 +171,12 @@ class Causes(HeldRows):
         if len(before) < 2:
             return
         usual, spread = before[:, :width].mean(axis=0), np.sqrt(before[:, width:].mean(axis=0))
-        noise = spread / math.sqrt(b - a) + before[:, :width].std(axis=0)
         shift = np.abs(window[:width] - usual)
-        moved = np.flatnonzero((shift > SHIFT * spread) & (shift > SURE_SHIFT * noise))
+        far = shift > SHIFT * spread
+        if not far.any():  # nearly always
+            return
+        noise = spread / math.sqrt(b - a) + before[:, :width].std(axis=0)
+        moved = np.flatnonzero(far & (shift > SURE_SHIFT * noise))
         if not len(moved):
             return
         self._means = window[None]

@@ -194,7 +194,7 @@ class Session(BaseSession):
                 pending.append(rows, codes, weights)  # completely or not at all, so that it needs no mark
             return known, codes, scores, ()
         stops = [count] if direct else self._stops(count, size)
-        found: list[FloatArray] = []  # a call of ``list[FloatArray]`` takes as long as reading the labels of a row
+        found: list[FloatArray] = []  # calling ``list[FloatArray]`` would take ten times as long
         decisions: list[Decision] = []
         start = stop = 0
         try:
