@@ -317,7 +317,8 @@ class DelayedLabels(Changeable):
 
         Returns the decisions and, for each row, the place of the decision that learned it.
         """
-        decisions, learned_by = list[Decision](), list[int]()
+        decisions: list[Decision] = []
+        learned_by: list[int] = []
         size, start = self.model.batch_size, 0
         while True:
             stop = len(keys) if size is None else min(len(keys), start + size - self.model.rows_pending)

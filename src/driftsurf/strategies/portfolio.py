@@ -539,7 +539,8 @@ class Portfolio(Parameterised):
 
     def _learned(self, live: Live, batch: Batch, tested: Tested) -> tuple[Outcome, ...]:
         """Let the experts learn a batch, or gather it; return what they decided."""
-        waiting, outcomes = self._waiting, list[Outcome]()
+        waiting = self._waiting
+        outcomes: list[Outcome] = []
         due: Batch | None
         if live.whole == 1:  # a state of version 0.2, which gathered none
             due = batch
