@@ -132,3 +132,38 @@ def test_an_exception_at_any_line_leaves_a_whole_step_or_none(how: str) -> None:
         assert raised
         seen.add(states.index(to_bytes(session.state())))
     assert seen == {0, 1}
+
+
+class BreakingMoves:
+    """A native cell whose first moves to other arrays are made, and then broken off."""
+
+    def __init__(self, native: Any, times: int) -> None:
+        self._native, self.times = native, times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._native, name)
+
+    def move(self, *arguments: Any) -> None:
+        """Use other arrays."""
+        self._native.move(*arguments)
+        if self.times:
+            self.times -= 1
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_session_learns_on_with_the_same_rows_when_making_room_was_broken_off(times: int) -> None:
+    whole, broken = (Session(DriftSurf(LogisticRegression(), seed=1)) for _ in range(2))
+    native: BreakingMoves | None = None
+    for X, y in usual_batches(40):
+        whole.learn(X, y)
+        try:
+            broken.learn(X, y)
+        except KeyboardInterrupt:
+            broken.learn(X, y)
+        cell: Any = broken.strategy
+        if native is None:
+            native = cell._cell.native = BreakingMoves(cell._cell.native, times)
+    assert native is not None
+    assert native.times == 0
+    assert to_bytes(broken.state()) == to_bytes(whole.state())

@@ -38,6 +38,7 @@ from driftsurf.strategies._cell_arrays import (
     STABLE,
     UNIT_CENTRE,
     UNITS,
+    Cell,
     Rule,
     allocated_bytes,
     copied,
@@ -91,6 +92,8 @@ class CellModels:
         self._cell = cell = make_cell(copied(rows.X), rows.y.copy(), rows.weight.copy(), rule, self._training)
         longest = max(map(len, live.trial), default=0)
         self.native: NativeCell = NativeCell(cell.parts, cell.small, rule, self._training, SIDES, longest)
+        self._move: tuple[Cell, int, int] | None = None
+        """Arrays with more room that are about to be used, and what ``NativeCell.move`` takes with them."""
         self._owners: dict[str, object] = {name: object() for name in entry_names(cell.X)}
         """Owners of the saved rows."""
         self._log: dict[int, tuple[object, Touched]] | None = None
@@ -195,9 +198,16 @@ class CellModels:
 
     def _make_room(self, X: Rows) -> None:
         """Make room for more rows, which changes nothing else."""
-        cell, base, values = with_room(self._cell, X, self._rule.max_rows)
-        self.native.move(cell.parts, base, values)
-        self._cell = cell
+        self._move = with_room(self._cell, X, self._rule.max_rows)
+        self._complete_move()
+
+    def _complete_move(self) -> None:
+        """Use the arrays with more room, if there are new ones; if this is broken off, calling it again completes it."""
+        if self._move is not None:
+            cell, base, values = self._move
+            self.native.move(cell.parts, base, values)
+            self._cell = cell
+            self._move = None
 
     # -------------------------------------------------------------------- a single model
 
@@ -238,6 +248,7 @@ class CellModels:
 
     def put_back(self) -> None:
         """Return to the mark from any point of a step; a second call changes nothing."""
+        self._complete_move()
         self.native.put_back()
 
     # -------------------------------------------------------------------- predicting, and the generic step
