@@ -88,3 +88,13 @@ def test_memory_that_does_not_fit_is_refused() -> None:
         native.adwin(values, (0.0, 0.0), (np.zeros((60, 6)), np.zeros((60, 6)), counts), 0.1, 1, 1, False)
     with pytest.raises(ValueError, match="12 places"):
         native.adwin(values, (0.0, 0.0), (np.zeros((2, 6)), np.zeros((2, 6)), counts), 0.1, 1, 1, False)
+
+
+def test_a_window_of_more_values_than_a_float_can_count_is_dropped_at_most_as_a_whole() -> None:
+    width = 1_001
+    sums, squares, counts = np.zeros((62, width)), np.zeros((62, width)), np.zeros(62, np.int64)
+    counts[1:51] = np.random.default_rng(0).integers(500, width, 50)  # their sum is rounded up
+    squares[50, 0] = 1e60
+    buckets = sums[1:61], squares[1:61], counts[1:61]
+    native.adwin(np.array([0.5]), (0.0, 0.0), buckets, 0.002, 1, 2**61, False)
+    assert counts.tolist() == [0] * 62

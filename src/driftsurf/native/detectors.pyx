@@ -454,7 +454,7 @@ cdef void drop_absurd(Buckets* b, Py_ssize_t top, Whole whole) noexcept nogil:
                 power += b.squares[row * b.width + k] + total * total / size
         size *= 2.0
     if (whole.spread + whole.total * whole.total / n) / n > ABSURD * ABSURD * larger(1.0, power / kept):
-        while n > kept:
+        while n > kept and top >= 0:  # beyond 2**53 values, n is rounded
             n -= power_of_2(top)
             top = drop_oldest(b, top)
 

@@ -291,7 +291,7 @@ def _drop_absurd(buckets: Any, top: Any, whole: Any) -> None:
                 power += squares[row, k] + sums[row, k] * sums[row, k] / size
         size *= 2.0
     if (spread + total * total / n) / n > ABSURD * ABSURD * max(1.0, power / kept):
-        while n > kept:
+        while n > kept and top >= 0:  # beyond 2**53 values, n is rounded
             n -= 2.0**top
             top = _drop_oldest(buckets, top)
 
