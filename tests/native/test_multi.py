@@ -172,3 +172,18 @@ def test_discharged_rows_are_subtracted_from_the_gradient_sum_of_every_output(da
     again = linear.discharge(sparse._replace(indptr=sparse.indptr[: count + 1]), gone, G, problem.frame)
     assert again == drawn
     close(G, expected)
+
+
+@pytest.mark.parametrize("label", [-1.0, 3.0, 1e300, math.nan])
+def test_labels_that_are_no_codes_are_refused(label: float) -> None:
+    X, y, weight = np.ones((4, 2)), np.array([0.0, 1.0, label, 2.0]), np.ones(4)
+    frame = np.ones(3), np.zeros(3), np.zeros(0, np.int64)
+    how = 0.1, 0.0, frame, (linear.SOFTMAX, 1.0, 0.0, math.inf), 3
+    W = np.zeros((3, 3))
+    linear.multi_sgd(X, y, weight, np.array([0, 1, 3]), W, *how)
+    before = W.copy()
+    with pytest.raises(ValueError, match="is not the code of one of 3 classes"):
+        linear.multi_sgd(X, y, weight, np.array([0, 2]), W, *how)
+    with pytest.raises(ValueError, match="is not the code of one of 3 classes"):
+        linear.multi_saga(X, y, weight, np.array([2]), (W, np.zeros((3, 3)), np.full((4, 3), math.nan)), 0, *how)
+    assert (W == before).all()

@@ -111,6 +111,15 @@ cdef int check_order(const Descent* model, int64_t steps, int64_t rows) except -
     return 0
 
 
+cdef int check_codes(const Descent* model, int64_t steps, int64_t K) except -1:
+    """Raise ValueError unless the labels of all rows that the steps visit are codes of K classes."""
+    cdef int64_t j
+    for j in range(steps):
+        if not 0.0 <= model.set.y[model.order[j]] < K:
+            raise ValueError(f"{model.set.y[model.order[j]]} is not the code of one of {K} classes")
+    return 0
+
+
 cdef int read_model(Buffers* held, Descent* descent, object model, object drawn, int64_t K, int64_t steps) except -1:
     """Hold the arrays of a model with K outputs, whose table has an entry for each row that is visited."""
     cdef Py_ssize_t n = 0
@@ -265,6 +274,8 @@ cdef object multi(X, y, weight, order, model, drawn, eta, double mu, frame, tupl
         how.kind, how.epsilon, how.shift, how.reach = loss
         if how.kind != DS_SOFTMAX:
             expect(K == 1, "the list of outputs")
+        else:
+            check_codes(&descent, steps, K)
         work = <double*>malloc(2 * K * sizeof(double))
         if work == NULL:
             raise MemoryError
