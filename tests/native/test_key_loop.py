@@ -37,9 +37,9 @@ class Keys:
 
     def observe(self, rows: Any, codes: Any, slots: Any, starts: Any, order: Any, log: StepLog, **other: Any) -> Any:
         predicted = np.zeros(len(rows), np.uint8)
-        batch = rows, codes, other.get("weight"), other.get("bad"), other.get("checked", True), predicted, None
+        batch = rows, codes, other.get("weight"), other.get("bad"), other.get("checked", True), predicted, other.get("made")
         failed = np.zeros(len(slots), np.bool_)
-        groups = np.array(slots, np.int64), np.array(starts, np.int64), np.array(order, np.int32), failed, None
+        groups = np.array(slots, np.int64), np.array(starts, np.int64), np.array(order, np.int32), failed, other.get("gaps")
         self.loop.observe(self.blocks.bytes, None, batch, groups, log, self.room)
         return predicted
 
@@ -98,6 +98,8 @@ def test_a_value_that_is_not_finite_puts_a_key_in_quarantine() -> None:
         ({"rows": np.zeros((4, N_FEATURES), np.int64)}, TypeError),
         ({"weight": np.ones(3)}, ValueError),
         ({"bad": np.zeros(5, np.uint8)}, ValueError),
+        ({"made": np.zeros(3, np.bool_)}, ValueError),
+        ({"gaps": np.zeros(0, np.int64)}, ValueError),
     ],
 )
 def test_arrays_that_do_not_fit_together_are_refused(changes: dict[str, Any], error: type[Exception]) -> None:

@@ -986,7 +986,7 @@ cdef class KeyLoop:
         cdef Buffers held
         cdef Loop t
         cdef Py_buffer* view
-        cdef Py_ssize_t n_starts = 0, n_order, n_groups = 0
+        cdef Py_ssize_t n_starts = 0, n_order, n_groups = 0, n_gaps = 0
         cdef int64_t i
         held.count = 0
         rows, codes, weight, bad, checked, predicted, made = batch
@@ -998,6 +998,8 @@ cdef class KeyLoop:
             if made is not None:
                 view = hold(&held, made, "B?", 1, 1, True)
                 t.made = <uint8_t*>view.buf
+                if view.shape[0] != t.n_rows:
+                    raise ValueError("there is no place for each row that says when its prediction was made")
             t.touched = integers(&held, slots, &n_groups)
             t.starts = integers(&held, starts, &n_starts)
             view = hold(&held, order, "i", 4, 1, False)
@@ -1008,7 +1010,9 @@ cdef class KeyLoop:
             if n_starts != n_groups + 1 or view.shape[0] != n_groups or t.starts[n_groups] > n_order or t.starts[0] < 0:
                 raise ValueError("groups of rows do not fit together")
             if gaps is not None:
-                t.gaps = integer_out(&held, gaps)
+                t.gaps = integer_out(&held, gaps, &n_gaps)
+                if n_gaps != n_groups:
+                    raise ValueError("there is no count of gaps for each group")
             t.every = every
             t.whole, t.real = integer_out(&held, whole, NULL, 2), real_out(&held, real, NULL, 2)
             t.log_group, t.log_place = integer_out(&held, group), integer_out(&held, place)
