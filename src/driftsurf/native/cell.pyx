@@ -165,7 +165,7 @@ cdef class Workspace:
 cdef class Cell:
     """Rows and models of one strategy around a linear learner, in arrays that Python owns.
 
-    A step is taken from a mark: ``mark``, then ``observe`` or ``take``. A step that is not completed goes back to the
+    A step is taken from a mark: ``mark``, then ``observe``. A step that is not completed goes back to the
     mark by itself, and ``put_back`` undoes one that was.
 
     Parameters
@@ -395,6 +395,8 @@ cdef class Cell:
             codes = reals(&held, y, &n)
             if n != rows.n or rows.d != self.arrays.X.d or (rows.indptr == NULL) != (self.arrays.X.indptr == NULL):
                 raise ValueError("the batch does not have the form of the rows of this cell")
+            if guard is not None and guard.d != 0 and guard.d != rows.d:
+                raise ValueError(f"the guard has {guard.d} columns, and the rows have {rows.d}")
             if not self._fits(rows, place):
                 return FULL
             steps = self._budget(n)
