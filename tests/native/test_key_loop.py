@@ -37,9 +37,23 @@ class Keys:
 
     def observe(self, rows: Any, codes: Any, slots: Any, starts: Any, order: Any, log: StepLog, **other: Any) -> Any:
         predicted = np.zeros(len(rows), np.uint8)
-        batch = rows, codes, other.get("weight"), other.get("bad"), other.get("checked", True), predicted, other.get("made")
+        batch = (
+            rows,
+            codes,
+            other.get("weight"),
+            other.get("bad"),
+            other.get("checked", True),
+            predicted,
+            other.get("made"),
+        )
         failed = np.zeros(len(slots), np.bool_)
-        groups = np.array(slots, np.int64), np.array(starts, np.int64), np.array(order, np.int32), failed, other.get("gaps")
+        groups = (
+            np.array(slots, np.int64),
+            np.array(starts, np.int64),
+            np.array(order, np.int32),
+            failed,
+            other.get("gaps"),
+        )
         self.loop.observe(self.blocks.bytes, None, batch, groups, log, self.room)
         return predicted
 

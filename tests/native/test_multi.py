@@ -186,4 +186,4 @@ def test_labels_that_are_no_codes_are_refused(label: float) -> None:
         linear.multi_sgd(X, y, weight, np.array([0, 2]), W, *how)
     with pytest.raises(ValueError, match="is not the code of one of 3 classes"):
         linear.multi_saga(X, y, weight, np.array([2]), (W, np.zeros((3, 3)), np.full((4, 3), math.nan)), 0, *how)
-    assert (W == before).all()
+    assert (before == W).all()

@@ -19,6 +19,7 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import DriftsurfError
 from driftsurf.learners import LogisticRegression
+from driftsurf.native.guard import RangeGuard
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies._cell_models import CellModels
@@ -167,3 +168,18 @@ def test_a_session_learns_on_with_the_same_rows_when_making_room_was_broken_off(
     assert native is not None
     assert native.times == 0
     assert to_bytes(broken.state()) == to_bytes(whole.state())
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_a_guard_of_another_width_is_refused_before_it_limits_rows(columns: int) -> None:
+    session = Session(DriftSurf(LogisticRegression(), seed=1))
+    (X, y), later = usual_batches(2)
+    session.learn(X, y)
+    strategy: Any = session.strategy
+    cell: CellModels = strategy._cell
+    before = to_bytes(session.state())
+    guard = RangeGuard(clips=True).admit(np.ones((9, columns)))[2]
+    cell.mark()
+    with pytest.raises(ValueError, match=f"the guard has {columns} columns, and the rows have 3"):
+        cell.observe(later[0], np.asarray(later[1], np.float64), None, guard, predict=True)
+    assert to_bytes(session.state()) == before

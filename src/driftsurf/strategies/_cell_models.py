@@ -202,7 +202,7 @@ class CellModels:
         self._complete_move()
 
     def _complete_move(self) -> None:
-        """Use the arrays with more room, if there are new ones; if this is broken off, calling it again completes it."""
+        """Use arrays with more room, if there are new ones; if this is broken off, calling it again completes it."""
         if self._move is not None:
             cell, base, values = self._move
             self.native.move(cell.parts, base, values)
