@@ -110,10 +110,6 @@ cdef inline int64_t width_of(const CellArrays* cell) noexcept nogil:
     return cell.X.d + 1
 
 
-cdef inline double* line_of(const CellArrays* cell, double* lines, int64_t side, int64_t size) noexcept nogil:
-    return lines + side * size
-
-
 cdef inline double* weights_of(const CellArrays* cell, double* lines, int64_t side) noexcept nogil:
     """Return the weights of a model in ``w``, ``G`` or ``raw``."""
     return lines + side * (cell.X.d + 1) * cell.outputs

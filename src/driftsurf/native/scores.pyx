@@ -18,7 +18,7 @@ cdef extern from "tallies.h" nogil:
         int64_t* scores
         int64_t* hits
         double* sums
-        int64_t known, bins, shelves
+        int64_t known, bins, share_bins
         double largest
 
     bint ds_tally_margins(const double* margins, const double* shares, const int64_t* actual, const int64_t* predicted,
@@ -144,9 +144,9 @@ def tally_margins(margins, shares, true, predicted, double largest, pairs, score
         tally.bins = size // 2
         expect(tally.bins > 0 and size == 2 * tally.bins)
         tally.sums = real_out(&held, sums, &size)
-        tally.shelves = size
+        tally.share_bins = size
         tally.hits = integer_out(&held, hits, &size, 2)
-        expect(tally.shelves > 1 and size == 2 * tally.shelves)
+        expect(tally.share_bins > 1 and size == 2 * tally.share_bins)
         return ds_tally_margins(logits, probabilities, actual, said, n, tally)
     finally:
         release(&held)

@@ -15,12 +15,12 @@ int ds_tally_margins(const double *margins, const double *shares, const int64_t 
         if (at < last) place = at > 0.0 ? (int64_t)at : 0;
         tally.scores[second * tally.bins + place]++;
         if (!(share >= 0.0 && share <= 1.0)) return 0;
-        const double scaled = share * (double)tally.shelves;
-        int64_t shelf = scaled < (double)tally.shelves ? (int64_t)scaled : tally.shelves - 1;
-        const int64_t half = tally.shelves / 2;
-        if (said == 1 ? shelf < half : shelf >= half) shelf = said == 1 ? half : half - 1;
-        tally.hits[second * tally.shelves + shelf]++;
-        tally.sums[shelf] += share;
+        const double scaled = share * (double)tally.share_bins;
+        int64_t bin = scaled < (double)tally.share_bins ? (int64_t)scaled : tally.share_bins - 1;
+        const int64_t half = tally.share_bins / 2;
+        if (said == 1 ? bin < half : bin >= half) bin = said == 1 ? half : half - 1;
+        tally.hits[second * tally.share_bins + bin]++;
+        tally.sums[bin] += share;
     }
     return 1;
 }

@@ -9,10 +9,10 @@
 typedef struct {
     int64_t *pairs;  /* (known + 1, known + 1): rows by true and predicted code, both plus 1 */
     int64_t *scores; /* (2, bins): rows of other classes, and of the second one, by bins of margins */
-    int64_t *hits;   /* (2, shelves): the same by bins of probabilities. A row with a probability of exactly 0.5 is with
+    int64_t *hits;   /* (2, share_bins): the same by bins of probabilities. A row with a probability of exactly 0.5 is with
                         the other rows of the same prediction */
-    double *sums;    /* (shelves): sum of the probabilities in each bin */
-    int64_t known, bins, shelves;
+    double *sums;    /* (share_bins): sum of the probabilities in each bin */
+    int64_t known, bins, share_bins;
     double largest; /* margins beyond this, and below its negative, are in the outermost bins */
 } Tally;
 
