@@ -14,7 +14,6 @@ from driftsurf.native.buffers cimport Buffers, columns_of, integers, real_out, r
 from driftsurf.native.guard cimport RangeGuard
 from driftsurf.native.gil cimport PyEval_RestoreThread, PyEval_SaveThread, PyThreadState
 from driftsurf.native.layout cimport (
-    DIVERGED,
     LEARNED,
     MOST_BYTES,
     ORDERED,
@@ -22,9 +21,7 @@ from driftsurf.native.layout cimport (
     STEPS,
     TRANSITIONS,
     UNITS,
-    UNSUITED,
     WINDOW,
-    CellArrays,
     Counts,
     ModelCounts,
     Rows,
@@ -32,7 +29,7 @@ from driftsurf.native.layout cimport (
     Scratch,
     Training,
 )
-from driftsurf.native.model cimport complete_model, make_model, rows_between, score
+from driftsurf.native.model cimport rows_between, score
 from driftsurf.native.rows cimport rows_of
 from driftsurf.native.step cimport learn
 

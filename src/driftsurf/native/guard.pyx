@@ -169,7 +169,7 @@ cdef class RangeGuard:
         cdef Buffers held
         cdef Rows rows
         cdef RangeGuard after
-        cdef int64_t extremes = 0, a, b
+        cdef int64_t extremes = 0
         cdef int weighted = 0
         cdef bint sparse = isinstance(X, tuple)
         weights = np.empty(X[2].shape[0] - 1 if sparse else X.shape[0])

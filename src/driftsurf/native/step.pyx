@@ -3,7 +3,7 @@
 The rule is that of ``rule.pyx``, which decides for any learner. This file holds the order in which things happen.
 """
 
-from libc.math cimport INFINITY, NAN
+from libc.math cimport NAN
 from libc.stdint cimport int64_t
 
 from driftsurf.native.layout cimport (
@@ -290,7 +290,7 @@ cdef void compare(CellArrays* cell, int64_t hi, double own, double other, double
     cdef Counts* counts = cell.counts
     cdef double* contest = cell.judged + CONTEST
     cdef double* credit = cell.judged + CREDIT
-    cdef int64_t old = counts.predictive, new = 1 - old, a = counts.next - counts.base, step, over, i, absent = -1
+    cdef int64_t old = counts.predictive, new = 1 - old, a = counts.next - counts.base, step, over, absent = -1
     cdef int64_t old_id = cell.models[old].id, new_id = cell.models[new].id
     cdef double old_risk = own, new_risk = other, noise = 0.0, lead, mass
     cdef bint noisy, ends, chosen, challenged, switched

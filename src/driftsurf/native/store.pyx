@@ -735,7 +735,7 @@ cdef void observe_rows(Loop* t) noexcept nogil:
     A key with a bad row, or whose training diverges, is in quarantine from there on: its rows are predicted, counted,
     and not learned. If training diverges, this holds for all rows of that time step, also those of earlier calls.
     """
-    cdef int64_t g, i, j, r, k, n, good, stop, at, known
+    cdef int64_t g, i, r, k, n, good, stop, at, known
     cdef char* block
     cdef Key* key
     cdef Counts* counts
@@ -787,7 +787,6 @@ cdef void complete_keys(Loop* t, int64_t stop) noexcept nogil:
     cdef Counts* counts
     cdef ModelCounts* model
     cdef CellArrays cell
-    cdef double label
     for k in range(stop):
         block = block_of(t, k)
         describe(t, block, &cell)
