@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -18,8 +19,10 @@ from table_runs import ROWS
 
 from driftsurf import recommended, registry
 from driftsurf.errors import MissingExtraError, RegistryWarning
+from driftsurf.learners import LogisticRegression
 from driftsurf.learners.foreign import BoostedTrees, _boosted
 from driftsurf.report import doctor
+from driftsurf.strategies import Portfolio
 
 MISSING = "libgomp.so.1: cannot open shared object file: No such file or directory"
 
@@ -62,6 +65,15 @@ def test_a_portfolio_runs_without_trees(kind: Any) -> None:
     assert [str(one.message) for one in issued] == [f"the portfolio has no boosted trees: {LINE}"]
     assert not any("Trees" in one.name for one in model.journal_[0].models)
     assert np.mean(model.predict(X) == (X[:, 0] > 0)) > 0.8
+
+
+@pytest.mark.usefixtures("no_libgomp")
+def test_the_missing_library_is_named_once() -> None:
+    with warnings.catch_warnings(record=True) as issued:
+        warnings.simplefilter("default")
+        Portfolio(LogisticRegression()).begin(2, sparse=False, n_classes=2)
+        Portfolio(LogisticRegression()).begin(2, sparse=False, n_classes=2)
+    assert len(issued) == 1
 
 
 @pytest.mark.usefixtures("no_libgomp")

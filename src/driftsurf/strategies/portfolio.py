@@ -295,7 +295,8 @@ class Portfolio(Parameterised):
         """Make the experts."""
         self.check()
         if self.experts in (None, LIGHT) and (lacking := registry.get("learner", "lightgbm-lazy").remedy):
-            warnings.warn(f"the portfolio has no boosted trees: {lacking}", RegistryWarning, stacklevel=2)
+            # Always from this place, so that Python shows it once: the detection of drifts begins portfolios too.
+            warnings.warn(f"the portfolio has no boosted trees: {lacking}", RegistryWarning, stacklevel=1)
         experts = self._new_experts(whole("seed", self.seed, at_least=0, at_most=None))
         for expert in experts:
             self._require_sparse(expert, sparse)
