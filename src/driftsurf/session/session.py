@@ -423,8 +423,8 @@ class Session(BaseSession):
             rows = decision.rows_seen / self.steps
             message = Message(
                 f"the first {self.steps} time steps had {rows:.0f} rows each on average; the risk on so few rows is "
-                "mostly noise, which looks like drift (",
+                "mostly noise, which looks like drift, so that good models are replaced (",
                 Option("batch_size"),
-                " buffers rows)",
+                " collects rows: 100 are enough for most streams)",
             )
             warnings.warn(message, SmallBatchWarning, stacklevel=6)
