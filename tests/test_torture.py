@@ -310,8 +310,8 @@ def test_fuzzed_rows_are_accepted_or_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert outcome.figures["skipped"] > 0
 
 
-def test_a_command_that_waits_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_command_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(inputs, "LATE", 1.0)
     os.mkfifo(tmp_path / "silent.csv")
-    ended = inputs.watched(["inspect", str(tmp_path / "silent.csv")], patience=0.2)
+    ended = inputs.watched(["inspect", str(tmp_path / "silent.csv")], patience=0.02)
     assert ended.code == -signal.SIGKILL

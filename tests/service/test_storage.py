@@ -142,7 +142,7 @@ def test_a_model_whose_checkpoint_did_not_fit_is_opened_again(tmp_path: Path, mo
         original = Disk.create
 
         def create(self: Disk, path: Path, shared: bool = False) -> int:
-            if (path.name.startswith((".head", "head", ".room")) or "head-" in path.name) and full.is_set():
+            if (path.name.startswith((".head", "head", ".room", "..room")) or "head-" in path.name) and full.is_set():
                 raise OSError(errno.ENOSPC, "No space left on device", str(path))
             return original(self, path, shared)
 
