@@ -96,8 +96,9 @@ class CompilationWarning(DriftsurfWarning):
 
     Examples
     --------
-    >>> issubclass(CompilationWarning, DriftsurfWarning)
-    True
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", CompilationWarning)
     """
 
 
