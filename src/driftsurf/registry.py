@@ -167,7 +167,7 @@ class Entry:
 
     @property
     def remedy(self) -> str:
-        """What has to be done before it can be used, such as "pip install lightgbm"; "" if all is there."""
+        """How to make a part usable, such as "pip install lightgbm"; "" if nothing is missing."""
         if self._missing():
             return self.install or f"install {', '.join(self.requires)}"
         return self.lacks() if self.lacks is not None else ""

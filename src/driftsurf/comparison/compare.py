@@ -50,7 +50,7 @@ TABLE_MODELS = "recommended,recommended-linear,aue:logistic,oblivious:logistic,m
 """Models of a classification of tables."""
 TABLE_REGRESSION_MODELS = "recommended,recommended-linear,aue:linear,oblivious:linear,mean,persistence"
 TREE_MODELS = "retrained:lightgbm,frozen:lightgbm"
-"""What many people run instead, beside the default models where LightGBM can be loaded."""
+"""Models that a comparison adds to the default ones where LightGBM can be loaded: what many people run instead."""
 
 METHOD = (
     "the 95 % intervals are from a circular block bootstrap with 2,000 resamples: blocks of time steps are drawn for "

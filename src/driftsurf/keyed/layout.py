@@ -57,7 +57,7 @@ KEY: np.dtype[Any] = np.dtype(
 MODEL_ARRAYS = "w", "G", "factor", "gain", "centre", "raw"
 """Arrays of a cell with a row for each of its two models."""
 BY_OUTPUT = {"w", "G", "raw"}
-"""Those of them that have numbers for each output."""
+"""Arrays of a cell that have numbers for each output."""
 
 
 @dataclass(frozen=True, slots=True)

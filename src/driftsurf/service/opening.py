@@ -112,8 +112,8 @@ class _StoppedError(Exception):
 class Opener(Background):
     """Context in which a thread opens models; a model that cannot be opened fails alone.
 
-    A model is given to ``opened`` once it has predicted; what was logged after its last
-    checkpoint is applied meanwhile. Errors of the configuration end the service: ``error`` has them.
+    A model is given to ``opened`` once it has predicted; what was logged after its last checkpoint is applied
+    meanwhile. Errors of the configuration end the service: ``error`` has them.
 
     Parameters
     ----------

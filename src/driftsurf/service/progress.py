@@ -1,4 +1,4 @@
-"""What a service does while it starts, said again every two seconds: applying a long log takes a while."""
+"""Progress of a service that starts, reported every two seconds: applying a long log takes a while."""
 
 from __future__ import annotations
 

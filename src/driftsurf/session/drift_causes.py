@@ -1,4 +1,4 @@
-"""What changed in a drift: columns, classes, inputs, and how large its error is."""
+"""Causes of a drift: the columns, classes and inputs that changed, and how large its error is."""
 
 from __future__ import annotations
 

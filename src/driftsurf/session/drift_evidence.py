@@ -1,4 +1,4 @@
-"""What a drift monitor holds: rows of the recent past with their losses, frozen models, and contests."""
+"""Evidence of a drift monitor: recent rows with their losses, frozen models, and contests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Surroundings(NamedTuple):
-    """What a monitor asks for when there may be a drift."""
+    """Values of a session that a monitor needs when there may be a drift."""
 
     columns: Callable[[], Sequence[str]]
     """Returns the names of the columns."""

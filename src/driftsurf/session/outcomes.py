@@ -1,4 +1,4 @@
-"""What is added to the outcome of a step: what a monitor has noticed, and the names of classes."""
+"""Outcomes of steps with what a drift monitor has noticed and with the names of classes."""
 
 from __future__ import annotations
 
