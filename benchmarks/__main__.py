@@ -1,4 +1,4 @@
-"""``python -m benchmarks [suite ...] [--rounds N] [--quick]`` and ``python -m benchmarks verdict [option ...]``."""
+"""``python -m benchmarks [suite ...] [--rounds N] [--quick]``, ``verdict [option ...]`` and ``arena [option ...]``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import sys
 from benchmarks import (
     adaptive,
     ageing,
+    arena,
+    beside,
     checkpoint,
     detectors,
     fleet,
-    growth,
     kernel,
     serve,
     serve_load,
@@ -32,7 +33,7 @@ SUITES = {
     "adaptive": adaptive.contests,
     "detectors": detectors.contests,
     "ageing": ageing.contests,
-    "growth": growth.contests,
+    "beside-learning": beside.contests,
     "start": start.contests,
     "checkpoint": checkpoint.contests,
     "fleet": fleet.contests,
@@ -53,10 +54,14 @@ def main() -> None:
     if sys.argv[1:2] == ["verdict"]:  # it measures errors, not times, and has options of its own
         verdict.main(sys.argv[2:])
         return
+    if sys.argv[1:2] == ["arena"]:
+        arena.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure ratios of speeds.",
-        epilog="python -m benchmarks verdict --help: how good verdicts on drift are",
+        epilog="python -m benchmarks verdict --help: how good verdicts on drift are; "
+        "python -m benchmarks arena --help: errors of models at any pace, with late labels",
     )
     parser.add_argument("suites", nargs="*", metavar="suite", help=f"suites to run (default: all): {', '.join(SUITES)}")
     parser.add_argument("--rounds", type=int, default=9, help=f"number of rounds, at least {MIN_ROUNDS} (default: 9)")

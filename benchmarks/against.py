@@ -39,7 +39,7 @@ PEERS = (
 )
 """First words of the names of contenders that are not ours, or that are there for comparison only."""
 DEFAULT_SUITES = (
-    *("whole-run", "adaptive", "trial", "visit", "kernel", "growth", "detectors", "wrapping", "checkpoint"),
+    *("whole-run", "adaptive", "trial", "visit", "kernel", "detectors", "wrapping", "checkpoint"),
     *("fleet", "start", "ageing"),
 )
 """All suites but those on Spark."""

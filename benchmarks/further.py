@@ -21,14 +21,14 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.portfolio import learned, mixture, template
-from driftsurf.comparison.inputs import Input, Rows, load
+from driftsurf.comparison.inputs import Input, StreamInMemory, load
 from driftsurf.core.contracts import FloatArray
 from driftsurf.strategies import DTEL, DWMIL, DiversityPool, LearnNSE, PairedLearners
 
 STREAMS = "recurring", "recurring-rare", "luxembourg", "phishing", "noaa-weather", "powersupply", "electricity"
 
 
-def rarer(rows: Rows, share: float) -> Rows:
+def rarer(rows: StreamInMemory, share: float) -> StreamInMemory:
     """Return a stream in which the second class has at most this share, cut to whole batches."""
     rare = np.flatnonzero(rows.y == 1)
     keep = round(share / (1.0 - share) * (len(rows.y) - len(rare)))

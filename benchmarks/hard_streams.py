@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.comparison.inputs import Rows
+from driftsurf.comparison.inputs import StreamInMemory
 from driftsurf.core.contracts import FloatArray
 
 __all__ = ["HARD", "Hard", "as_rows"]
@@ -31,10 +31,10 @@ class Hard(NamedTuple):
         return [(self.X[start : start + self.batch_size], self.y[start : start + self.batch_size]) for start in starts]
 
 
-def as_rows(name: str, seed: int) -> Rows:
+def as_rows(name: str, seed: int) -> StreamInMemory:
     """Return a stream as ``driftsurf compare`` reads one."""
     made = HARD[name](seed)
-    return Rows(name, made.X, made.y, (0, 1), made.batch_size, None)
+    return StreamInMemory(name, made.X, made.y, (0, 1), made.batch_size, None)
 
 
 def static(seed: int, steps: int = 100, noise: float = 0.1) -> Hard:
@@ -51,7 +51,7 @@ def noise(seed: int, steps: int = 100) -> Hard:
 
 
 def attack(seed: int, steps: int = 100) -> Hard:
-    """The static rule; half of the labels of one batch in ten are flipped (docs/reliability.md, forced resets)."""
+    """The static rule; half of the labels of one batch in ten are flipped (docs/evidence.md, forced resets)."""
     made = static(seed, steps)
     for start in range(900, len(made.y), 1_000):
         made.y[start : start + 50] = 1 - made.y[start : start + 50]

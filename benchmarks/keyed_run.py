@@ -18,8 +18,7 @@ from pyarrow import parquet
 
 from benchmarks.fleet import N_FEATURES, stream
 from driftsurf.data import FileSource
-from driftsurf.keyed import Columns, KeyedOptions
-from driftsurf.keyed.engines import local
+from driftsurf.keyed import Columns, KeyedOptions, local
 from driftsurf.keyed.key_cache import KeyCache
 
 ROWS_A_VISIT = 10

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.comparison.algorithms import ALGORITHMS, Setting
+from driftsurf.comparison.models import ALGORITHMS, Setting
 from driftsurf.core.contracts import SampleStore, Segment, Strategy, Undo
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.learners import LogisticRegression, paper_learner

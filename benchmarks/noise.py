@@ -1,8 +1,8 @@
 """Keys with noisy labels: how often models are replaced without a drift, what that costs, and which drifts are found.
 
-``python -m benchmarks.noise`` prints the tables of docs/keyed.md. Each key has its own stream, cut into time steps of
-32 rows: 5,000 rows without drift, and as many with all labels flipped after about 2,000. The settings were chosen with
-keys of 3 and 10 independent columns (``--chosen``). The tables have other keys, which were held aside: 6 and 15
+``python -m benchmarks.noise`` prints the tables of docs/evidence.md. Each key has its own stream, cut into time steps
+of 32 rows: 5,000 rows without drift, and as many with all labels flipped after about 2,000. The settings were chosen
+with keys of 3 and 10 independent columns (``--chosen``). The tables have other keys, which were held aside: 6 and 15
 correlated columns of different sizes, and other seeds. If DRIFTSURF_DATA is set, flights by carrier follow; they were
 looked at when the threshold was chosen.
 """

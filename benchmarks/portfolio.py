@@ -22,13 +22,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.hard_streams import HARD, as_rows
-from driftsurf.comparison.inputs import REAL, Input, Rows, load
+from driftsurf.comparison.inputs import REAL, Input, StreamInMemory, load
 from driftsurf.core.contracts import CSR, Batch, FloatArray
 from driftsurf.learners import LinearRegression, SoftmaxRegression
+from driftsurf.native.experts import stacked_shares
 from driftsurf.strategies import DriftSurf, Portfolio
-from driftsurf.strategies._expert_records import fresh_places, is_worse_than_guessing
+from driftsurf.strategies._expert_records import fresh_places, is_worse_than_guessing, learned_by
 from driftsurf.strategies._experts import default_experts, names_of
-from driftsurf.strategies._mixer import Mixer, stacked_shares
+from driftsurf.strategies._mixer import Mixer
 
 SMALL = "luxembourg", "phishing", "noaa-weather", "electricity", "powersupply", "insects"
 HALF_LIFE, RIDGE = 10.0, 10.0
@@ -36,12 +37,12 @@ TRIED = (10, 10), (3, 10), (5, 10), (20, 10), (50, 10), (100, 10), (10, 2), (10,
 """Half-lives and ridges of ``--sensitivity``; the first pair is the default."""
 
 
-def read(name: str, seed: int) -> Rows:
+def read(name: str, seed: int) -> StreamInMemory:
     """Return a stream by name."""
     return as_rows(name, seed) if name in HARD else load(Input(name))
 
 
-def template(rows: Rows) -> Any:
+def template(rows: StreamInMemory) -> Any:
     """Return the learner of the DriftSurf experts for a stream."""
     return SoftmaxRegression(steps_per_row=8.0) if rows.labels else LinearRegression(steps_per_row=8.0)
 
@@ -54,7 +55,9 @@ class Scored(NamedTuple):
     fresh: list[int]
 
 
-def learned(rows: Rows, seed: int, further: Sequence[Any] = ()) -> tuple[list[Any], list[Scored], list[float]]:
+def learned(
+    rows: StreamInMemory, seed: int, further: Sequence[Any] = ()
+) -> tuple[list[Any], list[Scored], list[float]]:
     """Let the default experts, and ``further`` ones, learn a stream.
 
     Return the experts, the batches with their scores, and the CPU seconds of each expert.
@@ -68,13 +71,13 @@ def learned(rows: Rows, seed: int, further: Sequence[Any] = ()) -> tuple[list[An
     for X, y in rows.batches(rows.batch_size):
         target = np.asarray(y, float)
         batch = Batch(_stored(X), target, np.ones(len(y)))
-        found, decisions = list[FloatArray](), list[Any]()
+        found, outcomes = list[FloatArray](), list[Any]()
         for place, expert in enumerate(experts):
             start = time.process_time()
             found.append(expert.test_scores(batch))
-            decisions.append(expert.step(batch, found[-1]))
+            outcomes.append(learned_by(expert, batch, found[-1]))
             seconds[place] += time.process_time() - start
-        scored.append(Scored(found, batch, fresh_places(decisions)))
+        scored.append(Scored(found, batch, fresh_places(outcomes)))
     return experts, scored, seconds
 
 

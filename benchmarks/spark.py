@@ -91,7 +91,7 @@ def epochs_on_spark(
         note(f"spark: skipped, {', '.join(missing) or 'Java'} is not installed (make test-engines sets it up).")
         return
     os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry or ".") for entry in sys.path)
-    from driftsurf.keyed.spark import session
+    from driftsurf.spark import session
 
     spark = session("local[2]", partitions=2, **{"spark.ui.enabled": "false"})
     spark.sparkContext.setLogLevel("OFF")
@@ -128,7 +128,7 @@ def _spark(name: str, stateful: Callable[[Any], Any], spark: Any, folder: Path, 
         import pyarrow as pa
         from pyarrow import parquet
 
-        from driftsurf.keyed.spark import read_files
+        from driftsurf.spark import read_files
 
         number, keys, X, y, at = epoch
         columns = {"key": keys, "at": at, "label": y, **{name: X[:, i] for i, name in enumerate(FEATURES)}}
@@ -188,7 +188,7 @@ def _cpu_by_kind() -> dict[str, float]:
 
 
 def _learners(frame: Any) -> Any:
-    from driftsurf.keyed.spark import learn_keys
+    from driftsurf.spark import learn_keys
 
     return learn_keys(frame, LEARNER, COLUMNS)
 
@@ -255,9 +255,9 @@ def _visits(n_keys: int, n_rows: int) -> Contender:
 
 
 def _served() -> Any:
-    from driftsurf.keyed.serving import Served
+    from driftsurf.keyed.serving import ServedRows
 
-    return Served()
+    return ServedRows()
 
 
 def _fleet(n_keys: int, n_rows: int) -> Contender:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Contender, Contest
-from driftsurf.comparison.algorithms import ALGORITHMS, Setting
+from driftsurf.comparison.models import ALGORITHMS, Setting
 from driftsurf.core.contracts import Strategy
 from driftsurf.learners import paper_learner
 from driftsurf.reproduction.paper_settings import settings_of

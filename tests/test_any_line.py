@@ -6,8 +6,8 @@ import copy
 import functools
 
 import pytest
-from torture.calls import CALLS, X, Y, delayed
-from torture.lines import Alarm, Injector, Interruption, broken_off, lines_of
+from tests.reliability.calls import CALLS, X, Y, delayed
+from tests.reliability.lines import Alarm, Injector, Interruption, broken_off, lines_of
 
 from driftsurf.core.state import to_bytes
 from driftsurf.session.late import DelayedLabels
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarn
 @pytest.mark.parametrize("persistent", [False, True], ids=["once", "persistently"])
 @pytest.mark.parametrize("name", CALLS)
 def test_an_exception_at_a_line_leaves_the_state_before_or_after(name: str, persistent: bool) -> None:
-    """A sample of the lines; ``python -m torture lines`` takes all of them."""
+    """A sample of the lines; ``python -m tests.reliability lines`` takes all of them."""
     for line, found in broken_off(name, share=25, persistent=persistent):
         assert found == "", f"line {line}"
 
@@ -74,7 +74,7 @@ def test_the_injector_breaks_off_handlers_too_if_it_is_persistent() -> None:
 
 
 def test_a_lock_that_nobody_releases_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torture.calls.PATIENCE", 0.1)
+    monkeypatch.setattr("tests.reliability.calls.PATIENCE", 0.1)
     one = CALLS["one row"]
     session = one.make()
     assert one.looked(session) == one.look(session)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import trial
+from benchmarks import arena, trial
 from benchmarks.harness import hold
 from benchmarks.verdict import judging, plan, report, running
 from benchmarks.verdict.families import FAMILIES
@@ -86,3 +86,41 @@ def test_a_verdict_counts_for_the_change_before_it() -> None:
     later = record(change_rows=[1_000, 5_000])
     assert report.found(later) is None
     assert report.found(later, 1) is not None
+
+
+def test_the_arena_resumes_and_chooses_schedules_afterwards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--streams", "plant", "load", "--rows", "500", "--paces", "50", "--delays", "0", "2"]
+    models = ["recommended-linear", "retrain linear 100/500", "retrain linear 500/500", arena.REPEAT]
+    out = tmp_path / "arena.jsonl"
+    arena.main([*options, "--models", *models[:2], "--out", str(out)])
+    before = out.read_text()
+    capsys.readouterr()
+    arena.main([*options, "--models", *models, "--out", str(out)])
+    assert out.read_text().startswith(before)
+    assert "recommended-linear: " not in capsys.readouterr().out
+    results = arena.Results(out)
+    assert len(results.found) == 16
+    for _, streams in arena.rounds(results):
+        for found in streams.values():
+            plans = [found[name] for name in found if name.startswith("retrain, best of")]
+            assert len(plans) == 2  # of all, and of linear models
+            assert plans[0] == plans[1]
+    late = {part.delay: one for part, one in results.found.items() if part[0] == "plant" and part.model == arena.REPEAT}
+    assert late[0] != late[2]
+    arena.report(results, models[0])
+    assert "labels 2 calls late: 2 streams" in capsys.readouterr().out
+
+
+def test_a_retrained_model_knows_the_last_rows_at_the_last_time_of_its_schedule() -> None:
+    fitted = []
+
+    class Model:
+        def fit(self, X: Any, y: Any) -> Any:
+            fitted.append((len(y), int(X[-1, 0])))
+            return self
+
+    job = arena.Retrained(Model, every=4, window=6, numbers=True)
+    rows = np.arange(20.0).reshape(-1, 1)
+    for row in range(20):
+        job.learn(rows[row : row + 1], rows[row])
+    assert fitted == [(1, 0), (2, 1), (4, 3), (6, 7), (6, 11), (6, 15), (6, 19)]

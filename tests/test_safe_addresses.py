@@ -153,7 +153,7 @@ def told(address: str) -> str:
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("driftsurf.data.connectors.patience.Patience.call", _once)
+    monkeypatch.setattr("driftsurf.data.messages.client.RetryPolicy.call", _once)
 
 
 def _once(self: Any, act: Any) -> Any:

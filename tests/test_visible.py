@@ -21,10 +21,10 @@ import driftsurf
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.journal import Journal
 from driftsurf.errors import InputError, Message, Option, StateWarning
-from driftsurf.report.terminal import Progress, Screen
+from driftsurf.report.terminal import ProgressBar, Screen
+from driftsurf.runs.hooks import _OneLine
 from driftsurf.runs.prometheus import metric_labels
 from driftsurf.runs.sinks import SinkContext, open_sink
-from driftsurf.runs.watching import _OneLine
 from driftsurf.visible import escape, visible, visible_values
 
 HIDDEN = [
@@ -93,7 +93,7 @@ def test_a_progress_bar_shows_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     screen = Screen(file=out, force_terminal=True, color_system=None, markup=False, emoji=False, width=3000)
     monkeypatch.setattr("driftsurf.report.terminal.console", lambda errors=False: screen)
-    with Progress(NAME, 2) as progress:
+    with ProgressBar(NAME, 2) as progress:
         progress(0, "driftsurf", 0.5, ())
     assert visible(NAME) in out.getvalue()
     assert not controls(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()), allowed="\n\r")

@@ -1,8 +1,8 @@
-"""Put measured results on the evidence page: ``python -m tools.evidence accuracy RUN | torture REPORT.json ...``.
+"""Put measured results on the evidence page: ``python -m tools.evidence accuracy RUN | reliability REPORT.json ...``.
 
 ``accuracy`` takes the tables and the critical-difference diagram of a folder that ``driftsurf compare`` wrote.
-``torture`` takes the outcomes of reports that ``python -m torture`` wrote; those of proofs that are not in the reports
-stay as they are. Both name the date and the commit. Speed comes from ``python -m benchmarks.history draw``.
+``reliability`` takes the outcomes of reports that ``python -m tests.reliability`` wrote; those of proofs that are not
+in the reports stay as they are. Both name the date and the commit. Speed: ``python -m benchmarks.history draw``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["accuracy", "counts", "main", "with_part"]
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "evidence.md"
 DIAGRAM = ROOT / "docs" / "images" / "ranks.svg"
-COUNTS = ROOT / "torture" / "counts.json"
+COUNTS = ROOT / "tests" / "reliability" / "counts.json"
 """The newest outcome of each proof."""
 
 
@@ -93,7 +93,7 @@ def main() -> None:
     compared.add_argument("folder", type=Path)
     compared.add_argument("--command", required=True, help="the command that made the comparison")
     compared.add_argument("--commit", default="HEAD", help="the commit that was measured (default: the current one)")
-    parts.add_parser("torture").add_argument("reports", type=Path, nargs="+")
+    parts.add_parser("reliability").add_argument("reports", type=Path, nargs="+")
     options = parser.parse_args()
     date, page = datetime.datetime.now(datetime.UTC).date().isoformat(), PAGE.read_text(encoding="utf-8")
     if options.part == "accuracy":

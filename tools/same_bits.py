@@ -41,6 +41,8 @@ CORE = ROOT / "src" / "driftsurf" / "native" / "c"
 ZIG = "{python} -m ziglang cc -fno-sanitize=undefined"
 FLAGS = "-std=gnu11", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno"
 """Those of the flags of ``hatch_build.py`` that could change a result."""
+FLUSHING = "SAME_BITS_FLUSHING"
+"""Variable with which a process takes subnormal numbers for 0 outside of the core."""
 GROUPS = "strategies", "learners", "options", "portfolios", "frames", "fleets", "detectors"
 
 
@@ -84,6 +86,8 @@ BUILDS = {
     "numpy without vectors": Build(
         environment=(("NPY_DISABLE_CPU_FEATURES", "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX AVX512_ICL"),)
     ),
+    # What a library built with -ffast-math sets in a thread.
+    "subnormals off": Build(environment=((FLUSHING, "1"),)),
     "another BLAS kernel": Build(environment=(("OPENBLAS_CORETYPE", "Prescott"),)),
     "aarch64-gcc-O0": Build("aarch64-linux-gnu-gcc", ("-static", "-O0"), emulator="qemu-aarch64"),
     "aarch64-gcc-O3": Build("aarch64-linux-gnu-gcc", ("-static", "-O3"), emulator="qemu-aarch64"),
@@ -183,6 +187,10 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"no build is called {unknown[0]!r}; choices: {', '.join(BUILDS)}")
     warnings.simplefilter("ignore")
     if chosen.digests:
+        if os.environ.get(FLUSHING):
+            from driftsurf.native.maths import set_flushing
+
+            set_flushing(True)
         print(json.dumps(digests(chosen.every)))
         return
     if chosen.write:

@@ -12,7 +12,7 @@ import numpy as np
 from driftsurf import DriftSurfClassifier
 from driftsurf.estimators import AUEClassifier, SlidingWindowClassifier
 from driftsurf.evaluation import prequential
-from driftsurf.evaluation.resampling import interval, resampled_means
+from driftsurf.evaluation.ranks import interval, resampled_means
 from driftsurf.streams import SEA
 
 ROWS = 20_000

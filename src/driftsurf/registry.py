@@ -2,8 +2,8 @@
 
 A part is registered once, beside its class::
 
-    @register("strategy", "sliding-window", tasks=ALL_TASKS)
-    class SlidingWindow(SingleModel): ...
+    @register("strategy", "newest-rows", tasks=ALL_TASKS)
+    class NewestRows(SingleModel): ...
 
 Command-line names, estimators, the check matrix, comparison styles and documentation tables are made from entries.
 This module knows names and import paths only. The module of a part of this package is imported when its name is first

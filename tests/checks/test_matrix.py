@@ -36,7 +36,7 @@ def test_it_works_or_refuses_by_name(strategy: str, learner: str) -> None:
         cell.run()
 
 
-def chosen(strategy: str, learner: str) -> Iterator[matrix.Cell]:
+def chosen(strategy: str, learner: str) -> Iterator[matrix.MatrixCell]:
     """Yield the combinations of a pair: one kind of rows for each task, another one in the neighbouring pairs."""
     turn = list(STRATEGIES).index(strategy) + list(LEARNERS).index(learner)
     for cell in matrix.cells([learner], [strategy]):
@@ -92,11 +92,11 @@ def test_a_learner_with_wrong_capabilities_is_reported(
 def test_a_combination_that_works_without_what_it_needs_is_a_failure() -> None:
     strategy = replace(STRATEGIES["Oblivious"], tasks=registry.CLASSIFICATION)
     with pytest.raises(CheckError, match="classes"):
-        matrix.Cell(strategy, LEARNERS["LinearRegression"], "regression", "dense").run()
+        matrix.MatrixCell(strategy, LEARNERS["LinearRegression"], "regression", "dense").run()
 
 
 def test_wrong_results_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = matrix.Cell(STRATEGIES["Oblivious"], LEARNERS["LinearSVM"], "binary", "dense")
+    cell = matrix.MatrixCell(STRATEGIES["Oblivious"], LEARNERS["LinearSVM"], "binary", "dense")
     with monkeypatch.context() as patch:
         patch.setattr(Session, "scores", lambda self, X: np.full(60, np.nan))
         with pytest.raises(CheckError, match=r"\(60,\)"):

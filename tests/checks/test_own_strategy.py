@@ -22,8 +22,8 @@ from driftsurf.estimators import estimator_class
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.keyed import Columns, KeyedLearner, KeyedOptions, KeyRows, key_seed, run_keyed
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
+from driftsurf.runs.batches import StreamBatches
 from driftsurf.runs.checkpoint import CheckpointFolder
-from driftsurf.runs.source import StreamBatches
 from driftsurf.session.session import Session
 from driftsurf.strategies import SingleModel
 from driftsurf.streams import SEA

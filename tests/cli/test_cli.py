@@ -19,8 +19,8 @@ import pytest
 from commands import invoke
 
 from driftsurf import Trace, __version__
-from driftsurf.cli import MODULES, main
-from driftsurf.cli.wording import first_clause
+from driftsurf.cli import MODULES, SUMMARIES, main
+from driftsurf.cli.terminal import first_clause
 from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
 from driftsurf.evaluation.summary import summarise_regression
@@ -44,9 +44,9 @@ def test_the_list_of_commands_shows_the_first_clause_of_each_without_importing_i
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         assert command is not None
-        assert MODULES.get(name, first_clause(command)) == first_clause(command)
+        assert SUMMARIES.get(name, first_clause(command)) == first_clause(command)
         assert f"{name} " in output
-    assert not {f"driftsurf.cli.{name}" for name in MODULES} & set(loaded)
+    assert not {f"driftsurf.cli.{module}" for module in MODULES.values()} & set(loaded)
     assert not {"numpy", "importlib.metadata"} & set(loaded)
 
 
@@ -182,12 +182,12 @@ def test_an_interrupted_run_replaces_nothing_and_can_be_repeated(
     assert invoke(*arguments).exit_code == 0
     before = (tmp_path / "r" / "trace.csv").read_bytes()
 
-    def interrupt(self: terminal.Progress, step: int, *_: object) -> None:
+    def interrupt(self: terminal.ProgressBar, step: int, *_: object) -> None:
         if step == 30:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(terminal.Progress, "__call__", interrupt)
+        patch.setattr(terminal.ProgressBar, "__call__", interrupt)
         result = invoke(*arguments)
     assert result.exit_code == 130
     assert "r.partial" in result.output
@@ -280,12 +280,12 @@ def test_an_interrupted_run_with_checkpoints_resumes(
     folder = tmp_path / "live"
     command = [*RUN, "--checkpoint", str(folder), "--every", "9"]
 
-    def interrupt(self: terminal.Progress, step: int, model: str, *_: object) -> None:
+    def interrupt(self: terminal.ProgressBar, step: int, model: str, *_: object) -> None:
         if (step, model) == (20, "aware"):
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr(terminal.Progress, "__call__", interrupt)
+        patch.setattr(terminal.ProgressBar, "__call__", interrupt)
         result = invoke(*command)
     assert result.exit_code == 143
     assert "SIGTERM" in result.output

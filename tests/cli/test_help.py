@@ -60,9 +60,11 @@ def test_the_help_of_other_commands_is_short(command: str) -> None:
     assert "--help=all" not in invoke(command, "--help").output
 
 
+@pytest.mark.filterwarnings("default:variant='authors':FutureWarning")
 def test_rare_options_still_work_on_the_command_line(tmp_path: Path) -> None:
     found = invoke("run", "sea0", "--rows", 2000, "--l2", 0.01, "--variant", "authors", "--out", tmp_path / "run")
     assert found.exit_code == 0, found.output
+    assert found.stderr.count("'driftsurf-authors'") == 1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from driftsurf.data import ReadingOptions
 from driftsurf.keyed import Columns, KeyedFolder, KeyedOptions
-from driftsurf.report.key_map import KeyMap
+from driftsurf.report.key_page import KeyMap
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,17 @@ from typing import Any
 import click
 import pytest
 from commands import invoke
+from tools.generate.options_page import options_page
 
 import driftsurf
 from driftsurf.cli.compare import compare as compare_command
+from driftsurf.cli.compare import reproduce as reproduce_command
 from driftsurf.cli.options import GroupedOption
-from driftsurf.cli.reference import options_page, python_docstring, python_signature
-from driftsurf.cli.reproduce import reproduce as reproduce_command
 from driftsurf.cli.run import run as run_command
 from driftsurf.comparison.compare import compare
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.options import COMPARE_GROUPS, CompareOptions, InputOptions, WorkOptions
-from driftsurf.core.option_fields import option_fields
+from driftsurf.core.option_fields import option_fields, python_help
 from driftsurf.data import ReadingOptions
 from driftsurf.errors import OptionError
 from driftsurf.reproduction.options import REPRODUCE_GROUPS, ReproduceOptions, ReproduceWorkOptions
@@ -49,20 +49,36 @@ def test_command_line_has_every_option_under_the_heading_of_its_group() -> None:
     assert [group.title for group in GROUPS if f"{group.title}:\n" not in text] == []
 
 
-def test_python_signature_has_every_option_with_its_type_and_default() -> None:
-    source = inspect.getsource(driftsurf.run)
-    signature = source[: source.index('"""')]
-    lines = "\n".join(python_signature())
-    assert lines in signature, f"replace the parameters of driftsurf.run by\n{lines}"
-    docstring = "\n".join(python_docstring())
-    assert docstring in source, f"replace the description of the parameters by\n{docstring}"
+def test_python_signature_and_docstring_have_every_option_in_order() -> None:
+    parameters = inspect.signature(driftsurf.run).parameters
+    assert list(parameters)[: len(FIELDS) + 1] == ["source", *FIELDS]
+    assert [parameters[name].annotation for name in FIELDS] == [field.annotation for field in FIELDS.values()]
+    lines = (driftsurf.run.__doc__ or "").splitlines()
+    described = lines[lines.index("    Parameters") : lines.index("    Returns")]
+    assert [line.strip() for line in described[2::2]] == [*parameters, ""]
+    assert described[described.index("    follow_for") + 1].strip() == python_help(FIELDS["follow_for"].help)
+    assert not [line for line in described[2:] if "--" in line and "``--" not in line]
+
+
+def test_misspelled_and_missing_arguments_are_named_with_the_function() -> None:
+    run: Any = driftsurf.run
+    for arguments, named in (
+        ({"source": "a.csv", "lable": "y"}, ("run()", "'lable'", "'label'")),
+        ({"source": "a.csv", "xyzzy": 1}, ("run()", "'xyzzy'")),
+        ({"label": "y"}, ("run()", "'source'")),
+    ):
+        with pytest.raises(TypeError) as error:
+            run(**arguments)
+        assert [name for name in named if name not in str(error.value)] == []
+    with pytest.raises(TypeError, match=r"run\(\) too many positional arguments"):
+        run("a.csv", "label")
 
 
 def test_defaults_of_the_python_signature_are_those_of_the_options() -> None:
     parameters = inspect.signature(driftsurf.run).parameters
     for name, field in FIELDS.items():
         assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
-        assert parameters[name].default == (None if field.pairs else field.default)
+        assert parameters[name].default == field.default
     assert RunOptions.of().given() == {}
 
 
@@ -118,7 +134,7 @@ def test_defaults_of_compare_and_reproduce_are_those_of_the_paper_and_of_a_singl
 
 def test_documentation_of_options_is_current() -> None:
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
-    assert page == options_page(), "run: python -m driftsurf.cli.reference docs/options.md"
+    assert page == options_page(), "run: make generate"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +158,7 @@ def test_wrong_values_are_named_in_python_too(options: dict[str, Any], named: tu
 def test_lists_of_python_become_tuples() -> None:
     options = RunOptions.of(drop=["id"], features=["x"], kinds={"zip": "text"})
     assert options.reading == ReadingOptions(drop=("id",), kinds={"zip": "text"})
-    assert options.keyed.features == ("x",)
+    assert options.features == ("x",)
     assert options.given("keyed") == {"features": ("x",)}
 
 

@@ -13,7 +13,7 @@ import pytest
 from commands import invoke
 from table_files import write_inverted
 
-from driftsurf.cli import work
+from driftsurf.cli.terminal import StartLine, Termination, started
 
 
 class Clock:
@@ -49,10 +49,10 @@ def test_a_slow_start_is_announced(
 ) -> None:
     monkeypatch.setattr(threading, "Timer", Clock)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    with work.StartLine(quiet=quiet) as line, click.Context(click.Command("run"), obj=line):
+    with StartLine(quiet=quiet) as line, click.Context(click.Command("run"), obj=line):
         timer: Any = line._timer
         if stop:
-            work.started()
+            started()
         if getattr(timer, "running", False):
             timer.call()
     found = capsys.readouterr().err
@@ -62,7 +62,7 @@ def test_a_slow_start_is_announced(
 def test_sigterm_ends_a_command_as_ctrl_c_does_with_its_own_exit_code() -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        with work.Termination() as termination:
+        with Termination() as termination:
             assert termination.exit_code == 130
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGTERM)
@@ -90,5 +90,5 @@ def test_a_system_without_threads_has_no_start_line(monkeypatch: pytest.MonkeyPa
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Timer, "start", refuse)
-    with work.StartLine():
+    with StartLine():
         pass

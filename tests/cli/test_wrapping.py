@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from driftsurf.cli import main
-from driftsurf.cli.wording import say, wrap_error
-from driftsurf.core.wrapping import wrapped
+from driftsurf.cli.terminal import say, wrap_error
+from driftsurf.core.wording import wrapped
 from driftsurf.errors import OptionError
 from driftsurf.report.terminal import console
 

@@ -1,4 +1,4 @@
-"""Experiments on a cluster without Dask installed; tests with Dask are in tests_engines/test_dask.py."""
+"""Experiments on a cluster without Dask installed; tests with Dask are in tests/integration/engines/test_dask.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from driftsurf.cli import main
 from driftsurf.comparison import runner
-from driftsurf.comparison.cluster import on_cluster
+from driftsurf.comparison.runner import on_cluster
 from driftsurf.errors import MissingExtraError
 
 

@@ -27,7 +27,7 @@ from driftsurf.errors import (
 )
 from driftsurf.evaluation.class_metrics import ClassQuality
 from driftsurf.report import comparison
-from driftsurf.report.comparison_chart import chart
+from driftsurf.report.comparison import chart
 
 TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=4)"
 TWO = Situation(n_classes=2, batch_size=50)
@@ -300,7 +300,7 @@ def test_a_narrow_terminal_has_fewer_columns_and_full_names() -> None:
     row = ["driftsurf:logistic", "0.1234", "0.1200 to 0.1300", "0.0000", "0.0000 to 0.0000", "100%", "1.00"]
     row += ["0.9", "0.12", "0.3", "9.0", "2"]
     first, sources, _ = comparison._sheets(two_sources(), timed=True)
-    sheet = first._replace(rows=[[comparison.Cell(text) for text in row]])
+    sheet = first._replace(rows=[[comparison.TableCell(text) for text in row]])
     assert comparison._fitting(sheet, 180) == list(range(12))
     assert comparison._fitting(sheet, 80) == [0, 1, 2, 3, 5]
     assert comparison._fitting(sheet, 10) == [0, 1, 3]

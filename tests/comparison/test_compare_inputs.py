@@ -11,7 +11,7 @@ import pytest
 from commands import invoke
 from table_files import write_inverted
 
-from driftsurf.comparison import inputs, matches, memory
+from driftsurf.comparison import inputs, matches
 from driftsurf.comparison.compare import STREAM_MODELS, TABLE_REGRESSION_MODELS
 from driftsurf.comparison.inputs import FILES, REAL, Input, expand, load
 from driftsurf.comparison.matches import Match
@@ -209,10 +209,10 @@ def test_sparse_rows_are_made_dense_for_models_without_sparse_support() -> None:
     from scipy.sparse import csr_array
 
     X = csr_array(np.eye(4))
-    rows = inputs.Rows("eye", X, np.arange(4) % 2, (0, 1), 2, None)
+    rows = inputs.StreamInMemory("eye", X, np.arange(4) % 2, (0, 1), 2, None)
     assert rows.dense().X.tolist() == np.eye(4).tolist()
     assert rows.dense().dense().X.shape == (4, 4)
-    short = inputs.Rows("eye", X, np.arange(4) % 2, (0, 1), 2, None, compact=np.arange(4.0)[:, None])
+    short = inputs.StreamInMemory("eye", X, np.arange(4) % 2, (0, 1), 2, None, compact=np.arange(4.0)[:, None])
     assert short.first(2).dense().X.tolist() == [[0.0], [1.0]]
 
 
@@ -258,8 +258,8 @@ def test_a_file_that_needs_too_much_memory_is_refused_with_the_rows_that_fit(
     path = tmp_path / "long.csv"
     path.write_text("a,b,y\n" + "".join(f"{i % 7},{i % 5},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(30_000)))
     whole = load(Input(str(path), "y"))
-    needed = memory.rows_bytes(whole.n_rows, whole.X)
-    monkeypatch.setattr(memory, "LIMIT", needed)
+    needed = inputs.rows_bytes(whole.n_rows, whole.X)
+    monkeypatch.setattr(inputs, "LIMIT", needed)
     load.cache_clear()
     with pytest.raises(InputError) as error:
         load(Input(str(path), "y"))
@@ -267,18 +267,18 @@ def test_a_file_that_needs_too_much_memory_is_refused_with_the_rows_that_fit(
     assert advised.name == "rows"
     assert 0 < advised.value < 30_000
     assert load(Input(str(path), "y", rows=advised.value)).n_rows <= advised.value  # what is free counts
-    monkeypatch.setattr(memory, "available", lambda: needed)
+    monkeypatch.setattr(inputs, "available", lambda: needed)
     load.cache_clear()
     with pytest.raises(InputError):
         load(Input(str(path), "y", rows=30_000))
-    monkeypatch.setattr(memory, "available", lambda: None)  # the system does not say
+    monkeypatch.setattr(inputs, "available", lambda: None)  # the system does not say
     assert load(Input(str(path), "y", rows=30_000)).n_rows == whole.n_rows
 
 
 def test_reading_stops_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "long.csv"
     path.write_text("a,y\n" + "word,1\nother,0\n" * 20_000)
-    monkeypatch.setattr(memory, "LIMIT", 600_000)
+    monkeypatch.setattr(inputs, "LIMIT", 600_000)
     with pytest.raises(InputError, match="30,000"):
         load(Input(str(path), "y"))
 
@@ -288,7 +288,7 @@ def test_sparse_rows_are_not_made_dense_beyond_the_limit(tmp_path: Path, monkeyp
     path.write_text("".join(f"{i % 2} {i + 1}:1 2000:0.5\n" for i in range(400)))
     match = Match(Input(str(path), "label", batch_size=100), "driftsurf:sklearn.naive_bayes.GaussianNB")
     assert match.perform().n_rows == 400
-    monkeypatch.setattr(memory, "LIMIT", 5_000_000)
+    monkeypatch.setattr(inputs, "LIMIT", 5_000_000)
     load.cache_clear()
     with pytest.raises(InputError):
         match.perform()
@@ -296,21 +296,21 @@ def test_sparse_rows_are_not_made_dense_beyond_the_limit(tmp_path: Path, monkeyp
 
 
 def test_free_memory_is_known_on_linux() -> None:
-    free = memory.available()
+    free = inputs.available()
     assert free is None or free > 10_000_000
 
 
 def test_contents_of_files_that_were_read_count_as_free_in_a_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "GROUP", tmp_path)
-    monkeypatch.setattr(memory, "_free", lambda: [10**12])
-    assert memory.available() == 10**12
+    monkeypatch.setattr(inputs, "GROUP", tmp_path)
+    monkeypatch.setattr(inputs, "_free", lambda: [10**12])
+    assert inputs.available() == 10**12
     texts = {"max": "1000", "current": "990", "stat": "anon 290\nactive_file 400\ninactive_file 200\n"}
     for name, text in texts.items():
         (tmp_path / f"memory.{name}").write_text(text)
-    assert memory.available() == 610
+    assert inputs.available() == 610
     (tmp_path / "memory.max").write_text("100")  # a limit that was lowered
-    assert memory.available() == 0
+    assert inputs.available() == 0
     (tmp_path / "memory.max").write_text("max")
-    assert memory.available() == 10**12
+    assert inputs.available() == 10**12

@@ -16,9 +16,9 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, log_loss
 
 from driftsurf.comparison import peers
 from driftsurf.comparison.compare import compare
+from driftsurf.comparison.folder import PROBABILITIES, read_predictions
 from driftsurf.comparison.inputs import Input, load, read_sources
 from driftsurf.comparison.matches import FIRST_STEP, Match
-from driftsurf.comparison.probabilities import FOLDER, read_predictions
 from driftsurf.errors import OptionError
 from driftsurf.evaluation.ranks import pairs_with
 from driftsurf.report import comparison
@@ -117,12 +117,12 @@ def test_probabilities_are_kept_and_written_again_if_a_file_is_missing(table: Pa
     out = tmp_path / "out"
     asked = "compare", str(table), "--label", "label", "--models", "driftsurf:softmax,majority", "--out", str(out)
     assert invoke(*asked).exit_code == 0
-    assert not (out / FOLDER).exists()
+    assert not (out / PROBABILITIES).exists()
     assert invoke(*asked, "--probabilities").exit_code == 0
     before = {one.model: one for one in read_predictions(out)}
     assert before.keys() == {"driftsurf:softmax", "majority"}
     assert before["majority"].labels == ("a", "b", "c")
-    shutil.rmtree(out / FOLDER)
+    shutil.rmtree(out / PROBABILITIES)
     assert invoke(*asked, "--probabilities").exit_code == 0
     for one in read_predictions(out):
         assert one.probabilities is not None

@@ -13,7 +13,7 @@ import pytest
 from commands import invoke
 
 from driftsurf.cli.compare import compare as command
-from driftsurf.cli.wording import with_cli_spelling
+from driftsurf.cli.terminal import with_cli_spelling
 from driftsurf.comparison import matches, peers
 from driftsurf.comparison.compare import RELATIVE, TABLE_REGRESSION_MODELS, Comparison, compare, stand
 from driftsurf.comparison.inputs import FILES, Input, KnownFile, load
@@ -21,7 +21,7 @@ from driftsurf.comparison.matches import InUnits, Match, Score
 from driftsurf.comparison.models import Situation, model
 from driftsurf.errors import CapabilityError, LabelError, OptionError
 from driftsurf.report import comparison
-from driftsurf.report.comparison_chart import chart
+from driftsurf.report.comparison import chart
 
 VALUES = Situation(n_classes=0, batch_size=50)
 ROWS = 600

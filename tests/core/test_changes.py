@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import pytest
-from torture.lines import Interruption, lines_of, raise_at
+from tests.reliability.lines import Interruption, lines_of, raise_at
 
 from driftsurf.core.changes import Changeable
 from driftsurf.errors import StepInProgressError

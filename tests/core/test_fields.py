@@ -14,12 +14,12 @@ from driftsurf.core.fields import (
     Array,
     Choice,
     Converted,
-    Entry,
+    FieldEntry,
+    FieldRule,
     Fields,
     Foreign,
     Json,
     Real,
-    Rule,
     Text,
     Truth,
     Whole,
@@ -55,7 +55,7 @@ from driftsurf.errors import StateError
         (Array(np.int64, ("*",), least=0), [np.arange(3)], [np.array([-1]), np.arange(3, dtype=np.int32)]),
     ],
 )
-def test_values_as_declared_are_read_and_others_are_refused(entry: Entry, good: list[Any], bad: list[Any]) -> None:
+def test_values_as_declared_are_read_and_others_are_refused(entry: FieldEntry, good: list[Any], bad: list[Any]) -> None:
     fields = Fields({"value": entry})
     for value in good:
         fields.read({"value": value})
@@ -74,7 +74,7 @@ SIZES = Fields(
     },
     optional=["b"],
     parts=["part", "many*"],
-    rules=[Rule("a", "must not be empty", lambda known: known["a"].size)],
+    rules=[FieldRule("a", "must not be empty", lambda known: known["a"].size)],
 )
 
 
@@ -126,7 +126,7 @@ def test_entries_beside_those_of_another_declaration_are_taken() -> None:
 
 
 def test_a_rule_that_cannot_be_evaluated_does_not_hold() -> None:
-    fields = Fields({"a": Whole()}, rules=[Rule("a", "must divide", lambda known: 1 / known["a"])])
+    fields = Fields({"a": Whole()}, rules=[FieldRule("a", "must divide", lambda known: 1 / known["a"])])
     with pytest.raises(StateError):
         fields.read({"a": 0})
 

@@ -12,7 +12,7 @@ import pytest
 import driftsurf
 from driftsurf import DriftSurfClassifier
 from driftsurf.core import disk, files
-from driftsurf.core.json_text import parse_json
+from driftsurf.core.files import parse_json
 from driftsurf.errors import InputError
 from driftsurf.streams import SEA
 

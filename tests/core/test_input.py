@@ -15,9 +15,8 @@ from scipy import sparse
 import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet, detectors, estimators, learners, streams
 from driftsurf.core.contracts import CSR
-from driftsurf.core.input import Schema, read_rows, read_schema
+from driftsurf.core.input import Schema, read_rows, read_schema, read_weights
 from driftsurf.core.targets import ClassTargets
-from driftsurf.core.weights import read_weights
 from driftsurf.errors import (
     DriftsurfError,
     InputError,

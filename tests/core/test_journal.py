@@ -72,6 +72,14 @@ def test_a_journal_is_a_sequence() -> None:
         journal[3]
 
 
+def test_decisions_are_read_while_others_are_recorded() -> None:
+    journal = Journal()
+    journal.record(decision(0))
+    reader = iter(journal)
+    journal.record(decision(1))
+    assert [one.step for one in reader] == [0]
+
+
 def test_an_error_of_the_sink_is_raised_and_the_step_is_recorded() -> None:
     def full(_: Decision) -> None:
         raise OSError("no space left")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from driftsurf.core.disk import Disk
-from driftsurf.core.platforms import give_way
+from driftsurf.core.platforms import lower_priority
 from driftsurf.runs import hooks
 
 
@@ -122,9 +122,9 @@ def test_only_the_thread_that_gives_way_is_less_urgent() -> None:
     found: list[tuple[int, int]] = []
 
     def work() -> None:
-        give_way()
+        lower_priority()
         found.append(priorities())
-        give_way()
+        lower_priority()
         found.append(priorities())
 
     before = priorities()
@@ -140,7 +140,7 @@ def test_nothing_gives_way_where_the_system_cannot_or_forbids_it(monkeypatch: py
         raise PermissionError(errno.EPERM, "not in this sandbox")
 
     monkeypatch.setattr(os, "sched_setscheduler", refused, raising=False)
-    give_way()
+    lower_priority()
     windows(monkeypatch)
     monkeypatch.delattr(os, "sched_getscheduler", raising=False)
-    give_way()
+    lower_priority()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from driftsurf.core.predictions import MOST_CALLS, RecentPredictions, log_losses
+from driftsurf.core.journal import MOST_CALLS, RecentPredictions, log_losses
 
 
 @pytest.mark.parametrize("classes", [2, 4])

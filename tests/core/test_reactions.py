@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from driftsurf.core.decisions import Transition
-from driftsurf.core.reactions import alike, describe_alike, merge_reactions, phrase_of
+from driftsurf.core.decisions import Transition, alike, describe_alike, merge_reactions, phrase_of
 
 STABLE, REACTIVE = "stable", "reactive"
 

@@ -427,7 +427,7 @@ MADE_UP_CSR: list[Change] = [
     ("sparse", "name", "value"),
     [(False, *change) for change in MADE_UP + MADE_UP_DENSE] + [(True, *change) for change in MADE_UP + MADE_UP_CSR],
 )
-def test_a_forged_state_is_refused_before_a_kernel_can_read_beyond_its_arrays(
+def test_a_forged_state_is_refused_before_the_core_can_read_beyond_its_arrays(
     sparse: bool, name: str, value: Any
 ) -> None:
     samples = Samples(D, sparse=sparse)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from driftsurf.data import ReadingOptions  # noqa: E402
-from driftsurf.data.connectors.contract import Message  # noqa: E402
-from driftsurf.data.connectors.decoding import MessageDecoder  # noqa: E402
+from driftsurf.data.messages.contract import BrokerMessage  # noqa: E402
+from driftsurf.data.messages.decoding import MessageDecoder  # noqa: E402
 
 
 def stream(*columns: tuple[str, Any], compression: str | None = None) -> bytes:
@@ -27,7 +27,7 @@ def stream(*columns: tuple[str, Any], compression: str | None = None) -> bytes:
 def decoder() -> MessageDecoder:
     """Return a decoder that knows its columns."""
     made = MessageDecoder("kafka://host/rows", ReadingOptions(format="arrow"))
-    table, bad = made.table([Message("first", GOOD)])
+    table, bad = made.table([BrokerMessage("first", GOOD)])
     assert (len(table), bad) == (2, [])
     return made
 
@@ -45,7 +45,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_hostile_messages_are_put_aside_and_others_read(what: str) -> None:
-    table, bad = decoder().table([Message("1", GOOD), Message("2", HOSTILE[what]), Message("3", GOOD)])
+    table, bad = decoder().table(
+        [BrokerMessage("1", GOOD), BrokerMessage("2", HOSTILE[what]), BrokerMessage("3", GOOD)]
+    )
     assert len(table) == 4
     assert [one.file for one in bad] == ["kafka://host/rows, 2"]
 
@@ -55,5 +57,5 @@ def test_damaged_messages_are_read_or_put_aside(data: st.DataObject) -> None:
     body = bytearray(GOOD)
     for place in data.draw(st.lists(st.integers(0, len(body) - 1), max_size=4)):
         body[place] = data.draw(st.integers(0, 255))
-    table, bad = decoder().table([Message("1", bytes(body))])
+    table, bad = decoder().table([BrokerMessage("1", bytes(body))])
     assert len(bad) == 1 or len(table) <= 2

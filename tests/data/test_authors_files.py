@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from driftsurf.data import catalogue
-from driftsurf.data.datasets import AuthorsFile, authors, files
+from driftsurf.data.datasets import authors, files
+from driftsurf.data.datasets.authors import AuthorsFile
 from driftsurf.errors import InputError
 from driftsurf.streams import SINE1
 

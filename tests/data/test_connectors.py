@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from memory_broker import MemoryConnector, MemoryTopic
 
 from driftsurf.checks import SeekableCase, check_seekable
-from driftsurf.data.connectors.address import Address
-from driftsurf.data.connectors.contract import Plan, Seekable
-from driftsurf.data.connectors.plans import PlanLog
-from driftsurf.data.connectors.source import MessageSource
+from driftsurf.data.messages.client import Address
+from driftsurf.data.messages.contract import Plan, Seekable
+from driftsurf.data.messages.source import MessageSource, PlanLog
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.source import Planning, Source
 from driftsurf.errors import BadRowError, CheckError, OptionError, SchemaError, SourceError, StateError
@@ -144,7 +143,7 @@ def test_a_damaged_log_of_plans_is_an_error(tmp_path: Path) -> None:
 
 
 def test_plans_that_no_checkpoint_needs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftsurf.data.connectors.plans.TRIMMED_BYTES", 200)
+    monkeypatch.setattr("driftsurf.data.messages.source.TRIMMED_BYTES", 200)
     log = PlanLog(tmp_path / "plans.jsonl", keep=2)
     for n in range(50):
         log.add([n], Plan([[0, n, n + 1]], [n + 1]))

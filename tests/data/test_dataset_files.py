@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from published_files import COVER, ELECTRICITY, FLIGHTS, POWER, RAW_COVER, pack
 from scipy.sparse import csr_array
 
-from driftsurf.data.datasets import _readers, _tables
-from driftsurf.data.datasets._tables import TableFile, read_libsvm
+from driftsurf.data.datasets import _readers
+from driftsurf.data.datasets._readers import TableFile, read_libsvm
 from driftsurf.data.datasets.known import DATASETS
-from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import Kind
 from driftsurf.errors import BadRowError, InputError, SchemaError, SourceError
 
 TABLE = "1,a,2.5\n3,b,4\n"
@@ -36,7 +36,7 @@ def test_tables_are_read_compressed_and_with_or_without_a_header(tmp_path: Path,
 
 
 def test_a_table_is_read_in_parts_that_know_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tables, "BATCH_ROWS", 2)
+    monkeypatch.setattr(_readers, "BATCH_ROWS", 2)
     parts = list(TableFile(pack(tmp_path / "t", "x,y\r\n" + "1,2\r\n" * 5), {"x": "number", "y": None}).parts())
     assert [(part.first_row, len(part)) for part in parts] == [(0, 2), (2, 2), (4, 1)]
     with pytest.raises(InputError, match=r"row 3.*x"):
@@ -138,7 +138,7 @@ def test_covertype_sample(tmp_path: Path) -> None:
 
 
 def test_airline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tables, "BATCH_ROWS", 2)
+    monkeypatch.setattr(_readers, "BATCH_ROWS", 2)
     path = pack(tmp_path / "2008_14col.data.bz2", FLIGHTS)
     X, y = _readers.airline(path, year=2008, file_rows=4, rows=3)
     # year 2008 | month 1 2 | day 1 3 12 | weekday 4 5 | WN XE | from ABQ BUR IAD | to ABQ BUR TPA | five numbers

@@ -22,9 +22,10 @@ from scipy.sparse import csr_array
 from driftsurf.cli import main
 from driftsurf.core import random as _random
 from driftsurf.data import catalogue
-from driftsurf.data.datasets import RealStream, _readers, files, real
+from driftsurf.data.datasets import _readers, files, real
 from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.known import DATASETS
+from driftsurf.data.datasets.real import RealStream
 from driftsurf.errors import InputError, OptionError
 from driftsurf.reproduction.paper_settings import settings_of
 from driftsurf.streams import ArrayStream, Drift, rotate

@@ -17,12 +17,11 @@ from scipy import sparse
 from sklearn.base import clone
 
 from driftsurf import DriftSurfClassifier
+from driftsurf.core.batches import EncodedRows
 from driftsurf.core.contracts import CSR
-from driftsurf.core.encoded_rows import EncodedRows
 from driftsurf.core.input import Schema, read_rows
 from driftsurf.core.state import from_bytes, to_bytes
-from driftsurf.data.column_slots import hash_slots
-from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.encoding import TableEncoder, hash_slots
 from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import NonFiniteError, OptionError, SchemaError, ShapeError, StateError

@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 from driftsurf.cli import main
-from driftsurf.data import fetch as module
+from driftsurf.data import download as module
 from driftsurf.data.datasets import files
 from driftsurf.data.datasets import known as datasets
-from driftsurf.data.fetch import fetch
+from driftsurf.data.download import fetch
 from driftsurf.errors import FetchError, InputError
 from driftsurf.report.datasets import FetchProgress
 

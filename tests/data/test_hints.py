@@ -12,17 +12,17 @@ import pytest
 
 from driftsurf.cli.compare import compare
 from driftsurf.cli.run import run
-from driftsurf.cli.wording import with_cli_spelling
+from driftsurf.cli.terminal import with_cli_spelling
 from driftsurf.data import FileSource, ReadingOptions
+from driftsurf.data.advice import hints
 from driftsurf.data.column_summary import ColumnSummary, summarise_columns
 from driftsurf.data.encoding import TableEncoder
-from driftsurf.data.formats._suggestions import suggest_date_options, suggest_number_options
+from driftsurf.data.formats._cells import suggest_date_options, suggest_number_options
 from driftsurf.data.frames import read_table
-from driftsurf.data.hints import hints
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target
 from driftsurf.errors import BadRowError, Message, Option, OptionError, SourceError
-from driftsurf.report.columns import lines
+from driftsurf.report.run_summary import column_lines
 
 
 def hints_about(
@@ -153,7 +153,7 @@ def test_columns_are_listed_by_what_they_were_read_as() -> None:
     )
     encoder = TableEncoder(categorical=["zip"]).fit(table)
     taken = summarise_columns(encoder, table, Target("y", "regression"), np.zeros(count), ["id", "id"])
-    assert lines(taken) == [
+    assert column_lines(taken) == [
         "numbers   price",
         "booleans  member",
         "dates     when",
@@ -167,11 +167,11 @@ def test_many_columns_and_classes_are_counted_not_named() -> None:
     table = read_table({f"x{i}": [1.0, 2.0] for i in range(14)})
     y = np.arange(30)
     taken = summarise_columns(TableEncoder().fit(table), table, Target("y", "multiclass", ">", "3"), y)
-    shown = lines(taken)
+    shown = column_lines(taken)
     assert "x11 and 2 more" in shown[0]
     assert "y > 3: 30 classes" in shown[-1]
     sparse = ColumnSummary(**{**taken, "features": 1000, "numbers": []})
-    assert lines(sparse)[0] == "features  1,000"
+    assert column_lines(sparse)[0] == "features  1,000"
 
 
 # -------------------------------------------------------------------- messages

@@ -115,7 +115,7 @@ def test_a_row_without_an_end_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
 def test_bad_rows_before_one_batch_are_limited_by_the_rows_alone(
     block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("driftsurf.data.sources._batching.WAITING_BYTES", 400 * 50)
+    monkeypatch.setattr("driftsurf.data.sources.files.WAITING_BYTES", 400 * 50)
     reading = ReadingOptions(on_bad_row="skip", block_bytes=block)
     few, many = HEAD + (b"bad\n" * 40 + b"3,z\n") * 5, HEAD + b"bad\n" * 80 + b"3,z\n" * 5
     assert len(everything(FileSource(write(tmp_path, "few.csv", few), reading, batch_size=1))) == 7
@@ -139,8 +139,8 @@ def test_questions_of_blanks_are_answered_at_once() -> None:
 def test_a_pipe_that_nobody_writes_to_is_announced_and_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("driftsurf.data.formats._pipes.LOOK_SECONDS", 0.01)
-    monkeypatch.setattr("driftsurf.data.formats._pipes.WRITER_SECONDS", 0.05)
+    monkeypatch.setattr("driftsurf.data.formats._bytes.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("driftsurf.data.formats._bytes.WRITER_SECONDS", 0.05)
     path = tmp_path / "pipe.csv"
     os.mkfifo(path)
     with caplog.at_level(logging.WARNING), pytest.raises(SourceError, match=r"pipe\.csv"):
@@ -151,7 +151,7 @@ def test_a_pipe_that_nobody_writes_to_is_announced_and_refused(
 def test_a_pipe_with_a_slow_writer_is_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("driftsurf.data.formats._pipes.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("driftsurf.data.formats._bytes.LOOK_SECONDS", 0.01)
     path = tmp_path / "pipe.csv"
     os.mkfifo(path)
 

@@ -14,10 +14,10 @@ import pytest
 
 from driftsurf.checks import InboxCase, SeekableCase, check_inbox
 from driftsurf.checks.connectors import SEEKABLE, ends_where_the_stream_ended
-from driftsurf.data.connectors import inbox as module
-from driftsurf.data.connectors.contract import Inbox, Message, Received
-from driftsurf.data.connectors.inbox import InboxSource, Spool
-from driftsurf.data.connectors.patience import watched
+from driftsurf.data.messages import spool as module
+from driftsurf.data.messages.client import watched
+from driftsurf.data.messages.contract import BrokerMessage, Inbox, Received
+from driftsurf.data.messages.spool import InboxSource, Spool
 from driftsurf.errors import SourceError, SourceUnreachableError
 
 
@@ -54,7 +54,7 @@ class MemoryInbox:
         while self.queue.waiting and len(found) < most:
             number, value = self.queue.waiting.popleft()
             self.out[number] = value
-            found.append(Received(number, Message("queue", value), f"id {number}" * self.queue.named))
+            found.append(Received(number, BrokerMessage("queue", value), f"id {number}" * self.queue.named))
         return found
 
     def waiting(self) -> int | None:
@@ -184,7 +184,7 @@ def test_silence_ends_a_bounded_source_only_if_its_inbox_has_settled() -> None:
 
 def test_mqtt_without_a_connection_waits_no_longer_than_asked() -> None:
     pytest.importorskip("paho.mqtt.client")
-    from driftsurf.data.connectors.mqtt import MqttInbox
+    from driftsurf.connectors.mqtt import MqttInbox
 
     inbox = MqttInbox("mqtt://localhost/orders")
     inbox._own._lost = time.monotonic()
@@ -202,7 +202,7 @@ def test_mqtt_without_a_connection_waits_no_longer_than_asked() -> None:
 
 def test_mqtt_with_a_broker_that_does_not_answer_is_not_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("paho.mqtt.client")
-    from driftsurf.data.connectors import mqtt
+    from driftsurf.connectors import mqtt
 
     class Silent:
         """A client whose broker is busy."""
@@ -220,7 +220,7 @@ def test_mqtt_with_a_broker_that_does_not_answer_is_not_at_its_end(monkeypatch: 
 
 def test_the_lag_of_a_stream_that_cannot_be_reached_is_given_up_soon() -> None:
     pytest.importorskip("pika")
-    from driftsurf.data.connectors.rabbitmq import RabbitStream
+    from driftsurf.connectors.rabbitmq import RabbitStream
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # without listening, so that connections are refused

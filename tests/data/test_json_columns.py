@@ -10,11 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from driftsurf.data.connectors._json_columns import json_columns
-from driftsurf.data.connectors.contract import Message
-from driftsurf.data.connectors.decoding import MessageDecoder
-from driftsurf.data.kinds import Kind
-from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.messages.contract import BrokerMessage
+from driftsurf.data.messages.decoding import MessageDecoder, json_columns
+from driftsurf.data.reading_options import Kind, ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import SchemaError
 
@@ -60,7 +58,7 @@ def outcome(values: list[bytes], *, quick: bool) -> Any:
     """Return the columns and the bad rows of messages as comparable values, or the error."""
     decoder = (MessageDecoder if quick else Exact)("topic", READING)
     decoder.fix(list(KINDS.items()))
-    given = [Message(f"message {place}", value) for place, value in enumerate(values)]
+    given = [BrokerMessage(f"message {place}", value) for place, value in enumerate(values)]
     try:
         table, bad = decoder.table(given)
     except SchemaError as error:

@@ -12,8 +12,8 @@ from commands import invoke
 from source_files import write
 
 from driftsurf.data import FileSource
+from driftsurf.data.advice import find_leaks
 from driftsurf.data.frames import read_table
-from driftsurf.data.leaks import find_leaks
 from driftsurf.data.target import find_target
 
 N = 1000

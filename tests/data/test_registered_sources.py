@@ -15,8 +15,8 @@ from driftsurf import registry
 from driftsurf.data import FileSource, Position, ReadingOptions, Source, open_source
 from driftsurf.data.formats._bytes import ByteFile
 from driftsurf.data.formats.csv import CsvReader
-from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.tables import Column, Table
+from driftsurf.runs.batches import SourceReader
 
 
 def test_a_registered_format_is_read_by_its_ending_compressed_and_from_a_folder(tmp_path: Path) -> None:

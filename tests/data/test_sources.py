@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -364,3 +364,65 @@ def test_a_zip_archive_of_several_files_is_refused_by_its_count(tmp_path: Path) 
         archive.writestr("b.csv", "n\n1\n")
     with pytest.raises(SourceError, match=r"a\.zip.* 2"):
         everything(FileSource(tmp_path / "a.zip"))
+
+
+def write_numbers(path: Path, count: int, bad: Collection[int] = ()) -> None:
+    """Write a CSV file with a column of numbers, and of words in bad rows."""
+    lines = [f"{'?!' if row in bad else row},{row % 3}" for row in range(count)]
+    path.write_text("\n".join(["a,b", *lines]) + "\n")
+
+
+def count_openings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by the name of each file that a source opens."""
+    opened = list[str]()
+    reader = FileSource._reader
+
+    def counted(self: FileSource, path: str, shape: Any = None) -> Any:
+        opened.append(Path(path).name)
+        return reader(self, path, shape)
+
+    monkeypatch.setattr(FileSource, "_reader", counted)
+    return opened
+
+
+def all_tables(source: FileSource, bad: list[int]) -> list[tuple[list[Any], Any]]:
+    """Return the values and positions of all batches; ``bad`` gets the lines of bad rows."""
+    tables = source.tables(on_skip=lambda one: bad.append(one.line))
+    return [(table["a"].values.tolist(), dict(position)) for table, position in tables]
+
+
+@pytest.mark.parametrize("room", [0, 3_000, 2**26])
+def test_kept_chunks_are_the_rows_of_the_files_whatever_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    for name, count in (("a.csv", 40), ("b.csv", 700), ("c.csv", 90)):
+        write_numbers(tmp_path / name, count, bad=(31,))
+    reading = ReadingOptions(on_bad_row="skip", block_bytes=256, sample_rows=20)
+    plain, lines = FileSource(tmp_path, reading, batch_size=64), list[int]()
+    expected = all_tables(plain, lines)
+    monkeypatch.setattr("driftsurf.data.sources.files.KEPT_BYTES", room)
+    opened = count_openings(monkeypatch)
+    source = FileSource(tmp_path, reading, batch_size=50)
+    source.keep_chunks()
+    begun = source.tables()
+    assert next(begun)[0]["a"].values.tolist()[:2] == [0.0, 1.0]
+    assert sum(len(table) for table, _ in source.with_batches(300).tables(on_skip=lambda bad: None)) == 827
+    rest = [len(table) for table, _ in begun]
+    source.read_last()
+    found, again = list[int](), list[int]()
+    assert all_tables(source.with_batches(64), found) == expected
+    assert (found, sum(rest)) == (lines, 777)
+    if room == 2**26:
+        assert opened == ["a.csv", "b.csv", "c.csv"]
+    assert all_tables(source.with_batches(64), again) == expected  # read again after all, as everything was dropped
+    assert again == lines
+
+
+def test_an_error_in_kept_chunks_is_raised_each_time(tmp_path: Path) -> None:
+    write_numbers(tmp_path / "a.csv", 50)
+    (tmp_path / "b.csv").write_text("c\n1\n")
+    source = FileSource(tmp_path, batch_size=10)
+    source.keep_chunks()
+    for _ in range(3):
+        with pytest.raises(SchemaError, match="differ"):
+            list(source.tables())

@@ -16,7 +16,7 @@ from scipy import sparse
 from source_files import cells, rows
 
 from driftsurf.data.frames import read_table
-from driftsurf.data.kinds import KINDS
+from driftsurf.data.reading_options import KINDS
 from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import LabelError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
 

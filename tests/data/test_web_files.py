@@ -15,11 +15,9 @@ from commands import invoke
 from source_files import everything, write
 
 from driftsurf.comparison.inputs import expand
-from driftsurf.data import open_source
-from driftsurf.data.fetch import fetch
-from driftsurf.data.hints import hints
-from driftsurf.data.sources import _web
-from driftsurf.data.sources._web import local_copy, local_name
+from driftsurf.data import download, open_source
+from driftsurf.data.advice import hints
+from driftsurf.data.download import fetch, local_copy, local_name
 from driftsurf.errors import FetchError
 
 
@@ -107,12 +105,12 @@ def test_a_copy_can_be_renewed_while_another_process_renews_it(
     def late(*arguments: Any, **options: Any) -> bool:
         """Download the file; then another process downloads it, too, before this one goes on."""
         found = fetch(*arguments, **options)
-        monkeypatch.setattr(_web, "fetch", fetch)
+        monkeypatch.setattr(download, "fetch", fetch)
         other, remark = local_copy(url)
         assert (other.read_text(), remark) == ("n\n1\n2\n", None)
         return found
 
-    monkeypatch.setattr(_web, "fetch", late)
+    monkeypatch.setattr(download, "fetch", late)
     path, remark = local_copy(url)
     assert (path.read_text(), remark) == ("n\n1\n2\n", None)
 

@@ -300,7 +300,9 @@ def test_paper_is_the_papers_model() -> None:
     assert isinstance(model.learner, LogisticRegression)
     assert model.learner.steps_per_row == 4.0
     X, y = stream(1)[0]
-    model.test_then_train(X, y)
+    with pytest.warns(FutureWarning, match="driftsurf-authors") as found:
+        model.test_then_train(X, y)
+    assert [one.filename for one in found] == [__file__]
     assert model.classes_.tolist() == [-1, 1]
     weights = model._session.strategy._live.predictive.learner  # type: ignore[attr-defined]
     assert weights.intercept != 0.0

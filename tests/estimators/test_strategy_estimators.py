@@ -278,3 +278,23 @@ def test_a_registered_strategy_is_an_attribute_of_the_package(register: Any) -> 
         estimator_class("newest-rows", "clustering")  # type: ignore[call-overload]
     with pytest.raises(OptionError, match="'driftsurff'"):
         estimator_class("driftsurff")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: estimators.recommended(half_lif=3.0),
+            r"recommended\(\) got .* 'half_lif'; did you mean 'half_life'\? ",
+        ),
+        (
+            lambda: estimators.recommended("linear", thresold=3),
+            r"'thresold'; did you mean 'threshold'\? DriftSurfC.* takes",
+        ),
+        (lambda: estimators.recommended(wings=2), "'wings'; PortfolioClassifier takes"),
+        (lambda: estimators.paper(1e-3, 1e-2, thresold=3), r"paper\(\) got .* did you mean 'threshold'"),
+    ],
+)
+def test_a_misspelled_option_of_a_ready_made_model_is_named(make: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        make()

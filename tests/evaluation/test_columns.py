@@ -19,14 +19,14 @@ from scipy.sparse import csr_array
 import driftsurf
 from driftsurf import explain
 from driftsurf.errors import InputError, StateError
-from driftsurf.evaluation import columns
-from driftsurf.evaluation.columns import ColumnMove, ColumnMoves, name_counters, read_moves, without_counters
+from driftsurf.evaluation import column_moves
+from driftsurf.evaluation.column_moves import ColumnMove, ColumnMoves, name_counters, read_moves, without_counters
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.report.sections import columns as section
+from driftsurf.runs.batches import StreamBatches
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.live import LiveRun
-from driftsurf.runs.source import StreamBatches
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 from driftsurf.streams import Mixed
@@ -125,7 +125,7 @@ def test_sparse_rows_give_the_same_as_dense_ones() -> None:
 
 @pytest.mark.parametrize("change", [lambda X: X.to_numpy(), lambda X: sparse.csr_array(X.to_numpy())])
 def test_only_the_first_of_very_many_columns_are_watched(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MOST_NUMBERS", 2 * 5 * 12)
+    monkeypatch.setattr(column_moves, "MOST_NUMBERS", 2 * 5 * 12)
     assert {move.column for move in moved("two", change=change)} <= {0, 1}
 
 

@@ -13,11 +13,10 @@ from sklearn.metrics import average_precision_score, precision_score, recall_sco
 import driftsurf
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.measures import rare_class
-from driftsurf.evaluation.baselines import Baselines, baselines
+from driftsurf.evaluation.class_metrics import RareClass
 from driftsurf.evaluation.metrics import average_precision
-from driftsurf.evaluation.rare import RareClass
 from driftsurf.evaluation.scores import LARGEST_LOGIT, LOGIT_BINS, ScoreRecorder, Scores
-from driftsurf.evaluation.verdict import verdict_of
+from driftsurf.evaluation.verdict import Baselines, baselines, verdict_of
 from driftsurf.session.observation import Observation
 
 

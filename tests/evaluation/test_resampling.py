@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from driftsurf.errors import InputError, OptionError
-from driftsurf.evaluation.resampling import interval, resampled_means
+from driftsurf.evaluation.ranks import interval, resampled_means
 
 
 def plain_means(tables: list[np.ndarray], resamples: int, seed: int) -> np.ndarray:

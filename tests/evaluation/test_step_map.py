@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from driftsurf.core.decisions import Decision
-from driftsurf.evaluation.step_map import StepMap
+from driftsurf.evaluation.trace import StepMap
 
 FIRST, ROWS = np.array([0, 10, 40, 45]), np.array([10, 30, 5, 100])
 

@@ -17,11 +17,11 @@ from driftsurf.core.journal import json_lines, read_lines
 from driftsurf.core.random import derive
 from driftsurf.explanation.belief import beliefs, experts_of
 from driftsurf.explanation.lineage import Lineage, lineages
-from driftsurf.keyed.summary import next_state
+from driftsurf.keyed.results import next_state
 from driftsurf.learners import LogisticRegression, NaiveBayes, SoftmaxRegression
 from driftsurf.report.overlay import _of_trusted_experts
 from driftsurf.report.run_page import render
-from driftsurf.report.terminal import Progress
+from driftsurf.report.terminal import ProgressBar
 from driftsurf.strategies import DriftSurf, Portfolio
 from driftsurf.streams import SEA, Mixed
 
@@ -199,7 +199,7 @@ def test_the_state_is_reactive_while_an_expert_is(run: Any, capsys: pytest.Captu
 def test_the_terminal_leaves_what_experts_do_to_the_details(capsys: pytest.CaptureFixture[str]) -> None:
     before = replace(decided(3, [0.9, 0.1], [0.2, 0.3]), transitions=(Transition("entered", 3, expert="expert a"),))
     after = replace(decided(59, [0.2, 0.8], [0.9, 0.3]), transitions=(Transition("kept", 4, expert="expert a"),))
-    with Progress("a run", 60, model="portfolio") as progress:
+    with ProgressBar("a run", 60, model="portfolio") as progress:
         for decision in (before, after):
             progress(decision.step, "portfolio", 0.2, (decision,))
     assert capsys.readouterr().out.splitlines() == ["step 59 of 60: error 0.200, mean 0.200"]

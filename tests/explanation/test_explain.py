@@ -22,8 +22,7 @@ from driftsurf.detectors import DDM
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation.summary import summarise_regression
 from driftsurf.evaluation.verdict import verdict_of
-from driftsurf.explanation.explain import explain_decision, recorded
-from driftsurf.explanation.last_change import explain_last_change
+from driftsurf.explanation.explain import explain_decision, explain_last_change, recorded
 from driftsurf.explanation.lineage import lineages
 from driftsurf.explanation.records import RunRecord
 from driftsurf.learners import LogisticRegression

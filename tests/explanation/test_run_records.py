@@ -131,7 +131,7 @@ def test_numbers_of_steps_rows_and_models_continue_after_a_rollback(tmp_path: Pa
                 raise KeyboardInterrupt
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("driftsurf.report.terminal.Progress.__call__", die)
+            patch.setattr("driftsurf.report.terminal.ProgressBar.__call__", die)
             assert invoke(*command).exit_code == 130
 
     stop(22)

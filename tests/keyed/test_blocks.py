@@ -20,7 +20,7 @@ from driftsurf.keyed import KeyRows, open_cells, store
 from driftsurf.keyed.key_cache import KeyCache
 from driftsurf.keyed.results import Results
 from driftsurf.keyed.rows import RowsByKey
-from driftsurf.keyed.store import Progress, StateStore
+from driftsurf.keyed.store import EpochProgress, StateStore
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.strategies import DriftSurf
 
@@ -67,7 +67,7 @@ def test_a_block_of_keys_gives_what_visits_to_each_key_give(name: str, case: dic
                 done.visits[key] = alone.expire(key, last)
             serving.forget(done.visits.keys())
             whole = functools.partial(serving.states, states=states, served=done.parts)
-            states.keep(done, Progress(number + 1), whole)
+            states.keep(done, EpochProgress(number + 1), whole)
         assert serving.states(expected.keys(), states) == expected
         assert KeyCache(given_learner).states(expected.keys(), states) == expected
         states.close()
@@ -97,8 +97,9 @@ def test_a_class_that_a_new_model_lacks_is_named_as_in_a_visit(closed: bool) -> 
         assert serving.states([0], SavedStates({}.get)) == {0: state}
         named += sum("class 'yes' not yet seen" in line for line in visit.decisions)
     assert named
-    used = next(cells for cells in serving._sizes if 0 in cells)
-    assert all(form is not None for form in used._strategies._forms.values())
+    assert serving._cells is not None
+    assert 0 in serving._cells
+    assert all(form is not None for form in serving._cells._strategies._forms.values())
 
 
 def test_usual_keys_stay_open_and_are_not_read_again() -> None:
@@ -127,7 +128,8 @@ def test_a_key_that_fails_is_served_on_its_own_and_opened_again() -> None:
         done = serving.serve(by_key(a=own), SavedStates(saved.get))
         assert ("a" in done.visits) == visited
         saved |= {key: visit.state for key, visit in done.visits.items()}
-    assert any("a" in cells for cells in serving._sizes)
+    assert serving._cells is not None
+    assert "a" in serving._cells
 
 
 def test_rows_with_another_number_of_columns_are_refused() -> None:

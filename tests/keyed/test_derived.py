@@ -14,8 +14,8 @@ import driftsurf
 from driftsurf.data.frames import read_table
 from driftsurf.data.target import Target
 from driftsurf.errors import LabelError, OptionError
-from driftsurf.keyed.derived import MOST_WORDS, DerivedColumns, find_derived
 from driftsurf.keyed.folder import KeyedFolder
+from driftsurf.keyed.grouping import MOST_WORDS, DerivedColumns, find_derived
 
 LEARN = ["--key", "shop", "--sequence", "at", "--label", "delay > 0", "--features", "price,city"]
 

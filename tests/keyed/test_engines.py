@@ -23,9 +23,9 @@ from driftsurf.core.files import FolderLock
 from driftsurf.data import ReadingOptions
 from driftsurf.errors import LockedError, MissingExtraError, OptionError, StateError
 from driftsurf.keyed import Engine, KeyedFolder, KeyedJob, KeyRows, run_keyed, store
-from driftsurf.keyed.engines.local import LocalEngine
-from driftsurf.keyed.engines.spark import SparkEngine
+from driftsurf.keyed.local import LocalEngine
 from driftsurf.keyed.store import StateStore
+from driftsurf.spark.engine import SparkEngine
 
 
 def test_engines_are_listed_without_their_packages() -> None:
@@ -35,7 +35,6 @@ def test_engines_are_listed_without_their_packages() -> None:
 
 def test_spark_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    monkeypatch.delitem(sys.modules, "driftsurf.keyed.spark", raising=False)
     source = str(write_rows(tmp_path / "a.csv", shops(10)))
     for engine in ("spark", SparkEngine()):
         with pytest.raises(MissingExtraError, match=r"driftsurf\[spark\]"):

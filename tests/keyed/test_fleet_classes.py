@@ -1,4 +1,4 @@
-"""Classes that are not named: each key learns its own, in compiled loops as long as they are at most two."""
+"""Classes that are not named: each key learns its own, in native loops as long as they are at most two."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from driftsurf import DriftSurfClassifier, Fleet
 from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import LabelError, StateError
 from driftsurf.keyed.growing_store import GrowingStore
-from driftsurf.keyed.label_sets import LabelSets
+from driftsurf.keyed.labels import LabelSets
 from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
@@ -108,15 +108,13 @@ def test_a_fleet_that_was_saved_before_a_first_step_predicts_as_before(name: str
 
 @pytest.mark.parametrize("name", ["default", "without a guard", "softmax"])
 @pytest.mark.parametrize("kind", ["text", "truth"])
-def test_compiled_loops_and_sessions_give_the_same_tables(
-    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_native_loops_and_sessions_give_the_same_tables(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream, made, moved = list(growing(LABELS[kind], 20, 3, 60)), [], 0
     for number in (6, 15):  # key 3 gets a value that is not finite, and is readmitted
         stream[number][1][stream[number][0] == 3] = np.inf
     for compiled in (True, False):
         if not compiled:
-            monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
+            monkeypatch.setattr("driftsurf.keyed.fleet.suits_cells", lambda _: False)
         fleet, predicted = Fleet(MODELS[name], batch_size=10, on_bad="quarantine"), []
         for number, call in enumerate(stream):
             predicted.append(fleet.observe(*call))
@@ -151,7 +149,7 @@ def test_a_class_of_a_time_step_that_failed_is_forgotten(
         stream.append((np.repeat([0, 1], size), X, y if number >= fails else np.repeat("b", 2 * size)))
     for compiled in (True, False):
         if not compiled:
-            monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
+            monkeypatch.setattr("driftsurf.keyed.fleet.suits_cells", lambda _: False)
         fleet = Fleet(model, batch_size=5, on_bad="quarantine")
         predicted = [fleet.observe(*call).tolist() for call in stream]
         known = [fleet.session(key).targets.labels for key in (0, 1)]

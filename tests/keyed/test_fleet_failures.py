@@ -25,8 +25,7 @@ from driftsurf.errors import (
     StateError,
 )
 from driftsurf.keyed.cell_store import CellStore
-from driftsurf.keyed.key_session import KeySession
-from driftsurf.keyed.session_store import SessionStore
+from driftsurf.keyed.session_store import KeySession, SessionStore
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.strategies import DriftSurf
 
@@ -114,7 +113,7 @@ BAD_LABELS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", BAD_LABELS)
-def test_compiled_loops_and_sessions_agree_on_rows_that_cannot_be_learned(
+def test_native_loops_and_sessions_agree_on_rows_that_cannot_be_learned(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, labels = clone(MODELS[name][0]), MODELS[name][1]
@@ -131,7 +130,7 @@ def test_compiled_loops_and_sessions_agree_on_rows_that_cannot_be_learned(
     backends, reasons = [], set[str]()
     for compiled in (True, False):
         if not compiled:
-            monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
+            monkeypatch.setattr("driftsurf.keyed.fleet.suits_cells", lambda _: False)
         fleet, predicted = Fleet(model, batch_size=10, on_bad="quarantine"), []
         for number, call in enumerate(given):
             predicted.append(fleet.observe(*call))
@@ -158,7 +157,7 @@ def test_a_fleet_that_was_saved_with_sessions_is_continued_with_sessions(monkeyp
     model, labels = MODELS["compiled svm"]
     compiled = served(Fleet(model, batch_size=10), calls(labels))  # type: ignore[arg-type]
     with monkeypatch.context() as patch:
-        patch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
+        patch.setattr("driftsurf.keyed.fleet.suits_cells", lambda _: False)
         data = served(Fleet(model, batch_size=10), calls(labels)).to_bytes()  # type: ignore[arg-type]
     loaded = Fleet.from_bytes(data)
     assert loaded.to_bytes() == data
@@ -339,7 +338,7 @@ def test_forged_states_of_sessions_are_refused() -> None:
         Fleet.from_state(state | {"fleet": unknown})
 
 
-def test_divergence_of_a_session_is_told_as_that_of_a_compiled_key() -> None:
+def test_divergence_of_a_session_is_reported_as_that_of_a_native_key() -> None:
     fleet = Fleet(DriftSurfRegressor(LinearRegression(step_size=1e65, l2=0.0), guard=None), batch_size=10)
     X, y = np.random.default_rng(0).normal(size=(40, 2)) * 1e30, np.arange(40.0)
     with pytest.raises(DivergenceError, match=r"1 of 2 .*\('b'\)"):

@@ -120,7 +120,7 @@ def test_bad_rows_and_rows_after_a_failed_step_do_not_count(
     backend: str, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if backend == "sessions":
-        monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
+        monkeypatch.setattr("driftsurf.keyed.fleet.suits_cells", lambda _: False)
     options: Any = {"batch_size": 10, "on_gap": "fill", "on_bad": "quarantine"}
     chosen = WILD if model == "wild" else MODELS[model][0]
     stream = list(gappy(two, 12, 3, 0.3))
@@ -147,7 +147,7 @@ def test_both_backends_fill_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     options: Any = {"batch_size": 10, "on_gap": "fill", "on_bad": "quarantine", "max_rows": 40}
     compiled = Fleet(**options)
     first = [compiled.observe(*call).tolist() for call in stream]
-    monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
+    monkeypatch.setattr("driftsurf.keyed.fleet.suits_cells", lambda _: False)
     sessions = Fleet(**options)
     assert first == [sessions.observe(*call).tolist() for call in stream]
     for name, column in compiled.table().items():

@@ -115,9 +115,9 @@ def test_a_fleet_of_the_default_model_is_a_fleet_without_a_model() -> None:
         np.testing.assert_array_equal(estimator.weights(key), plain.weights(key))
 
 
-def test_tables_and_records_are_those_of_the_compiled_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_and_records_are_those_of_the_native_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = served(Fleet(**SMALL), binary_calls())
-    monkeypatch.setattr("driftsurf.keyed.fleet_base.suits_cells", lambda _: False)
+    monkeypatch.setattr("driftsurf.keyed.fleet.suits_cells", lambda _: False)
     sessions = served(Fleet(**SMALL), binary_calls())
     assert type(sessions._backend) is SessionStore
     for mine, theirs in ((compiled.table(), sessions.table()), (compiled.transitions(), sessions.transitions())):

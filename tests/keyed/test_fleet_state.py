@@ -76,6 +76,10 @@ def test_a_state_with_wrong_scales_or_weights_is_refused() -> None:
             assert error.value.entry == name
     with pytest.raises(StateError):
         Fleet.from_state(state | {"row_weights": np.full_like(np.asarray(state["row_weights"]), -1)})
+    of_intercept: Any = np.array(state["centre"])
+    of_intercept[0, 1, -1] = 0.5
+    with pytest.raises(StateError, match="centre"):
+        Fleet.from_state(state | {"centre": of_intercept})
 
 
 @pytest.mark.parametrize("value", [-2, 2, 5, 1_000, 2**50])

@@ -15,7 +15,7 @@ from fleets import SMALL, calls, same, served
 
 from driftsurf import Fleet
 from driftsurf.errors import StepInProgressError
-from driftsurf.keyed import threads as _threads
+from driftsurf.keyed import keys as _keys
 from driftsurf.keyed.cell_store import Work
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
@@ -46,7 +46,7 @@ def test_a_pickle_has_neither_addresses_nor_memory_that_is_not_in_use() -> None:
     one = served(Fleet(n_features=3, **SMALL), calls(5))
     saved: Any = one._backend.__getstate__()
     assert "_loop" not in saved
-    assert len(saved["_blocks"][1]) == len(one) * one.bytes_per_key
+    assert saved["_blocks"].nbytes == len(one) * one.bytes_per_key
 
 
 N_KEYS, PER_KEY, TURNS = 5, 3, 40
@@ -117,7 +117,7 @@ def test_two_threads_learn_while_others_predict_save_and_copy() -> None:
 def test_a_call_that_is_broken_off_twice_does_not_learn_what_the_caller_changed_since(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_threads, "ROWS_PER_THREAD", 5)
+    monkeypatch.setattr(_keys, "ROWS_PER_THREAD", 5)
     keys, X, y = np.arange(60) % 10, np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32), np.arange(60) % 2
     whole, one = (Fleet(n_features=3, threads=3, **SMALL) for _ in range(2))
     whole.observe(keys, X, y)

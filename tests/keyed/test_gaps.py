@@ -16,7 +16,7 @@ from keyed_rows import COLUMNS, OPTIONS, late_rows, learner, part, rows, same_en
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import StateError, StateVersionError
 from driftsurf.keyed import KeyRows, run_keyed
-from driftsurf.keyed.gaps import ColumnMeans
+from driftsurf.keyed.rows import ColumnMeans
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 

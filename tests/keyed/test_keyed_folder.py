@@ -23,7 +23,7 @@ from driftsurf.errors import (
     StateError,
 )
 from driftsurf.keyed import KeyedFolder, KeyedOptions, KeyRows, run_keyed
-from driftsurf.keyed.engines.local import run_local
+from driftsurf.keyed.local import run_local
 from driftsurf.keyed.results import fitted
 from driftsurf.keyed.store import StateStore
 

@@ -51,7 +51,8 @@ def test_options_that_are_not_set_have_defaults_for_keys() -> None:
     assert set(model_names()) >= {"driftsurf", "aue", "ddm"}
     named: Any = keyed_strategy("driftsurf(max_rows=50):svm", None, "binary", {"threshold": 0.05})
     assert (named.max_rows, named.threshold, named.dtype) == (50, 0.05, "float32")
-    paper: Any = keyed_strategy("driftsurf", None, "binary", {"variant": "authors"})
+    with pytest.warns(FutureWarning, match="driftsurf-authors"):
+        paper: Any = keyed_strategy("driftsurf", None, "binary", {"variant": "authors"})
     assert (paper.significance, paper.threshold, paper.reactive_length) == (0.0, 0.3, 4)
     wide: Any = KeyedOptions().learner([f"x{i}" for i in range(100)]).strategy
     assert wide.max_rows == 606

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from keyed_rows import COLUMNS, OPTIONS, predictions, shops, write_rows
-from torture import spark as torture_spark
+from tests.reliability import spark as cluster
 
 import driftsurf
 from driftsurf.core.files import FolderLock
@@ -25,9 +25,9 @@ from driftsurf.core.journal import read_lines
 from driftsurf.data import ReadingOptions
 from driftsurf.errors import ColumnWarning, InputError, LabelError, LockedError, OptionError, RunWarning, SourceError
 from driftsurf.keyed import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, run_keyed
-from driftsurf.keyed.engines.local import LocalEngine
-from driftsurf.keyed.engines.spark import SparkEngine
-from driftsurf.keyed.job import KeyedJob
+from driftsurf.keyed.local import LocalEngine
+from driftsurf.keyed.run import KeyedJob
+from driftsurf.spark.engine import SparkEngine
 
 
 def visit_once(rows: Sequence[Sequence[Any]], key: str, learner: KeyedLearner) -> Any:
@@ -222,23 +222,23 @@ def test_invalid_options_are_named_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_stream_of_the_cluster_torture_has_duplicates_and_a_bad_label(tmp_path: Path) -> None:
-    n_rows = torture_spark.write_stream(tmp_path / "in", files=3, rows=200)
+def test_the_stream_of_the_cluster_proof_has_duplicates_and_a_bad_label(tmp_path: Path) -> None:
+    n_rows = cluster.write_stream(tmp_path / "in", files=3, rows=200)
     columns = Columns("key", "at", "label")
     options = KeyedOptions(classes=(0, 1), batch_size=16)
     whole = run_keyed(str(tmp_path / "in"), tmp_path / "a", columns, options, epoch=10**6)
     parts = run_keyed(str(tmp_path / "in"), tmp_path / "b", columns, options, epoch=150)
-    assert torture_spark.complete_epochs(tmp_path / "b") == len(parts.epochs()) > 3
-    assert torture_spark.differences(parts, whole) == []
+    assert cluster.complete_epochs(tmp_path / "b") == len(parts.epochs()) > 3
+    assert cluster.differences(parts, whole) == []
     assert len(predictions(whole)) == n_rows
-    assert whole.keys()[torture_spark.POISONED]["quarantine"]
+    assert whole.keys()[cluster.POISONED]["quarantine"]
     seeded = run_keyed(str(tmp_path / "in"), tmp_path / "c", columns, KeyedOptions(classes=(0, 1), batch_size=8))
-    assert len(torture_spark.differences(seeded, whole)) > 3
+    assert len(cluster.differences(seeded, whole)) > 3
 
 
-def test_the_cluster_torture_is_skipped_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cluster_proof_is_skipped_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    outcome = torture_spark.kills(0.1, 0)
+    outcome = cluster.kills(0.1, 0)
     assert "is not installed" in outcome.skipped
     assert outcome.tried == 0
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from driftsurf.core.random import derive
 from driftsurf.errors import InputError
 from driftsurf.keyed import key_seed
-from driftsurf.keyed.keys import Keys, by_slot
+from driftsurf.keyed.keys import Keys
 from driftsurf.keyed.record import TRANSITION, TransitionRecord
+from driftsurf.keyed.rows import by_slot
 from driftsurf.native import keys as native
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")

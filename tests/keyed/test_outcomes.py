@@ -12,11 +12,10 @@ from keyed_rows import COLUMNS, OPTIONS, late_rows, learner, shops, write_rows
 from pyarrow import parquet
 
 from driftsurf.data import FileSource
-from driftsurf.evaluation.baselines import baselines
+from driftsurf.evaluation.verdict import baselines
 from driftsurf.keyed import Columns, KeyedFolder, KeyedOptions, run_keyed
-from driftsurf.keyed.engines.local import run_local
-from driftsurf.keyed.outcomes import Outcomes
-from driftsurf.keyed.rules import KeyScore, RunningScores
+from driftsurf.keyed.local import run_local
+from driftsurf.keyed.outcomes import KeyScore, Outcomes, RunningScores
 from driftsurf.learners import LinearRegression
 from driftsurf.report.key_page import render_key, trace_key
 from driftsurf.strategies import DriftSurf

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from driftsurf.errors import StateError
-from driftsurf.keyed.packed import HEAD, packed, unpacked
+from driftsurf.keyed.serving import HEAD, packed, unpacked
 
 scalars = st.one_of(st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text())
 anything = st.one_of(

@@ -19,7 +19,7 @@ from driftsurf.errors import StateError, StateVersionError
 from driftsurf.keyed import KeyRows, run_keyed, store
 from driftsurf.keyed.key_cache import KeyCache
 from driftsurf.keyed.rows import RowsByKey
-from driftsurf.keyed.store import Progress, StateStore
+from driftsurf.keyed.store import EpochProgress, StateStore
 
 KEYS = "a", "b", "c"
 
@@ -41,7 +41,7 @@ def learned(states: StateStore, epochs: range, keys: Any = KEYS) -> KeyCache:
         done = serving.serve(epoch_of(number, keys), states)
         assert not done.visits
         whole = functools.partial(serving.states, states=states, served=done.parts)
-        states.keep(done, Progress(number + 1), whole)
+        states.keep(done, EpochProgress(number + 1), whole)
     return serving
 
 
@@ -78,7 +78,7 @@ def test_a_dropped_key_starts_over_though_its_rows_are_still_there(states: State
     last = serving.states(["a"], states)["a"]
     assert last is not None
     serving.forget(["a"])
-    states.keep({"a": learner().expire("a", last)}, Progress(4))
+    states.keep({"a": learner().expire("a", last)}, EpochProgress(4))
     assert states.get("a") is None
     assert len(tables(states.path, "SELECT epoch FROM tail")) == 3
     reopened = StateStore(states.path)

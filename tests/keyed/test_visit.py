@@ -17,7 +17,7 @@ from driftsurf import Fleet
 from driftsurf.core.journal import read_lines
 from driftsurf.errors import InputError, ShapeError, StateError
 from driftsurf.keyed import KeyRows, key_seed
-from driftsurf.keyed.kept import KeptModels
+from driftsurf.keyed.visit import KeptModels
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf, Oblivious

@@ -16,7 +16,7 @@ from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.detectors import DDM
 from driftsurf.errors import OptionError, StateError, StateVersionError
 from driftsurf.keyed import KeyRows
-from driftsurf.keyed.packed import packed, unpacked
+from driftsurf.keyed.serving import packed, unpacked
 from driftsurf.learners import LogisticRegression
 from driftsurf.learners.foreign import SklearnLearner
 from driftsurf.strategies import DriftSurf, ResetOnDrift

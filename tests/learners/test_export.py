@@ -147,7 +147,7 @@ def test_without_onnx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(OptionError, match="dtype"):
         exported.to_onnx("float16")  # type: ignore[arg-type]
     monkeypatch.setattr(export, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"driftsurf\[onnx\]"):
+    with pytest.raises(MissingExtraError, match=r"driftsurf\[export\]"):
         exported.to_onnx()
 
 
@@ -226,5 +226,5 @@ def test_without_mlflow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
     model, _ = n_classes_learned(DriftSurfClassifier(random_state=0), LABELS["text"], steps=1)
     monkeypatch.setitem(sys.modules, "mlflow", None)
     for call in (lambda: mlflow.save_model(model, tmp_path / "model"), lambda: mlflow.log_model(model)):
-        with pytest.raises(MissingExtraError, match=r"driftsurf\[mlflow\]"):
+        with pytest.raises(MissingExtraError, match=r"driftsurf\[export\]"):
             call()

@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
-from torture import faults, harness
+from tests.reliability import faults, harness
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor
 from driftsurf.cli import main
@@ -292,7 +292,7 @@ def test_a_pickle_that_cannot_be_read_is_a_state_error() -> None:
 
 def test_an_undeclared_pickle_is_refused() -> None:
     """A file whose header does not declare its pickles is refused."""
-    from torture.fuzz import sealed
+    from tests.reliability.fuzz import sealed
 
     from driftsurf.core.state import PREFIX, Header
 

@@ -50,13 +50,17 @@ def test_it_is_a_learner(options: Any) -> None:
 
 def test_the_pace_follows_its_rule() -> None:
     pace = Pace().after_fit()
-    pace = pace.after_loss(0.5)
+    pace = pace.after_loss(0.5, falls=False)
     assert (pace.reference, pace.excess, pace.judged) == (0.5, 0.0, True)
-    pace = pace.after_loss(0.515)
+    pace = pace.after_loss(0.515, falls=False)
     assert pace.excess == pytest.approx(0.015)
-    assert pace.after_loss(0.3).excess == 0.0
-    assert pace.after_loss(math.nan) == pace
-    pace = pace.after_fit().after_loss(1.0)
+    assert pace.after_loss(0.3, falls=False).excess == 0.0
+    assert pace.after_loss(math.nan, falls=True) == pace
+    fallen = pace.after_loss(0.3, falls=True)
+    assert fallen.reference == 0.3
+    assert fallen.excess == pytest.approx(0.015)
+    assert fallen.after_loss(0.4, falls=True).excess == pytest.approx(0.115)
+    pace = pace.after_fit().after_loss(1.0, falls=False)
     assert pace.reference == pytest.approx(0.6)
     assert pace.excess == pytest.approx(0.4)
 

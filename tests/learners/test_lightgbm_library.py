@@ -115,3 +115,9 @@ def test_it_is_found_where_it_can_be_loaded(monkeypatch: pytest.MonkeyPatch) -> 
     _boosted.lacks.cache_clear()
     assert _boosted.lacks() == ""
     assert "lightgbm" not in sys.modules
+
+
+@pytest.mark.usefixtures("no_libgomp")
+def test_a_library_in_another_folder_is_found_missing_by_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(()))
+    assert _boosted.lacks() == LINE

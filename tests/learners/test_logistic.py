@@ -311,7 +311,7 @@ def test_the_penalty_does_not_depend_on_the_threads_of_blas() -> None:
 
 
 @layouts
-def test_rows_of_another_width_are_refused_before_compiled_code_reads_beyond_the_weights(sparse: bool) -> None:
+def test_rows_of_another_width_are_refused_before_the_core_reads_beyond_the_weights(sparse: bool) -> None:
     model = template().fresh(0, 3, 2)
     before = snapshot(model)
     for width in (2, 4, 10_000):

@@ -303,6 +303,32 @@ def test_the_label_after_the_last_one_has_the_share_that_was_counted(
             native.chain_scores(counts, bad, rows, K)
 
 
+@settings(max_examples=40)
+@given(known=st.integers(1, 5), more=st.integers(0, 3), rows=st.integers(0, 4), seed=st.integers(0, 10**6))
+def test_the_recent_rate_of_labels_and_its_lead_are_as_defined(known: int, more: int, rows: int, seed: int) -> None:
+    random, K = np.random.default_rng(seed), known + more
+    rates = random.random((2, known)) * 9.0
+
+    def both(n_classes: int) -> Any:
+        recent, every = np.pad(rates, ((0, 0), (0, n_classes - known)))
+        share = (every + 1.0) / (every.sum() + n_classes)
+        return (recent + share) / (recent.sum() + 1.0), share
+
+    expected = np.tile(np.log(both(K)[0]), (rows, 1))
+    np.testing.assert_allclose(native.rate_scores(frozen(rates), rows, K), expected, rtol=1e-12, atol=1e-15)
+    codes = random.integers(0, known, rows)
+    after, lead = native.rates_after(frozen(rates), codes * 1.0, 0.9)
+    weights = 0.9 ** np.arange(rows)[::-1]
+    recent = rates[0] * 0.9**rows + np.bincount(codes, weights, minlength=known)
+    np.testing.assert_allclose(after, [recent, rates[1] + np.bincount(codes, minlength=known)], rtol=1e-12)
+    rate, share = (np.log(0.99 * one[codes] + 0.01 / known) for one in both(known))
+    assert lead == pytest.approx((rate - share).mean() if rows else 0.0)
+    with pytest.raises(ValueError, match="rates of"):
+        native.rate_scores(rates, rows, known - 1)
+    with pytest.raises(ValueError, match="not the code"):
+        native.rates_after(rates, np.array([float(known)]), 0.9)
+
+
 def test_earlier_batches_are_forgotten_and_the_ridge_returns() -> None:
     random = np.random.default_rng(1)
     G = np.log(random.dirichlet(np.ones(2), size=(20, 3)).transpose(0, 2, 1))

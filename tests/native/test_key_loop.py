@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from driftsurf import DriftSurfClassifier
-from driftsurf.keyed.cell_store import StepLog, cell_models, key_loop, key_shape
-from driftsurf.keyed.layout import KEY, Blocks
+from driftsurf.keyed.cell_store import cell_models, key_loop, key_shape
+from driftsurf.keyed.layout import KEY, Blocks, StepLog
 from driftsurf.learners import LogisticRegression
 from driftsurf.native.store import KeyLoop, Room
 from driftsurf.strategies import DriftSurf
@@ -29,13 +29,25 @@ class Keys:
         self.shape = key_shape(template, N_FEATURES)
         models = cell_models(strategy, N_FEATURES, 2)
         self.blank = models._cell.judged.copy()
+        self.parameters = models._rule, models._training
         self.loop: KeyLoop = key_loop(self.shape, strategy, models, None)
         self.room = Room(self.loop)
         self.blocks = Blocks(SLOTS, self.shape)
         self.loop.begin(self.blocks.bytes, np.arange(SLOTS), np.arange(SLOTS, dtype=np.uint64), self.blank, self.room)
         assert isinstance(strategy, DriftSurf)
 
-    def observe(self, rows: Any, codes: Any, slots: Any, starts: Any, order: Any, log: StepLog, **other: Any) -> Any:
+    def observe(
+        self,
+        rows: Any,
+        codes: Any,
+        slots: Any,
+        starts: Any,
+        order: Any,
+        log: StepLog,
+        *,
+        room: bool = True,
+        **other: Any,
+    ) -> Any:
         predicted = np.zeros(len(rows), np.uint8)
         batch = (
             rows,
@@ -47,6 +59,8 @@ class Keys:
             other.get("made"),
         )
         failed = np.zeros(len(slots), np.bool_)
+        if room and max(slots) < SLOTS and min(slots) >= 0 and len(starts) == len(slots) + 1:
+            self.blocks.make_room(self.loop, np.array(slots), np.array(starts))
         groups = (
             np.array(slots, np.int64),
             np.array(starts, np.int64),
@@ -54,7 +68,7 @@ class Keys:
             failed,
             other.get("gaps"),
         )
-        self.loop.observe(self.blocks.bytes, None, batch, groups, log, self.room)
+        self.loop.observe(self.blocks.memory, batch, groups, log, self.room)
         return predicted
 
 
@@ -129,8 +143,29 @@ def test_slots_that_do_not_exist_are_refused() -> None:
     keys, (X, _) = Keys(), rows_of(2)
     predicted = np.zeros(2, np.uint8)
     with pytest.raises(IndexError):
-        keys.loop.predict(keys.blocks.bytes, None, X, np.array([0, SLOTS], np.int32), predicted, keys.room)
+        keys.loop.predict(keys.blocks.memory, X, np.array([0, SLOTS], np.int32), predicted, keys.room)
     with pytest.raises(IndexError):
-        keys.loop.complete(keys.blocks.bytes, None, SLOTS + 1, keys.room)
+        keys.loop.complete(keys.blocks.memory, SLOTS + 1, keys.room)
     with pytest.raises(IndexError):
         keys.loop.begin(keys.blocks.bytes, np.array([SLOTS]), np.zeros(1, np.uint64), keys.blank, keys.room)
+    steps = np.zeros((3, 1), np.int64)
+    with pytest.raises(IndexError):
+        keys.loop.needed(keys.blocks.bytes, np.array([SLOTS]), np.array([0, 2]), *steps)
+    with pytest.raises(ValueError, match="no room for the counts"):
+        keys.loop.needed(keys.blocks.bytes, np.array([0]), np.array([0]), *steps)
+
+
+def test_rows_without_memory_are_refused() -> None:
+    keys, (X, codes) = Keys(), rows_of(6)
+    with pytest.raises(ValueError, match="memory of keys has no room"):
+        keys.observe(X, codes, [1], [0, 6], range(6), StepLog.of(1, every=False), room=False)
+    assert keys.blocks.keys["pending"].tolist() == [0, 0, 0, 0]
+    keys.observe(X, codes, [1], [0, 6], range(6), StepLog.of(1, every=False))
+    for code in (-1, 5 * 256 + 1, 2**40, 2**62):
+        keys.blocks.rows.codes[1] = code
+        with pytest.raises(IndexError, match="no such memory"):
+            keys.observe(X, codes, [1], [0, 1], range(1), StepLog.of(1, every=False), room=False)
+    blocks = keys.blocks
+    for wrong in ((blocks.bytes, blocks.rows.bytes, blocks.rows.codes[:2], *blocks.memory[3:]), blocks.memory[:4]):
+        with pytest.raises(ValueError, match=r"no piece of memory|unpack"):
+            keys.loop.complete(wrong, 1, keys.room)

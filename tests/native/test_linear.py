@@ -10,7 +10,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_problems import Problem, close, problems
+from linear_problems import Problem, close, problems
 from row_arrays import frozen
 
 from driftsurf.native.linear import discharge, saga, saga_both, sgd
@@ -83,7 +83,7 @@ def test_sgd_equals_the_twin_dense_and_sparse(problem: Problem) -> None:
 @given(problem=problems(), scale=st.floats(-2.0, 2.0))
 @check
 def test_an_offset_regularises_a_model_towards_an_anchor(problem: Problem, scale: float) -> None:
-    # The kernels learn u = w - p with the offset p.x; the twins learn w with the penalty's pull towards p.
+    # The native loops learn u = w - p with the offset p.x; the twins learn w with the penalty's pull towards p.
     anchor = scale * np.cos(np.arange(len(problem.start)))
     offset = frozen(problem.rows[0] @ anchor)
     table, drawn = dict(problem.table), len(problem.table)

@@ -10,7 +10,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_problems import close
+from linear_problems import close
 from row_arrays import frozen
 
 from driftsurf.native.linear import (

@@ -65,7 +65,7 @@ class Problem:
         return frozen(np.square(self.factor)), frozen(self.centre), frozen(np.flatnonzero(self.centre))
 
     @property
-    def kernel_rows(self) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
+    def native_rows(self) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
         csr, y, weight = csr_view(self.X), frozen(self.y), frozen(self.weight)
         return (frozen(self.X), y, weight), (csr, y, weight)
 
@@ -124,7 +124,7 @@ def test_saga_takes_the_steps_of_its_twin(name: str, data: st.DataObject) -> Non
     table = dict(problem.table)
     U = twins.saga(problem.loss, problem.rows, problem.order, problem.start, table, problem.eta, problem.mu)
     sums = twins.gradient_sum(problem.rows[0], table, problem.W.shape[1])
-    for place, rows in enumerate(problem.kernel_rows):
+    for place, rows in enumerate(problem.native_rows):
         W, G, kept = problem.model
         if place == 0:
             model = W.T.copy(), G.T.copy(), kept
@@ -147,7 +147,7 @@ def test_saga_takes_the_steps_of_its_twin(name: str, data: st.DataObject) -> Non
 def test_sgd_takes_the_steps_of_its_twin(name: str, data: st.DataObject) -> None:
     problem = data.draw(problems(name))
     U = twins.sgd(problem.loss, problem.rows, problem.order, problem.start, problem.eta, problem.mu)
-    dense, csr = problem.kernel_rows
+    dense, csr = problem.native_rows
     turned, W = problem.W.T.copy(), problem.W.copy()
     linear.multi_sgd(*dense, frozen(problem.order), turned, *problem.how)
     linear.multi_sgd(*csr, frozen(problem.order), W, *problem.how)
@@ -162,7 +162,7 @@ def test_discharged_rows_are_subtracted_from_the_gradient_sum_of_every_output(da
     count = data.draw(st.integers(0, len(problem.X)))
     left = {i: alpha for i, alpha in problem.table.items() if i >= count}
     expected = problem.factor[:, None] * twins.gradient_sum(problem.rows[0], left, problem.W.shape[1])
-    sparse = problem.kernel_rows[1][0]
+    sparse = problem.native_rows[1][0]
     _, G, table = problem.model
     gone = frozen(table[:count])
     drawn = linear.discharge(frozen(problem.X[:count]), gone, G, problem.frame)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_problems import Problem, close, problems
+from linear_problems import Problem, close, problems
 from row_arrays import csr_view, frozen
 
 from driftsurf.core.contracts import CSR

@@ -1,4 +1,4 @@
-"""The compiled loops of the detectors and their twins in plain Python return the same numbers, to the bit."""
+"""The native loops of the detectors and their twins in plain Python return the same numbers, to the bit."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from kernel_problems import Problem, close, problems
+from linear_problems import Problem, close, problems
 from row_arrays import as_rows, frozen
 
 from driftsurf.core.column_sizes import ENOUGH_ROWS, usual_frame, usual_norm, usual_sizes

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_problems import Problem, close, problems
+from linear_problems import Problem, close, problems
 from row_arrays import csr_view, frozen
 
 from driftsurf.native.columns import squared_norms

@@ -25,8 +25,10 @@ def test_this_installation_has_no_problems() -> None:
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 0
     assert "\x1b" not in result.output
-    for what in ("driftsurf", "python", "native core", "C compiler", "[pandas]", "cores", "data"):
+    for what in ("driftsurf", "python", "native core", "C compiler", "[river]", "cores", "data"):
         assert what in result.output
+    assert "[all]" not in result.output
+    assert "[kafka]" not in result.output
 
 
 def test_problems_are_printed_with_their_remedies_and_set_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:

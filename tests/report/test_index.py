@@ -21,8 +21,7 @@ from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.records import read_run
 from driftsurf.keyed import run_keyed
 from driftsurf.report import comparison, html
-from driftsurf.report.index import RunEntry, list_runs
-from driftsurf.report.index_page import render, write_runs_page
+from driftsurf.report.index import RunEntry, list_runs, render, write_runs_page
 
 
 @pytest.fixture(scope="module")

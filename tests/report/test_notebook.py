@@ -16,11 +16,11 @@ from sklearn.exceptions import NotFittedError
 
 import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace
+from driftsurf.core.decisions import plain_expert
 from driftsurf.core.drifts import Drift
-from driftsurf.core.expert_names import plain_expert
 from driftsurf.errors import MissingExtraError
-from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.summary import RegressionSummary
+from driftsurf.evaluation.verdict import baselines
 from driftsurf.report import notebook
 from driftsurf.report.model_page import NOTHING_SCORED, journal_trace
 from driftsurf.streams import Mixed
@@ -180,7 +180,7 @@ def test_parts_of_a_result_are_tables(result: driftsurf.RunResult) -> None:
     assert frame["what"][0] == "began to test a new model"
     assert result.summary is not None
     (row,) = result.summary.to_frame().to_dict("records")
-    assert row["mean_error"] == result.summary.mean_error  # type: ignore[union-attr]
+    assert row["mean_error"] == result.summary.mean_error
     assert result.explain() == driftsurf.explain(result.folder)
     assert result.explain(step=3) == driftsurf.explain(result.folder, step=3)
     assert len(result.experts) == 0
@@ -209,7 +209,7 @@ def test_the_experts_of_a_portfolio_have_shares(tmp_path: Path) -> None:
 def test_a_run_is_shown_with_its_models_trivial_rules_and_transitions(result: driftsurf.RunResult) -> None:
     text = result._repr_html_()
     assert result.summary is not None
-    assert f"{result.summary.mean_error:.4f}" in text  # type: ignore[union-attr]
+    assert f"{result.summary.mean_error:.4f}" in text
     for word in ("driftsurf", "aware", "most frequent class", "last label", "<svg", result.transitions[-1].phrase):
         assert word in text
     assert str(result.folder) in text

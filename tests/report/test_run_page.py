@@ -20,20 +20,20 @@ from table_files import mixed_rows, write_csv, write_inverted
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace, prequential, run
 from driftsurf.core.drifts import Drift
 from driftsurf.errors import InputError, SmallBatchWarning
-from driftsurf.evaluation.baselines import Baselines, baselines
-from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.column_moves import ColumnMove
 from driftsurf.evaluation.summary import ClassificationSummary, summarise, summarise_regression
+from driftsurf.evaluation.verdict import Baselines, baselines
 from driftsurf.explanation.explain import explain
 from driftsurf.explanation.records import RunRecord, read_run
 from driftsurf.learners import LogisticRegression
-from driftsurf.report.events import events_of
-from driftsurf.report.figure import Change, Figure, Overlay, Series, as_json
+from driftsurf.report.figure import Curve, Figure, Overlay, TransitionMark, as_json
 from driftsurf.report.index import list_runs
+from driftsurf.report.overlay import events_of
 from driftsurf.report.run_page import render, render_record
 from driftsurf.report.run_summary import print_run
 from driftsurf.report.sections import RunView, Section, changes, classes, columns, drifts, sections
+from driftsurf.report.sections.settings import command_line, settings
 from driftsurf.report.svg import LEFT, RIGHT, WIDTH, Chart
-from driftsurf.report.what_was_run import command_line, settings
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE
@@ -86,8 +86,8 @@ def test_the_risk_figure_follows_the_model_that_predicted(mixed_run: tuple[Path,
 
 def test_values_beyond_the_axis_are_pointed_out() -> None:
     overlay = Overlay(4)
-    whole = Figure("a", "curves", "error", 2.0, [Series("b", "curve", [1.0, 2.0, math.nan, 0.0])])
-    cut = replace(whole, series=[Series("b", "curve", [1.0, 2.5, math.nan, -1.0])])
+    whole = Figure("a", "curves", "error", 2.0, [Curve("b", "curve", [1.0, 2.0, math.nan, 0.0])])
+    cut = replace(whole, series=[Curve("b", "curve", [1.0, 2.5, math.nan, -1.0])])
     assert "edge" not in whole.render(overlay)
     assert re.findall(r"-?[\d.]+\d|-?\d", cut.render(overlay).rpartition("<p")[2])[:4] == ["2", "2.5", "0", "-1"]
 
@@ -255,9 +255,9 @@ def test_a_run_without_scored_rows_has_a_page() -> None:
 
 
 def test_places_in_a_long_run_are_not_rounded() -> None:
-    changes = [Change(123_457, "entered", "x"), Change(1_234_567.5, "kept", "y")]
+    changes = [TransitionMark(123_457, "entered", "x"), TransitionMark(1_234_567.5, "kept", "y")]
     overlay = Overlay(2_000_000, [], [(123_456, 123_459.25, "r")], [(765_431, 765_432, "d")], changes)
-    figure = Figure("f", "", "error", 1.0, [Series("a", "curve", [0.123456789], [123_458])])
+    figure = Figure("f", "", "error", 1.0, [Curve("a", "curve", [0.123456789], [123_458])])
     data = json.loads(as_json(overlay, [figure]))
     assert data["reactive"] == [[123_456, 123_459.25, "r"]]
     assert data["drifts"] == [[765_431, 765_432, "d"]]
@@ -294,7 +294,7 @@ def test_the_work_of_trees_is_not_called_gradients(model: str, trees: bool, tmp_
 
 
 def test_values_that_are_not_finite_are_gaps() -> None:
-    figure = Figure("f", "about", "u", 1.0, [Series("s", "curve", [0.5, float("nan"), 2.0], marked=True)])
+    figure = Figure("f", "about", "u", 1.0, [Curve("s", "curve", [0.5, float("nan"), 2.0], marked=True)])
     assert json.loads(as_json(Overlay(3), [figure]))["figures"][0]["series"][0]["values"] == [0.5, None, 2]
     assert figure.render(Overlay(3)).count("<path") == 1
 

@@ -13,11 +13,10 @@ import pytest
 from browser import CHROMIUM, Browser
 from run_pages import HOSTILE, hostile_run, regression_in, uneven_run
 
-from driftsurf.evaluation.columns import ColumnMove
-from driftsurf.report import interactive
-from driftsurf.report.figure import Bar, Bars, Figure, Overlay, Series, data
+from driftsurf.evaluation.column_moves import ColumnMove
+from driftsurf.report.figure import Bar, Bars, Curve, Figure, Overlay, data
 from driftsurf.report.run_page import render
-from driftsurf.report.sections import Section
+from driftsurf.report.sections import Section, interactive_page
 from driftsurf.visible import visible
 
 SHOWN = Section("Figures", 0, lambda run: [], folded=False)
@@ -311,12 +310,12 @@ def test_hostile_names_do_nothing_in_a_browser(browser: Browser, tmp_path: Path)
 def test_short_and_long_runs_are_drawn(steps: int, browser: Browser, tmp_path: Path) -> None:
     values = np.abs(np.sin(np.arange(steps) / 50.0)).tolist()
     gaps: Sequence[float] = [float("nan") if k % 1000 < 100 else value for k, value in enumerate(values)]
-    series = [Series("all", "curve", values), Series("gaps", "rival", gaps), Series("own", "limit", [1.0], [0.0])]
+    series = [Curve("all", "curve", values), Curve("gaps", "rival", gaps), Curve("own", "limit", [1.0], [0.0])]
     overlay = Overlay(steps, list(range(0, 10 * steps + 1, 10)), [(0, 2, "r")], [(0, steps, "drift"), (1, 1, "at 1")])
     lives = Bars("b", "lives", [Bar("0", 0, steps - 1, [(0, 1)], "m 0")])
     figures: list[Figure | Bars] = [Figure("f", "about", "unit", 1.0, series), lives]
     path = tmp_path / "page.html"
-    path.write_text(interactive.document("t", [], overlay, [(SHOWN, figures)]), encoding="utf-8")
+    path.write_text(interactive_page("t", [], overlay, [(SHOWN, figures)]), encoding="utf-8")
     browser.messages.clear()
     browser.open(path)
     assert view(browser).endswith(f"of {steps:,}")
@@ -370,8 +369,8 @@ def test_a_long_run_is_thinned(browser: Browser, tmp_path: Path) -> None:
     steps, most = 5_000, 600
     values = np.linspace(0.0, 1.0, steps)
     overlay = Overlay(steps, range(0, 10 * steps + 1, 10), times=range(0, 60 * steps, 60))
-    figure = Figure("error", "error", "error", 1.0, [Series("model", "curve", values.tolist(), marked=True)])
-    (tmp_path / "page.html").write_text(interactive.document("long", [], overlay, [(SHOWN, [figure])]))
+    figure = Figure("error", "error", "error", 1.0, [Curve("model", "curve", values.tolist(), marked=True)])
+    (tmp_path / "page.html").write_text(interactive_page("long", [], overlay, [(SHOWN, [figure])]))
     browser.open(tmp_path / "page.html")
     thin = json.dumps(data(overlay, [figure], most))
     assert len(json.loads(thin)["figures"][0]["series"][0]["values"]) <= most

@@ -11,7 +11,7 @@ from reproductions import synthetic
 
 from driftsurf.data import catalogue
 from driftsurf.reproduction import comparisons
-from driftsurf.reproduction.cells import Cell
+from driftsurf.reproduction.cells import ErrorCell
 from driftsurf.reproduction.comparisons import accounts, full_title, places, rankings, recoveries, typical
 from driftsurf.reproduction.discrepancies import EXPLANATIONS, explain
 from driftsurf.reproduction.drift_steps import timeline
@@ -79,9 +79,9 @@ def test_accounts_compare_the_same_seeds(result: Reproduction) -> None:
     assert (found["sine1", "mddm-g"].reactions, found["sine1", "mddm-g"].false_reactions) == (5, 1)
 
 
-def row(errors: dict[str, float], spread: float) -> list[Cell]:
+def row(errors: dict[str, float], spread: float) -> list[ErrorCell]:
     return [
-        Cell("sgd", "sea0", name, "algorithm-1", (error - spread / 2, error, error + spread / 2), error, 0.1, 1)
+        ErrorCell("sgd", "sea0", name, "algorithm-1", (error - spread / 2, error, error + spread / 2), error, 0.1, 1)
         for name, error in errors.items()
     ]
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from reproductions import judged, synthetic
 
-from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.reproduction import figures
 from driftsurf.reproduction.figures import DRAWINGS, Drawing, paper, style
 from driftsurf.reproduction.figures.style import STYLES, to_bytes

@@ -12,13 +12,13 @@ from reproductions import outcome
 from scipy.sparse import csr_array
 
 from driftsurf.comparison import runner
-from driftsurf.comparison.algorithms import ALGORITHMS, Setting
+from driftsurf.comparison.models import ALGORITHMS, Setting
 from driftsurf.comparison.runner import Ledger, run
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.reproduction import output_files, plan, trials
 from driftsurf.reproduction.paper_settings import OPTIONS
 from driftsurf.reproduction.reproduce import EXPERIMENTS, reproduce
-from driftsurf.reproduction.trials import Outcome, Trial
+from driftsurf.reproduction.trials import Trial, TrialResult
 from driftsurf.session.session import Session
 from driftsurf.streams import SINE1
 from driftsurf.streams.arrays import ArrayStream
@@ -65,7 +65,7 @@ def test_every_algorithm_runs_and_is_the_same_twice(name: str, monkeypatch: pyte
 
 def test_an_outcome_survives_json() -> None:
     before = outcome([0.5, 0.25], transitions=((), ("entered", "greedy")), reactive=np.array([False, True]))
-    after = Outcome.from_dict(json.loads(json.dumps(before.to_dict())))
+    after = TrialResult.from_dict(json.loads(json.dumps(before.to_dict())))
     assert after.error.tolist() == [0.5, 0.25]
     assert after.transitions == before.transitions
     assert after.reactive.tolist() == [False, True]
@@ -106,7 +106,7 @@ def test_a_second_run_takes_everything_from_the_ledger(tmp_path: Path, monkeypat
     assert {t: o.error.tolist() for t, o in first.items()} == {t: o.error.tolist() for t, o in second.items()}
 
 
-def _never(self: Trial) -> Outcome:
+def _never(self: Trial) -> TrialResult:
     raise AssertionError("the task was done before")
 
 

@@ -22,13 +22,13 @@ from driftsurf.errors import OptionError, RunStopped
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LogisticRegression
 from driftsurf.report import comparison
+from driftsurf.runs.batches import PushedBatches, StreamBatches
 from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.execute import RunLoop
 from driftsurf.runs.folder import JOURNAL, TRACE
-from driftsurf.runs.loop import RunLoop
-from driftsurf.runs.orders import Order
+from driftsurf.runs.options import PredictOptions
+from driftsurf.runs.orders import PendingOrder
 from driftsurf.runs.predict import predict
-from driftsurf.runs.predict_options import PredictOptions
-from driftsurf.runs.source import PushedBatches, StreamBatches
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 from driftsurf.streams import Mixed
@@ -102,6 +102,29 @@ def test_a_built_in_stream_is_run_with_any_named_model_beside_an_oracle_with_its
     assert driftsurf.load(tmp_path / "own").detector.drift_level == 4
 
 
+@pytest.mark.parametrize("model", [None, "driftsurf(threshold=0.2)"])
+def test_a_run_of_the_authors_variant_is_described_as_in_version_0_2(model: str | None, tmp_path: Path) -> None:
+    with pytest.warns(FutureWarning, match="driftsurf-authors") as found:
+        driftsurf.run("sea0", rows=2000, progress=False, variant="authors", model=model, out=tmp_path / "stream")
+    assert [one.filename for one in found] == [__file__]
+    about = json.loads((tmp_path / "stream" / "run.json").read_text())
+    assert (about["made"]["strategy"], about["strategy"]["variant"]) == ("DriftSurf", "authors")
+    if model is not None:  # all options of the strategy as it was in version 0.2
+        given: dict[str, Any] = {"threshold": 0.2, "variant": "authors"}
+        plain = DriftSurf(LogisticRegression()).get_params(deep=False)
+        assert about["strategy"] == {k: v for k, v in (plain | given).items() if k not in ("learner", "seed")}
+
+
+def test_a_table_run_of_the_authors_variant_resumes_one_of_version_0_2(tmp_path: Path) -> None:
+    source = write_csv(tmp_path, mixed_rows(600))
+    options: dict[str, Any] = {"label": "sold", "drop": ["id", "when"], "batch_size": 100, "progress": False}
+    options |= {"variant": "authors", "model": "driftsurf", "checkpoint": tmp_path / "run"}
+    with pytest.warns(FutureWarning, match="driftsurf-authors"):
+        result = driftsurf.run(source, **options)
+    made = json.loads((result.folder / "run.json").read_text())["made"]
+    assert made["strategy"] == "DriftSurf"
+
+
 def test_the_model_of_a_stream_resumes_with_the_same_results(tmp_path: Path) -> None:
     told: dict[str, Any] = {"rows": 2000, "model": "sliding-window(window=300):logistic", "progress": False}
     whole = driftsurf.run("circles", **told, checkpoint=tmp_path / "whole")
@@ -135,7 +158,7 @@ def test_run_is_pushed_from_another_thread_without_touching_signals(
             thread = threading.Thread(target=push)
             thread.start()
             thread.join()
-            assert live.apply(Order(1, "pin")).pinned
+            assert live.apply(PendingOrder(1, "pin")).pinned
             live.checkpoint()
             live.finish()
         saved = folder.load()

@@ -13,8 +13,8 @@ from table_runs import good, killed
 import driftsurf
 from driftsurf.data import open_source
 from driftsurf.explanation.records import read_run
-from driftsurf.runs.batch_rows import default_batch_rows
-from driftsurf.session.step_rows import step_rows
+from driftsurf.runs.plan_tables import default_batch_rows
+from driftsurf.session.session import step_rows
 
 PLAIN: dict[str, Any] = {"label": "y", "model": "oblivious", "learner": "logistic"}
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 from checkpoint_cases import LEARNER, STRATEGIES, WORK, Unflushed, batches
-from torture.lines import raise_at
-from torture.workload import Workload, state_digest
+from tests.reliability.lines import raise_at
+from tests.reliability.workload import Workload, state_digest
 
 from driftsurf.core import disk, files
 from driftsurf.core.buffer import Touched

@@ -13,8 +13,8 @@ import driftsurf
 from driftsurf.core.files import write_text
 from driftsurf.errors import RunFolderError
 from driftsurf.runs.folder import ABOUT, TRACE, RunFolder, next_run_folder
+from driftsurf.runs.options import PredictOptions
 from driftsurf.runs.predict import predict
-from driftsurf.runs.predict_options import PredictOptions
 
 
 def test_two_runs_into_one_folder_never_mix(tmp_path: Path) -> None:

@@ -175,12 +175,12 @@ def test_sigterm_stops_between_steps_and_loses_nothing(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     good(source, *LEARN, "--predictions", "whole.csv", "--out", "whole")
 
-    def ask(self: terminal.Progress, step: int, *_: object) -> None:
+    def ask(self: terminal.ProgressBar, step: int, *_: object) -> None:
         if step == 4:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr(terminal.Progress, "__call__", ask)
+        patch.setattr(terminal.ProgressBar, "__call__", ask)
         result = invoke("run", source, *LEARN, *SAVED)
     assert result.exit_code == 143
     good(source, *LEARN, *SAVED, "--resume")

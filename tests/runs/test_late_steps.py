@@ -20,8 +20,7 @@ from driftsurf.explanation.records import read_run
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.sections import RunView
-from driftsurf.runs.late_session import Arrived, LateSession
-from driftsurf.runs.late_steps import LateSteps
+from driftsurf.runs.late import Arrived, LateSession, LateSteps
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import give
 from driftsurf.runs.result import RunResult

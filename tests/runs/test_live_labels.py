@@ -12,11 +12,11 @@ import pytest
 from memory_broker import MemoryConnector, MemoryTopic
 
 import driftsurf
-from driftsurf.data.connectors.contract import Seekable
-from driftsurf.data.connectors.source import MessageSource
+from driftsurf.data.messages.contract import Seekable
+from driftsurf.data.messages.source import MessageSource
 from driftsurf.errors import OptionError
-from driftsurf.runs import tables
-from driftsurf.runs.late_batches import LiveBatches
+from driftsurf.runs import plan_tables
+from driftsurf.runs.late import LiveBatches
 
 
 class Killed(Exception):
@@ -67,7 +67,7 @@ def _json(row: dict[str, Any]) -> bytes:
 @pytest.fixture
 def shop(monkeypatch: pytest.MonkeyPatch) -> Shop:
     made = Shop()
-    monkeypatch.setattr(tables, "open_source", made.source)
+    monkeypatch.setattr(plan_tables, "open_source", made.source)
     return made
 
 

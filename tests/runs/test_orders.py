@@ -94,7 +94,7 @@ def test_orders_before_the_first_batch(tmp_path: Path) -> None:
 def test_orders_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"'dance'.*'pin'"):
         orders.give(tmp_path, "dance")
-    assert orders.give(tmp_path, "pin") == orders.Order(1, "pin")
+    assert orders.give(tmp_path, "pin") == orders.PendingOrder(1, "pin")
     (tmp_path / "orders" / "000002.json").write_text("{")
     with pytest.raises(StateError, match="2"):
         orders.waiting(tmp_path, 0)

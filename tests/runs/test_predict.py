@@ -19,8 +19,8 @@ from table_runs import ROWS
 import driftsurf
 from driftsurf.data import ReadingOptions
 from driftsurf.errors import CapabilityError, OptionError, RunFolderError, SchemaError
+from driftsurf.runs.options import PredictOptions
 from driftsurf.runs.predict import predict
-from driftsurf.runs.predict_options import PredictOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # columns tell the label
 OLD, NEW = ROWS[:1200], ROWS[1200:]

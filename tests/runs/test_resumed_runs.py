@@ -12,12 +12,12 @@ import pytest
 from checkpoint_cases import LEARNER, WORK, Unflushed
 from commands import invoke
 from live_runs import live_run, run_to_end
-from torture.workload import digests
+from tests.reliability.workload import digests
 
 from driftsurf.core import disk
 from driftsurf.errors import RunStopped, StateError
+from driftsurf.runs.batches import StreamBatches
 from driftsurf.runs.checkpoint import CheckpointFolder
-from driftsurf.runs.source import StreamBatches
 from driftsurf.session.session import Session
 from driftsurf.strategies import (
     Oblivious,

@@ -20,28 +20,26 @@ from driftsurf.data import FileSource, ReadingOptions
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frames import read_table
 from driftsurf.data.row_encoder import RowEncoder
-from driftsurf.data.source_reader import SourceReader
 from driftsurf.data.sources.stdin import digest_rows
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target, find_target
 from driftsurf.errors import RunStopped, StateError
-from driftsurf.evaluation.baselines import baselines
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.summary import summarise_classification
 from driftsurf.evaluation.trace import OTHER, PER_CLASS, Trace, TraceBuilder
+from driftsurf.evaluation.verdict import baselines
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.run_page import render
+from driftsurf.runs.batches import SourceReader, StreamBatches, TableBatches
 from driftsurf.runs.checkpoint import CheckpointFolder
-from driftsurf.runs.late_batches import LabelPace
-from driftsurf.runs.late_session import Arrived, ArrivedLabels, LateSession
+from driftsurf.runs.late import Arrived, ArrivedLabels, LabelPace, LateSession
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.options import RunOptions
+from driftsurf.runs.output import RolledFile, Rotation
+from driftsurf.runs.plan_tables import plan_tables
 from driftsurf.runs.predictions import Predicted, PredictionBatch
-from driftsurf.runs.rolled import RolledFile, Rotation
 from driftsurf.runs.sinks import SinkContext, open_sink
-from driftsurf.runs.source import StreamBatches, TableBatches
-from driftsurf.runs.tables import plan_tables
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf

@@ -11,7 +11,7 @@ import pytest
 import driftsurf
 from driftsurf.checks import WriterCase, check_writer
 from driftsurf.checks.connectors import COLUMNS
-from driftsurf.data.connectors.sqlite import SqliteWriter
+from driftsurf.connectors.sqlite import SqliteWriter
 from driftsurf.errors import RunFolderError, SourceError
 
 

@@ -13,13 +13,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sklearn.tree import DecisionTreeClassifier
-from torture.faults import FaultyDisk, Kind
+from tests.reliability.faults import FaultyDisk, Kind
 
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet
 from driftsurf.core.disk import using
 from driftsurf.core.state import resolved, to_bytes
 from driftsurf.errors import InputError
-from driftsurf.estimators.fitted import Fitted
+from driftsurf.estimators.base import Fitted
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.learners.foreign import SklearnLearner
 from driftsurf.runs.checkpoint import CheckpointFolder

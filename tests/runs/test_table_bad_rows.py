@@ -16,8 +16,8 @@ from table_files import csv_text
 from table_runs import LEARN, ROWS, broken, good, killed
 
 from driftsurf.report.run_page import NOTHING_SCORED
-from driftsurf.runs.late_batches import LateBatches
-from driftsurf.runs.source import TableBatches
+from driftsurf.runs.batches import TableBatches
+from driftsurf.runs.late import LateBatches
 
 
 def test_bad_rows_fail_a_run_or_are_skipped_counted_and_written_to_a_file(tmp_path: Path) -> None:

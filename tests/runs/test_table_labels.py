@@ -13,7 +13,7 @@ import pytest
 from commands import invoke
 
 import driftsurf
-from driftsurf.data.label_hints import label_hints
+from driftsurf.data.advice import label_hints
 from driftsurf.data.target import Target
 from driftsurf.errors import BadRowError, ColumnWarning, LabelError, Message, NonFiniteError, Option, SchemaError
 

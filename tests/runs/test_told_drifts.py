@@ -20,18 +20,16 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drift, DriftNews, Drifts, InputChange
 from driftsurf.core.journal import drifts_of, read_lines
 from driftsurf.errors import OptionError, RunDrifted, StateError
-from driftsurf.evaluation.baselines import Baselines
-from driftsurf.evaluation.verdict import verdict
+from driftsurf.evaluation.verdict import Baselines, verdict
 from driftsurf.explanation import explain
 from driftsurf.explanation.records import read_run
-from driftsurf.report.what_was_run import command_line
+from driftsurf.report.sections.settings import command_line
 from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL
 from driftsurf.runs.hooks import DriftCommand, DriftLog
-from driftsurf.runs.numbering import Numbering
+from driftsurf.runs.numbering import Numbering, RunDrifts
 from driftsurf.runs.prometheus import RunMetrics
-from driftsurf.runs.run_drifts import RunDrifts
 
 RUN = ["run", "mixed", "--rows", "2000", "--batch-size", "100"]
 

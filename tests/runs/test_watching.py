@@ -26,13 +26,12 @@ from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.errors import OptionError, RunFolderError
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LogisticRegression
-from driftsurf.runs import metrics_server
+from driftsurf.runs import prometheus
+from driftsurf.runs.batches import StreamBatches
 from driftsurf.runs.hooks import TransitionCommand, TransitionLog
-from driftsurf.runs.late_session import Arrived, LateSession
+from driftsurf.runs.late import Arrived, LateSession
 from driftsurf.runs.live import LiveRun
-from driftsurf.runs.metrics_server import MetricsServer
-from driftsurf.runs.prometheus import MetricsFile, RunMetrics
-from driftsurf.runs.source import StreamBatches
+from driftsurf.runs.prometheus import MetricsFile, MetricsServer, RunMetrics
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 from driftsurf.streams import Mixed
@@ -278,7 +277,7 @@ def test_metrics_port_answers_to_names_of_this_machine_only(run: LiveRun, host: 
 def test_metrics_port_answers_again_after_threads_could_not_be_started(
     run: LiveRun, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    monkeypatch.setattr(metrics_server, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(prometheus, "MOST_CONNECTIONS", 2)
     request = b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n"
 
     def fail(thread: threading.Thread) -> None:
@@ -303,8 +302,8 @@ def test_metrics_port_answers_again_after_threads_could_not_be_started(
 def test_metrics_port_ends_slow_connections_and_bounds_their_number(
     run: LiveRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics_server, "MOST_CONNECTIONS", 3)
-    monkeypatch.setattr(metrics_server, "DEADLINE", 0.3)
+    monkeypatch.setattr(prometheus, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(prometheus, "DEADLINE", 0.3)
     with MetricsServer(0, RunMetrics(run)) as server, contextlib.ExitStack() as stack:
         slow = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(3)]
         for connection in slow:

@@ -14,7 +14,7 @@ import driftsurf
 from driftsurf.core import files
 from driftsurf.core.state import from_bytes, to_bytes, to_parts
 from driftsurf.keyed import KeyedOptions
-from driftsurf.runs import tables
+from driftsurf.runs import plan_tables
 from driftsurf.runs.start import FinishedRun
 from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.settings import ModelSettings
@@ -37,8 +37,8 @@ def write(folder: Path, rows: int = 600, columns: int = COLUMNS, **constant: str
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the rows of a model take as little memory as 150 rows of the table do."""
-    monkeypatch.setattr(tables, "MOST_KEPT_BYTES", 150 * 8 * (COLUMNS + 1))
-    monkeypatch.setattr(tables, "FEWEST_KEPT", 10)
+    monkeypatch.setattr(plan_tables, "MOST_KEPT_BYTES", 150 * 8 * (COLUMNS + 1))
+    monkeypatch.setattr(plan_tables, "FEWEST_KEPT", 10)
 
 
 def kept(folder: Path) -> int:

@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import threading
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +107,7 @@ def test_slow_models_predict_beside_the_event_loop(
     httpx = pytest.importorskip("httpx")
     pytest.importorskip("lightgbm")
     from driftsurf.service.http.app import App
-    from driftsurf.service.http.formats import ModelFormats
+    from driftsurf.service.wire.formats import ModelFormats
 
     asked = ModelSettings(label="sold", task="binary", model=model, learner=learner, batch_size=40)
     paths, threads = ("/v1/models/m/predict", "/v2/models/m/infer"), list[str]()
@@ -158,7 +157,7 @@ class OwnRegression(LogisticRegression):
 
 def test_a_learner_of_another_package_may_be_slow() -> None:
     own, known = (Session(DriftSurf(learner)) for learner in (OwnRegression(), LogisticRegression()))
-    now = replace(known.now, scorer=known.strategy.scores)
+    now = known.now._replace(scorer=known.strategy.scores)
     assert Version(session=own, now=now).slow
     assert not Version(session=known, now=now).slow
 

@@ -6,13 +6,14 @@ import contextlib
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 import httpx
@@ -27,9 +28,8 @@ from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.contract import Order
 from driftsurf.service.http import events
 from driftsurf.service.model import ServedModel, open_model
-from driftsurf.service.options import ServedOptions, ServiceOptions
 from driftsurf.service.serve import Service
-from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
+from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings, ServedOptions, ServiceOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 SETTINGS = ModelSettings(label="sold", task="binary", model="driftsurf", batch_size=10, columns={"price": "number"})
@@ -113,7 +113,9 @@ def test_answers_and_files_do_not_grow_with_the_age_of_the_model(tmp_path: Path)
         learn(model, 9 * SHOWN, seed=1)
     old, old_files = sizes(tmp_path), kept(folder)
     for address, size in old.items():
-        assert size < 1.3 * young[address] + 500, address
+        # Files are cut by size, which the digits of seconds change: an explanation may have the steps of one more.
+        slack = 500 + 1.5 * KEEPING.history_bytes * address.startswith("/explain")
+        assert size < 1.3 * young[address] + slack, address
     for name in ("trace.csv", "scores.jsonl", "columns.csv"):
         assert old_files[name] < young_files[name] + 2 * KEEPING.history_bytes, name  # a file more or less
         assert old_files[name] < 4 * (KEEPING.history_bytes + 10 * 700)
@@ -121,7 +123,8 @@ def test_answers_and_files_do_not_grow_with_the_age_of_the_model(tmp_path: Path)
 
 def test_the_newest_steps_keep_their_numbers_and_the_run_its_drifts(tmp_path: Path) -> None:
     folder = tmp_path / "sales"
-    with contextlib.closing(open_model(folder, SETTINGS, KEEPING)) as model:
+    # Files of two full parts must have all steps that are shown, however many digits their seconds have.
+    with contextlib.closing(open_model(folder, SETTINGS, replace(KEEPING, history_bytes=8000))) as model:
         assert model.wait_ready(60)
         learn(model, 3 * SHOWN)
         steps = [int(line.split(",")[0]) for line in model.trace().splitlines()[2:]]
@@ -166,7 +169,7 @@ def test_journal_is_read_at_any_line_and_never_as_a_whole(tmp_path: Path) -> Non
 
 
 def test_documents_say_how_many_bytes_a_step_takes(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "serve.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text()
     (said,) = re.findall(r"about (\d+) bytes for each step of 100 rows of two columns", text)
     settings = ModelSettings(label="sold", task="binary", model="driftsurf", columns={"a": "number", "b": "number"})
     chance = np.random.default_rng(0)

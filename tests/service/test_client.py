@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from served_models import MemoryModel
-from tests_services.ports import free_port
+from tests.integration.services.ports import free_port
 
 from driftsurf.errors import InputError, OptionError
 
@@ -25,7 +25,7 @@ pa = pytest.importorskip("pyarrow")
 
 from driftsurf.client import Client, ServiceRefusal, UnreachableError  # noqa: E402
 from driftsurf.service.http.app import App  # noqa: E402
-from driftsurf.service.http.formats import ModelFormats  # noqa: E402
+from driftsurf.service.wire.formats import ModelFormats  # noqa: E402
 
 ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01"}
 

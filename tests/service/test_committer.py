@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from driftsurf.core import disk
-from driftsurf.data.log.log import Log
+from driftsurf.data.log.file_log import Log
 from driftsurf.errors import InputError, LogError
-from driftsurf.service.committer import Committer, in_turns
+from driftsurf.service.committer import GroupCommitter, in_turns
 
 
 class Slow(disk.Disk):
@@ -34,7 +34,7 @@ class Slow(disk.Disk):
 
 def test_records_that_come_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
     slow = Slow()
-    with disk.using(slow), Log(tmp_path) as log, Committer(log) as committer:
+    with disk.using(slow), Log(tmp_path) as log, GroupCommitter(log) as committer:
         first = committer.when_durable(log.append(b"first"), "first")
         slow.begun.acquire()
         others = [committer.when_durable(log.append(b"other"), place) for place in range(5)]
@@ -56,7 +56,7 @@ def test_records_that_come_during_a_flush_share_the_next_one(tmp_path: Path) -> 
 
 def test_a_failed_flush_fails_all_who_wait_and_all_later_ones(tmp_path: Path) -> None:
     slow = Slow()
-    with disk.using(slow), Log(tmp_path) as log, Committer(log) as committer:
+    with disk.using(slow), Log(tmp_path) as log, GroupCommitter(log) as committer:
         waiting = [committer.when_durable(log.append(b"x"), None) for _ in range(3)]
         slow.fails = True
         slow.permission.release(2)
@@ -72,7 +72,7 @@ def test_a_failed_flush_fails_all_who_wait_and_all_later_ones(tmp_path: Path) ->
 
 def test_closing_waits_for_those_who_wait(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
-        committer = Committer(log)
+        committer = GroupCommitter(log)
         futures = [committer.when_durable(log.append(b"x"), None) for _ in range(50)]
         committer.close()
         committer.close()
@@ -83,7 +83,7 @@ def test_closing_waits_for_those_who_wait(tmp_path: Path) -> None:
 
 
 def test_many_threads_get_numbers_without_gaps_and_fewer_flushes_than_records(tmp_path: Path) -> None:
-    with Log(tmp_path, segment_bytes=2_000) as log, Committer(log) as committer:
+    with Log(tmp_path, segment_bytes=2_000) as log, GroupCommitter(log) as committer:
 
         def client(name: int) -> list[int]:
             numbers = []
@@ -108,7 +108,7 @@ def test_many_threads_get_numbers_without_gaps_and_fewer_flushes_than_records(tm
 def test_records_of_a_turn_of_an_event_loop_share_a_flush(tmp_path: Path) -> None:
     """They are flushed when the turn ends, and those of another thread at once."""
     slow, turn = Slow(), list[Callable[[], None]]()
-    with disk.using(slow), Log(tmp_path) as log, Committer(log) as committer:
+    with disk.using(slow), Log(tmp_path) as log, GroupCommitter(log) as committer:
         with in_turns(turn.append):
             waiting = [committer.when_durable(log.append(b"x"), place) for place in range(4)]
             assert len(turn) == 1

@@ -16,8 +16,8 @@ from driftsurf.errors import DriftsurfError, MissingExtraError, OptionError
 pytest.importorskip("msgspec")
 
 from driftsurf.service.config import read_config
-from driftsurf.service.extra import require_service
 from driftsurf.service.http.security import SCOPES, digest_of
+from driftsurf.service.settings import require_service
 
 GUIDE = Path(__file__).parent.parent.parent / "docs/serve.md"
 MODEL = '[models.sales]\nlabel = "sold"\n'
@@ -155,7 +155,7 @@ def test_a_key_is_made_with_the_scopes_that_are_asked_for(tmp_path: Path) -> Non
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.setitem(sys.modules, "httptools", None)
     with pytest.raises((MissingExtraError, ValueError)):
         require_service()
 

@@ -14,22 +14,21 @@ from memory_broker import MemoryConnector, MemoryTable, MemoryTopic
 
 pytest.importorskip("msgspec")
 
-from driftsurf.data.connectors.contract import Plan, Seekable
-from driftsurf.data.connectors.source import MessageSource
+from driftsurf.connectors.sink import ConnectorSink, WriterFactory
 from driftsurf.data.log.records import Kinds, decode
+from driftsurf.data.messages.contract import Plan, Seekable
+from driftsurf.data.messages.source import MessageSource
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.errors import OptionError, SourceError, SourceUnreachableError, StateError
-from driftsurf.runs.sinks.connectors import ConnectorSink
-from driftsurf.service.connections import feeding, shipping
-from driftsurf.service.connections.connection import Stopped, read_state
-from driftsurf.service.connections.connections import Connections
-from driftsurf.service.connections.messages import MessageRows
-from driftsurf.service.connections.options import SinkOptions, SourceOptions
+from driftsurf.service import served_sink, served_source
+from driftsurf.service.broker_thread import SinkOptions, SourceOptions, Stopped, read_state
+from driftsurf.service.connections import Connections
 from driftsurf.service.contract import Order
-from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.metrics import ServiceMetrics
 from driftsurf.service.model import ServedModel, open_model
+from driftsurf.service.served_source import MessageRows
 from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.wire.formats import ModelFormats
 
 SETTINGS = ModelSettings(
     label="sold", task="binary", model="driftsurf", batch_size=20, columns={"price": "number", "city": "text"}
@@ -72,7 +71,7 @@ class MemorySource(MessageSource):
 class MemorySink(ConnectorSink):
     """A table in memory."""
 
-    writer: ClassVar[str] = "memory_broker:MemoryTable"
+    writer: ClassVar[WriterFactory] = MemoryTable
 
 
 @pytest.fixture(autouse=True)
@@ -82,8 +81,8 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
     TOPICS.clear()
     MemoryTable.tables.clear()
-    monkeypatch.setattr(feeding, "open_source", source)
-    monkeypatch.setattr(shipping, "open_sink", MemorySink)
+    monkeypatch.setattr(served_source, "open_source", source)
+    monkeypatch.setattr(served_sink, "open_sink", MemorySink)
     monkeypatch.setattr(Broker, "down", False)
 
 
@@ -299,7 +298,7 @@ def test_batches_that_are_read_again_are_taken_once(
     for place in range(0, 500, 50):
         messages[place] = b'{"price": 1, "city": "Rome", "sold": "perhaps"}' if place > 50 else b"{"
     topic("orders", 3).send(messages[:300])
-    save, left = feeding.Feeder._save, [0]
+    save, left = served_source.Feeder._save, [0]
 
     def crashing(self: Any, model: Any) -> None:
         left[0] -= 1
@@ -308,11 +307,11 @@ def test_batches_that_are_read_again_are_taken_once(
         if not left[0]:
             raise Stopped
 
-    monkeypatch.setattr(feeding.Feeder, "_save", crashing)
+    monkeypatch.setattr(served_source.Feeder, "_save", crashing)
     folder, options = tmp_path / "sales", {"o": source("orders", "learn", batch_size=10)}
     # A process reads ten batches before it first saves its position; the next one saves after each batch, and so on.
     for part, (batches, saves) in enumerate([(10, 1), (1, 3), (5, 2), (1, 8), (20, -1)]):
-        monkeypatch.setattr(feeding, "SAVE_BATCHES", batches)
+        monkeypatch.setattr(served_source, "SAVE_BATCHES", batches)
         left[0] = saves
         with served(folder, options) as (model, own):
             if part == 2:
@@ -333,16 +332,16 @@ def test_what_was_put_aside_stays_so_after_a_crash(tmp_path: Path, monkeypatch: 
     rows = [row | {"sold": "no"} for row in orders(20)]
     rows[3]["sold"] = "yes"
     topic("orders", 1).send(sent(rows))
-    save = feeding.Feeder._save
+    save = served_source.Feeder._save
     folder, options = tmp_path / "sales", {"o": source("orders", "learn")}
-    monkeypatch.setattr(feeding.Feeder, "_save", lambda self, model: self.wait("", 0) or self.stopping.set())
+    monkeypatch.setattr(served_source.Feeder, "_save", lambda self, model: self.wait("", 0) or self.stopping.set())
     monkeypatch.setattr(MessageRows, "read", _without("yes"))
     with served(folder, options) as (model, own):
         taken(own, 20)
         assert len(logged(model)) == 19
     monkeypatch.undo()
-    monkeypatch.setattr(feeding, "open_source", lambda address, reading, **more: MemorySource(address, reading, **more))
-    assert feeding.Feeder._save is save
+    monkeypatch.setattr(served_source, "open_source", MemorySource)
+    assert served_source.Feeder._save is save
     with served(folder, options) as (model, own):
         until(lambda: (read_state(folder / "sources/o/position.json", {}) or {})["at"] == [20])
         assert len(logged(model)) == 19
@@ -362,7 +361,7 @@ def _without(word: str) -> Any:
 
 
 def test_a_sink_gets_each_row_once_whenever_it_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipping, "SAVE_BATCHES", 3)
+    monkeypatch.setattr(served_sink, "SAVE_BATCHES", 3)
     rows = orders(300)
     topic("orders", 1).send(sent(rows[:100]))
     topic("labels", 1).send(sent(labels(rows[:100])))
@@ -380,7 +379,7 @@ def test_a_sink_gets_each_row_once_whenever_it_is_lost(tmp_path: Path, monkeypat
         write(self, first_row, given)
 
     monkeypatch.setattr(MemoryTable, "write", failing)
-    monkeypatch.setattr("driftsurf.service.connections.connection.AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("driftsurf.service.broker_thread.AGAIN_SECONDS", 0.01)
     for part in range(2):
         with served(tmp_path / "sales", sources, sinks) as (_, own):
             for start in range(100 + 100 * part, 200 + 100 * part, 10):
@@ -407,7 +406,7 @@ def test_a_table_with_other_rows_is_not_written_to(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_is_down_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftsurf.service.connections.connection.AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("driftsurf.service.broker_thread.AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(Broker, "down", True)
     topic("orders").send(sent([row | {"sold": "no"} for row in orders(50)]))
     with served(tmp_path / "sales", {"o": source("orders", "learn")}) as (model, own):
@@ -424,7 +423,7 @@ def test_a_lag_that_cannot_be_measured_stops_nothing(tmp_path: Path, monkeypatch
     def refused(self: Broker) -> int | None:
         raise SourceError("memory://orders refuses a second connection")
 
-    monkeypatch.setattr(feeding, "LAG_SECONDS", 0.0)
+    monkeypatch.setattr(served_source, "LAG_SECONDS", 0.0)
     monkeypatch.setattr(Broker, "lag", refused)
     topic("orders").send(sent([row | {"sold": "no"} for row in orders(50)]))
     with served(tmp_path / "sales", {"o": source("orders", "learn")}) as (_, own):
@@ -488,7 +487,7 @@ def test_records_are_kept_until_they_are_written(tmp_path: Path, monkeypatch: py
         write(self, *given)
 
     monkeypatch.setattr(MemoryTable, "write", writing)
-    monkeypatch.setattr("driftsurf.service.connections.connection.AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("driftsurf.service.broker_thread.AGAIN_SECONDS", 0.01)
     topic("orders", 1)
     topic("learned", 1)
     sources = {"o": source("orders", "predict", batch_size=10), "l": source("learned", "learn", batch_size=50)}

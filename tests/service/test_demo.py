@@ -41,7 +41,7 @@ def test_labels_come_later_than_their_rows() -> None:
 
 
 def test_the_demo_keeps_its_model_in_the_folder_that_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("httptools")
     command = [sys.executable, "-m", "driftsurf", "serve", "--demo", "--port", "0"]
     named = tmp_path / "named"
     for _ in range(2):  # the second time it goes on with the same model

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 import httpx
@@ -22,10 +22,9 @@ from driftsurf.data.frames import read_table
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.contract import Order, Request
 from driftsurf.service.model import ServedModel, add_challengers, open_model
-from driftsurf.service.options import ServedOptions, ServiceOptions
 from driftsurf.service.serve import Service
 from driftsurf.service.served_run import ServedRun
-from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.settings import Keeping, ModelSettings, ServedOptions, ServiceOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 SETTINGS = ModelSettings(label="sold", task="binary", model="driftsurf", batch_size=1, columns={"price": "number"})

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from driftsurf.data.log import log as log_module
-from driftsurf.data.log.log import Log
+from driftsurf.data.log import file_log
+from driftsurf.data.log.file_log import Log
 from driftsurf.errors import InputError, LockedError, LogError, OptionError
 
 
@@ -134,7 +134,7 @@ def test_one_who_waits_is_woken_by_a_record_and_by_closing(tmp_path: Path) -> No
 def test_many_readers_see_each_record_once_while_others_append_flush_and_drop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_module, "RECENT", 3_000)
+    monkeypatch.setattr(file_log, "RECENT", 3_000)
     count, writers, seen = 150, 4, [list[bytes]() for _ in range(3)]
     with Log(tmp_path, segment_bytes=2_000) as log:
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from torture import harness, served_log
-from torture.faults import FullDisk
-from torture.power import Inode, MemoryDisk
+from tests.reliability import harness, served_log
+from tests.reliability.faults import FullDisk
+from tests.reliability.power import Inode, MemoryDisk
 
 from driftsurf.core import disk, files
-from driftsurf.data.log.log import Log
+from driftsurf.data.log.file_log import Log
 from driftsurf.data.log.segments import HEAD
 from driftsurf.errors import LogError
 

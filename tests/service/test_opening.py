@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 import httpx
@@ -24,12 +24,11 @@ from driftsurf.errors import OptionError, StateError, StateWarning
 from driftsurf.service import opening
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.contract import Order
-from driftsurf.service.following import Follower
+from driftsurf.service.follower import Follower
 from driftsurf.service.model import ServedModel, open_model
-from driftsurf.service.options import ServedOptions, ServiceOptions
-from driftsurf.service.progress import Progress
+from driftsurf.service.opening import Progress
 from driftsurf.service.serve import Service
-from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
+from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings, ServedOptions, ServiceOptions
 
 ROWS = 50
 SETTINGS = ModelSettings(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 
-from driftsurf.service import opening, progress
+from driftsurf.service import opening
 from driftsurf.service.config import ModelConfig, ServiceConfig
-from driftsurf.service.options import ServedOptions, ServiceOptions
 from driftsurf.service.serve import Service
+from driftsurf.service.settings import ServedOptions, ServiceOptions
 
 
 def test_lines_go_on_while_a_model_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def test_lines_go_on_while_a_model_is_opened(tmp_path: Path, monkeypatch: pytest
             enough.set()
 
     monkeypatch.setattr(opening, "warm_up", lambda served: enough.wait(60))
-    monkeypatch.setattr(progress, "SECONDS", 0.01)
+    monkeypatch.setattr(opening, "SECONDS", 0.01)
     config = ServiceConfig(
         ServiceOptions(folder=tmp_path, port=0), {"sales": ModelConfig(ServedOptions(label="sold", task="binary"))}
     )

@@ -16,13 +16,11 @@ from driftsurf.runs.api import run
 
 pytest.importorskip("msgspec")
 
-from driftsurf.service.config import ModelConfig, ServiceConfig
-from driftsurf.service.http.formats import Format, Purpose
+from driftsurf.service.config import ModelConfig, ServiceConfig, formats_of
 from driftsurf.service.model import ServedModel, open_model
-from driftsurf.service.options import ServedOptions, ServiceOptions
-from driftsurf.service.row_formats import formats_of
 from driftsurf.service.serve import Service
-from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.settings import Keeping, ModelSettings, ServedOptions, ServiceOptions
+from driftsurf.service.wire.formats import Format, Purpose
 
 LEARNED = b"day,price,late\n" + b'03.02.2025,"4,5",yes\n04.02.2025,"1,5",no\n' * 20
 KEEPING = Keeping(least_free_bytes=0, checkpoint_seconds=1000.0)
@@ -156,7 +154,7 @@ SALES = ServedOptions(label="sold")
 def test_the_error_and_the_last_change_of_the_run_are_known_until_the_model_learns(
     finished: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("httptools")
     httpx = pytest.importorskip("httpx")
     trace = Trace.load(finished / "trace.csv")
     own = trace.counted(trace.models[0])

@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from torture import harness, served_kills, served_model
-from torture.power import MemoryDisk, WatchedDisk
+from tests.reliability import harness, served_kills, served_model
+from tests.reliability.power import MemoryDisk, WatchedDisk
 
 from driftsurf.core.disk import using
 
@@ -76,7 +76,7 @@ def test_checkpoints_between_the_steps_of_records_continue_with_the_same_bytes()
     for found in left:
         with using(found), served_model.opened(lambda: 0.0) as model:
             assert model.follower.run is not None
-            assert model.follower.run.fold.joiner.backlog >= model.follower.blueprint.batch_size
+            assert model.follower.run.replayed.joiner.backlog >= model.follower.blueprint.batch_size
             model.catch_up()
             assert model.digest() == digests[-1]
 

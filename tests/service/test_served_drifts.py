@@ -15,18 +15,17 @@ import pytest
 from drifting import BEGAN, report_drifts
 from receivers import receiving
 
+from driftsurf.alerts import AlertThread, read_alerts
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import OptionError
-from driftsurf.evaluation.baselines import baselines
-from driftsurf.evaluation.verdict import verdict_of
+from driftsurf.evaluation.verdict import baselines, verdict_of
 from driftsurf.explanation.records import read_run
-from driftsurf.service.alerts import AlertThread, read_alerts
-from driftsurf.service.alerts.readings import ModelReadings
+from driftsurf.service.alert_readings import ModelReadings
 from driftsurf.service.contract import Order
-from driftsurf.service.fold import Fold
 from driftsurf.service.http.answers import model_info
 from driftsurf.service.http.metrics import ServiceMetrics
 from driftsurf.service.model import ServedModel, open_model
+from driftsurf.service.replayed_state import ReplayedState
 from driftsurf.service.served_run import ServedRun
 from driftsurf.service.settings import Keeping, ModelSettings
 
@@ -173,9 +172,9 @@ def test_a_state_without_errors_of_trivial_rules_is_completed_from_its_trace(
     model: ServedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learn(model, 5)
-    judged, saved = model.judge(), Fold.state
+    judged, saved = model.judge(), ReplayedState.state
     with monkeypatch.context() as patch:
-        patch.setattr(Fold, "state", lambda self: without_rules(saved(self)))
+        patch.setattr(ReplayedState, "state", lambda self: without_rules(saved(self)))
         model.close()
     with closing(open_model(tmp_path / "m", keeping=KEEPING)) as again:
         assert again.wait_ready(60)

@@ -36,20 +36,20 @@ from driftsurf.errors import (
     ShapeError,
     UnavailableError,
 )
-from driftsurf.evaluation.rare import rare_class_of
+from driftsurf.evaluation.class_metrics import rare_class_of
 from driftsurf.evaluation.summary import summarise_classification
 from driftsurf.evaluation.trace import Trace
 from driftsurf.explanation.records import read_run
 from driftsurf.runs.api import run
-from driftsurf.runs.rolled import Rotation
-from driftsurf.service.alerts.readings import reading_of
+from driftsurf.runs.output import Rotation
+from driftsurf.service.alert_readings import reading_of
 from driftsurf.service.contract import Order, Request
 from driftsurf.service.http.answers import model_info
 from driftsurf.service.http.problems import problem_of
-from driftsurf.service.journal import JournalFeed, JournalFile
 from driftsurf.service.model import ServedModel, open_model
+from driftsurf.service.served_run import JournalFeed, JournalFile
 from driftsurf.service.settings import Keeping, ModelSettings
-from driftsurf.service.wire.format import NumberRows, WireColumn
+from driftsurf.service.wire.rows import NumberRows, WireColumn
 
 SETTINGS = ModelSettings(
     label="sold",
@@ -299,7 +299,7 @@ def test_a_refused_rollback_keeps_its_restore_point_no_longer(model: ServedModel
     run = model._follower.run
     assert run is not None
     run.checkpoint()
-    point = run.fold.points[-1]
+    point = run.replayed.points[-1]
     asked = Request("k", hashlib.sha256(b"pin").digest())
     model.order(Order("pin"), asked).result(60)
     other = Request("k", hashlib.sha256(b"rollback").digest())

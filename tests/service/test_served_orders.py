@@ -14,9 +14,8 @@ import pytest
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import NameTakenError, OptionError
 from driftsurf.service.contract import Order, Request
-from driftsurf.service.model import ServedModel, open_model
-from driftsurf.service.model_folder import folder_blueprint
-from driftsurf.service.restore_points import DAY, spaced
+from driftsurf.service.model import ServedModel, folder_blueprint, open_model
+from driftsurf.service.replayed_state import DAY, spaced
 from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
 
 ROWS = 20
@@ -154,10 +153,10 @@ def test_a_rollback_to_before_a_promotion_names_the_model_to_promote(tmp_path: P
 
 
 def test_a_changed_model_is_named_as_the_service_names_it(tmp_path: Path) -> None:
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("httptools")
     from driftsurf.service.config import ModelConfig
     from driftsurf.service.opening import open_served
-    from driftsurf.service.options import ServedOptions
+    from driftsurf.service.settings import ServedOptions
 
     open_served(tmp_path / "m", ModelConfig(ServedOptions(label="sold", model="driftsurf")), KEEPING)[0].close()
     with pytest.raises(OptionError, match="model was 'driftsurf'"):

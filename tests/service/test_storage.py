@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 pytest.importorskip("httpx")
 
 import httpx
@@ -23,9 +23,8 @@ from driftsurf.data.frames import read_table
 from driftsurf.service import opening
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.model import open_model
-from driftsurf.service.options import ServedOptions, ServiceOptions
 from driftsurf.service.serve import Service
-from driftsurf.service.settings import Keeping, ModelSettings
+from driftsurf.service.settings import Keeping, ModelSettings, ServedOptions, ServiceOptions
 
 KEEPING = Keeping(least_free_bytes=0, checkpoint_rows=100)
 SETTINGS = ModelSettings(label="sold", task="binary", model="driftsurf", batch_size=50, columns={"price": "number"})

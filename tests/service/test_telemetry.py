@@ -20,15 +20,14 @@ from served_models import MemoryModel
 from driftsurf.core.secrets import Secret
 from driftsurf.errors import MissingExtraError, OptionError
 from driftsurf.service.config import ModelConfig, ServiceConfig, read_config
-from driftsurf.service.extra import require_telemetry
-from driftsurf.service.options import ServedOptions, ServiceOptions
+from driftsurf.service.settings import ServedOptions, ServiceOptions, require_telemetry
 from driftsurf.service.telemetry import Telemetry, TelemetryOptions
 
 httpx = pytest.importorskip("httpx")
 from driftsurf.service.http.app import App  # noqa: E402
-from driftsurf.service.http.formats import ModelFormats  # noqa: E402
 from driftsurf.service.http.security import new_key  # noqa: E402
 from driftsurf.service.serve import Service  # noqa: E402
+from driftsurf.service.wire.formats import ModelFormats  # noqa: E402
 
 ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01"}
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -77,7 +76,7 @@ class Collector:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra telemetry is not installed")
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra service is not installed")
     found = Collector()
     found.thread.start()
     yield found
@@ -263,7 +262,7 @@ def test_the_extra_is_named_if_it_is_not_installed(tmp_path: Path, monkeypatch: 
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setattr(sys, "path_importer_cache", {})
-    with pytest.raises(MissingExtraError, match=r"opentelemetry.sdk.*driftsurf\[telemetry\]"):
+    with pytest.raises(MissingExtraError, match=r"opentelemetry.sdk.*driftsurf\[service\]"):
         require_telemetry()
     config = ServiceConfig(
         ServiceOptions(folder=tmp_path / "models"),

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torture.calls import X, Y, bytes_of, learned
-from torture.lines import lines_of, raise_at
+from tests.reliability.calls import X, Y, bytes_of, learned
+from tests.reliability.lines import lines_of, raise_at
 
 from driftsurf.errors import StateError
 from driftsurf.learners.foreign import SklearnLearner
@@ -117,7 +117,7 @@ def test_names_of_columns_stay_after_a_step_that_was_broken_off(monkeypatch: pyt
         raise KeyboardInterrupt
 
     monkeypatch.setattr(one, "_put_back", fail_first)
-    monkeypatch.setattr(one.strategy, "scorer", fail)
+    monkeypatch.setattr("driftsurf.session.session.Snapshot", fail)
     with pytest.raises(KeyboardInterrupt):
         one.learn(X[:50], Y[:50])
     assert one.schema is not None

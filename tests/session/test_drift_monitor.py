@@ -15,16 +15,16 @@ from driftsurf.core.state import to_bytes
 from driftsurf.errors import OptionError, StateError
 from driftsurf.estimators import AUEClassifier
 from driftsurf.native import monitor as scan
-from driftsurf.native.monitor import scan_losses
+from driftsurf.native.monitor import Follower
 from driftsurf.saving import dumps, loads
 from driftsurf.session.correction import Correction, Evidence, changed_columns
 from driftsurf.session.drift_causes import source_column
+from driftsurf.session.drift_evidence import DriftContest
 from driftsurf.session.drift_monitor import DriftMonitor, Surroundings
 
 CHANGE = 5_000
-PLAIN = np.zeros(scan.VALUES)
-PLAIN[scan.RANGE] = 1.0
-"""Values of a scan in which all losses count the same."""
+PLAIN = Follower()
+"""What has seen no row, so that all losses count the same."""
 
 
 def rows(seed: int, turned: float, noise: float = 0.05, late_noise: float | None = None) -> tuple[Any, Any]:
@@ -162,11 +162,11 @@ def test_an_exception_in_a_step_leaves_the_monitor_as_it_was() -> None:
 
 
 def slow_scan(losses: Any, usual: float, run_length: float) -> int:
-    """Return the row of the first sign, as the kernel's docstring says it."""
+    """Return the row of the first sign, as the docstring of the native loop says it."""
     sums = [0.0] * 3
     for row, loss in enumerate(losses.tolist()):
         for k in range(3):
-            _, stake, gain = scan.bet(usual, PLAIN, usual * (1.0 - usual), k)
+            _, stake, gain = PLAIN.bet(usual, usual * (1.0 - usual), k)
             sums[k] = max(0.0, sums[k] + math.log1p(stake * (loss - usual)))
             if sums[k] > max(math.log(run_length * gain), 3.0):
                 return row
@@ -177,13 +177,12 @@ def slow_scan(losses: Any, usual: float, run_length: float) -> int:
 def test_the_scan_equals_its_definition(seed: int) -> None:
     random = np.random.default_rng(seed)
     losses = (random.random(2_000) < np.where(np.arange(2_000) < 1_000, 0.1, 0.4)).astype(float)
-    values = np.zeros(scan.VALUES)
-    values[[scan.LOW, scan.HIGH, scan.RANGE]] = 1.0
-    values[[scan.SPREAD, scan.SPREADS, scan.NEAR, scan.NEARS]] = 2.0
+    values = np.frombuffer(PLAIN.values).copy()
     values[scan.WEIGHT], values[scan.MEAN] = 10_000.0, 0.1
+    follower = Follower()
+    follower.set_numbers(values=values)
     usual = 0.1 + math.sqrt(0.1 * 0.9 / 10_000.0)
-    found = scan_losses(losses, np.zeros(2_000), values, scan.LOSSES, 0, 200.0, 10_000.0, 5_000.0)
-    assert found == slow_scan(losses, usual, 10_000.0)
+    assert follower.scan_losses(losses, np.zeros(2_000)) == slow_scan(losses, usual, scan.RUN_LENGTH)
 
 
 @pytest.mark.parametrize("mean", [0.001, 0.05, 0.3, 0.9])
@@ -191,7 +190,7 @@ def test_the_scan_equals_its_definition(seed: int) -> None:
 def test_a_bet_is_fair_and_never_loses_everything(mean: float, share: float) -> None:
     variance = share * mean * (1.0 - mean)
     for k in range(3):
-        usual, stake, gain = scan.bet(mean, PLAIN, variance, k)
+        usual, stake, gain = PLAIN.bet(mean, variance, k)
         assert usual == mean  # so that 1 + stake * (loss - mean) has the expectation 1
         assert 1.0 - stake * usual >= 0.09 or share == 1.0
         assert 1.0 - stake * usual > 0.0
@@ -211,25 +210,23 @@ def test_the_false_alarms_of_the_bet_are_bounded(kind: str) -> None:
         mean = 0.27 * math.sqrt(2.0 / math.pi)
     capital = np.zeros((2_000, 1_000))
     for k in range(3):
-        usual, stake, _ = scan.bet(mean, PLAIN, float(losses.var()), k)
+        usual, stake, _ = PLAIN.bet(mean, float(losses.var()), k)
         capital += np.exp(np.cumsum(np.log1p(stake * (losses - usual)), axis=1)) / 3.0
     assert (capital.max(axis=1) >= 100.0).mean() <= 0.01 + 3.0 * math.sqrt(0.01 / 2_000)
 
 
 def test_a_contest_is_proven_hopeless_or_goes_on() -> None:
-    """The kernel multiplies three capitals row by row, as its definition does."""
+    """The native loop multiplies three capitals row by row, as its definition does."""
     random = np.random.default_rng(1)
-    values = np.zeros(scan.VALUES)
-    values[scan.RANGE] = 1.0
     for rate, expected in ((0.3, "proven"), (0.05, "hopeless"), (0.13, "goes on")):
         losses = (random.random(400) < rate).astype(float)
-        contest = np.zeros(6)
-        limits = 0.1, 1.5, math.log(100.0), 0.0, 0.12, 3_000.0
-        stop = scan.bet_on_losses(losses, 0, scan.LOSSES, values, contest, True, *limits)
+        follower = Follower()
+        follower.contest = DriftContest(1, 0, 0, None, 0.1, reference=0.1, spread=1.5, before=0.0)
+        stop = follower.bet_on_losses(losses, True, needed=math.log(100.0), least=0.12)
         capitals, row, seen = np.ones(3), -1, "goes on"
         for row, loss in enumerate(losses.tolist()):
             for k in range(3):
-                usual, stake, _ = scan.bet(0.1, values, 0.09, k)
+                usual, stake, _ = PLAIN.bet(0.1, 0.09, k)
                 capitals[k] *= (1.0 + stake * (loss - usual)) ** (1.0 / 1.5)
             if capitals.mean() >= 100.0 and losses[: row + 1].mean() >= 0.12:
                 seen = "proven"
@@ -239,9 +236,8 @@ def test_a_contest_is_proven_hopeless_or_goes_on() -> None:
                 break
         assert seen == expected
         assert stop == {"proven": row, "hopeless": -2 - row, "goes on": -1}[seen]
-        np.testing.assert_allclose(np.exp(contest[:3]), capitals)
-        assert contest[3] == row + 1
-        assert contest[4] == losses[: row + 1].sum()
+        np.testing.assert_allclose(np.exp(follower.capitals[:3]), capitals)
+        assert follower.capitals[3:5] == (row + 1, losses[: row + 1].sum())
 
 
 def test_a_correction_learns_what_columns_ask_for() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from driftsurf import DriftSurfClassifier
-from driftsurf.core.forks import ChangeLock, RenewedLock
+from driftsurf.core.threads import ChangeLock, RenewedLock
 from driftsurf.detectors import ADWIN
 from driftsurf.errors import StepInProgressError
 from driftsurf.session.session import Session
@@ -132,7 +132,7 @@ def test_locks_that_a_thread_held_do_not_hang_a_forked_process(kind: str) -> Non
 
 def test_all_locks_of_changing_objects_are_known_at_a_fork() -> None:
     """A lock that is made anywhere else would hang a forked process; threads of a service are not there at all."""
-    allowed = {"registry.py", "core/platforms.py", "runs/prometheus.py", "runs/rolled.py"}
+    allowed = {"registry.py", "core/platforms.py", "runs/prometheus.py", "runs/output.py"}
     source = Path(__file__).parents[2] / "src" / "driftsurf"
     found = {
         str(file.relative_to(source))
@@ -141,7 +141,7 @@ def test_all_locks_of_changing_objects_are_known_at_a_fork() -> None:
         if "threading.RLock()" in line or "threading.Lock()" in line
     }
     kept = {one for one in found if not one.startswith(("service/", "data/log/"))}
-    assert kept <= allowed | {"core/forks.py"}
+    assert kept <= allowed | {"core/threads.py"}
     assert issubclass(ChangeLock, RenewedLock)
 
 

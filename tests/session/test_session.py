@@ -15,13 +15,13 @@ import pandas as pd
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
+from driftsurf.core.changes import deferred_interrupts
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import Journal
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import DivergenceError, LabelError, OptionError, ShapeError, StateError
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.learners.foreign import SklearnLearner
-from driftsurf.session.interrupts import deferred_interrupts
 from driftsurf.session.session import Session
 from driftsurf.strategies import Aware, DriftSurf
 
@@ -211,7 +211,7 @@ def test_forged_states_are_refused(where: str) -> None:
 
 @pytest.mark.parametrize("value", [1e9, -1e9, 3.0, -1.0, 0.5, math.nan, math.inf])
 @pytest.mark.parametrize("where", ["pending.y", "strategy.pool.samples.y"])
-def test_forged_labels_are_refused_before_compiled_code_uses_them_as_indices(where: str, value: float) -> None:
+def test_forged_labels_are_refused_before_the_core_uses_them_as_indices(where: str, value: float) -> None:
     def three() -> Session:
         return Session(DriftSurf(SoftmaxRegression()), batch_size=100)
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from estimator_checks import EXPECTED_FAILURES
+from generic_steps import stepping_generically
 from live_runs import live_run, run_to_end
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import SGDClassifier, SGDRegressor
@@ -26,10 +27,10 @@ from driftsurf.errors import CapabilityError, DivergenceError, InputError, Label
 from driftsurf.evaluation import Trace, summarise_classification, summarise_regression
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
+from driftsurf.runs.batches import StreamBatches
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import TRACE
 from driftsurf.runs.live import LiveRun
-from driftsurf.runs.source import StreamBatches
 from driftsurf.session.late import DelayedLabels
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, DriftSurf
@@ -138,6 +139,7 @@ def test_an_open_set_of_classes_grows_with_the_rows_and_so_do_the_models() -> No
 def test_a_failing_step_undoes_growth(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows_of_classes(300)
     one, undisturbed = session(), session()
+    stepping_generically(one.strategy)
     two = np.isin(y, np.unique(y)[:2])
     for each in (one, undisturbed):
         each.learn(X[two], y[two])
@@ -146,7 +148,7 @@ def test_a_failing_step_undoes_growth(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise DivergenceError("on purpose")
 
-    monkeypatch.setattr(one.strategy, "_compare", fail)
+    monkeypatch.setattr(one.strategy, "_decision", fail)
     with pytest.raises(DivergenceError):
         one.learn(X, y)
     assert to_bytes(one.state()) == before

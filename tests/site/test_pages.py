@@ -16,7 +16,7 @@ from tools.check_site import check, run_notebook
 from tools.site import looks, pages
 from tools.site.looks import palette, theme_options
 
-from driftsurf.strategies.driftsurf import entering
+from driftsurf.native.rule import entering
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

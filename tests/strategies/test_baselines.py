@@ -22,6 +22,7 @@ from driftsurf.core.state import to_bytes
 from driftsurf.detectors import MDDM
 from driftsurf.errors import CapabilityError, OptionError, StateError
 from driftsurf.learners import LogisticRegression
+from driftsurf.reproduction.strategies.learn_nse import emphasis
 from driftsurf.strategies import (
     AUE,
     DWM,
@@ -37,7 +38,6 @@ from driftsurf.strategies import (
     ResetOnDrift,
     SlidingWindow,
 )
-from driftsurf.strategies.learn_nse import emphasis
 
 M, STEPS = 30, 26
 FLIPS = {9, 18}

@@ -11,17 +11,17 @@ from generic_steps import stepping_generically
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_steps import LEARNERS, OPTIONS, WIDTHS, batches, made
-from torture.lines import lines_of, raise_at
+from tests.reliability.lines import lines_of, raise_at
 
 from driftsurf import DriftSurfClassifier
 from driftsurf.core.contracts import Batch
 from driftsurf.core.decisions import Decision
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import DriftsurfError
-from driftsurf.learners import LogisticRegression
+from driftsurf.learners import LogisticRegression, SoftmaxRegression
 from driftsurf.native.guard import RangeGuard
 from driftsurf.session.session import Session
-from driftsurf.strategies import DriftSurf
+from driftsurf.strategies import Aware, DriftSurf, Oblivious
 from driftsurf.strategies._cell_models import CellModels
 
 
@@ -133,6 +133,32 @@ def test_an_exception_at_any_line_leaves_a_whole_step_or_none(how: str) -> None:
         assert raised
         seen.add(states.index(to_bytes(session.state())))
     assert seen == {0, 1}
+
+
+@given(
+    width=WIDTHS,
+    learner=st.sampled_from([LogisticRegression, SoftmaxRegression]),
+    strategy=st.sampled_from([DriftSurf, Oblivious, functools.partial(Aware, drift_steps=[5, 12])]),
+    guard=st.sampled_from([None, 2.0]),
+    seed=st.integers(0, 999),
+    data=st.data(),
+)
+@settings(max_examples=30)
+def test_new_classes_are_learned_in_larger_cells(
+    width: int, learner: Any, strategy: Any, guard: float | None, seed: int, data: st.DataObject
+) -> None:
+    one, other = (Session(strategy(learner(), max_rows=300, seed=seed), guard=guard) for _ in range(2))
+    stepping_generically(other.strategy)
+    rng = np.random.default_rng(seed)
+    for step, batch in enumerate(batches(width, seed, "float64", 20, classes=5)):
+        rows = wild(batch, step, rng) if step % 7 != 5 else batch
+        how = data.draw(st.sampled_from(["learn", "observe", "undecided"]))
+        assert called(one, how, rows.X, rows.y) == called(other, how, rows.X, rows.y)
+        assert to_bytes(one.state()) == to_bytes(other.state())
+        cell: Any = one.strategy
+        assert cell._cell is not None
+    assert one.journal.to_jsonl() == other.journal.to_jsonl()
+    assert len(one.targets.labels) > 2
 
 
 class BreakingMoves:

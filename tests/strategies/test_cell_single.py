@@ -1,4 +1,4 @@
-"""Compiled steps of strategies with one model equal generic ones to the bit, with resets, saving, undoing, sessions."""
+"""Native steps of strategies with one model equal generic ones to the bit, with resets, saving, undoing, sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_steps import KINDS, LEARNERS, WIDTHS, batches
 from same_steps import check_same_steps
-from torture.lines import lines_of, raise_at
+from tests.reliability.lines import lines_of, raise_at
 
 from driftsurf.core.contracts import Batch
 from driftsurf.core.state import to_bytes

@@ -20,8 +20,8 @@ from driftsurf.errors import OptionError
 from driftsurf.learners import LogisticRegression, NaiveBayes, SoftmaxRegression
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf, Oblivious
-from driftsurf.strategies._classes import missed_class
 from driftsurf.strategies._pool import Member
+from driftsurf.strategies.judges import missed_class
 
 ROWS = 100
 
@@ -145,7 +145,7 @@ def test_the_class_that_is_missed_follows_from_the_rows(kinds: int, share: float
 @pytest.mark.parametrize("judge", ["training", "prequential"])
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("kinds", [2, 4])
-def test_the_compiled_step_refuses_the_same_models(judge: Any, weighted: bool, kinds: int) -> None:
+def test_the_native_step_refuses_the_same_models(judge: Any, weighted: bool, kinds: int) -> None:
     learner: Any = SoftmaxRegression() if kinds > 2 else LogisticRegression()
     strategy = DriftSurf(learner, judge=judge, max_rows=900)
     other = generic(strategy.fresh(0))

@@ -18,9 +18,9 @@ from driftsurf.core.state import to_bytes
 from driftsurf.detectors import DDM, MDDM
 from driftsurf.errors import CapabilityError, OptionError, StateError
 from driftsurf.learners import LogisticRegression, NaiveBayes, SoftmaxRegression
+from driftsurf.reproduction.strategies._diversity import most_alike, right_together, yule_q
+from driftsurf.reproduction.strategies.dwmil import Drawn, balanced, g_mean
 from driftsurf.strategies import AUE, DTEL, DWMIL, DiversityPool, ResetOnDrift
-from driftsurf.strategies._diversity import most_alike, right_together, yule_q
-from driftsurf.strategies.dwmil import Drawn, balanced, g_mean
 
 M, STEPS = 30, 32
 CONCEPTS = (0.0, 1.7, 3.3, 0.0, 4.9, 1.7, 3.3, 0.0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_strategies import PlainDriftSurf, with_constant
 
+from driftsurf import registry
 from driftsurf.core.contracts import Batch, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import DivergenceError, OptionError
 from driftsurf.learners import LogisticRegression
 from driftsurf.learners._update import Update
-from driftsurf.strategies import DriftSurf
-from driftsurf.strategies.driftsurf import challenger_predicts, entering, switching
+from driftsurf.native.rule import challenger_predicts, entering, switching
+from driftsurf.strategies import AuthorsDriftSurf, DriftSurf
 
 ETA, MU, M = 0.1, 1e-3, 40
 
@@ -47,7 +50,8 @@ def flipping_batches(flips: set[int], steps: int, *, seed: int = 0, m: int = M) 
 
 def make(seed: int = 0, *, learner: LogisticRegression | None = None, n_features: int = 2, **options: Any) -> DriftSurf:
     learner = LogisticRegression(step_size=ETA, l2=MU, start="uniform") if learner is None else learner
-    strategy = DriftSurf(learner, seed=seed, **({"max_rows": None} | options))
+    kind = AuthorsDriftSurf if options.pop("variant", "algorithm-1") == "authors" else DriftSurf
+    strategy = kind(learner, seed=seed, **({"max_rows": None} | options))
     strategy.begin(n_features, sparse=False, n_classes=2)
     return strategy
 
@@ -332,7 +336,7 @@ def test_an_interrupt_during_the_comparison_changes_nothing(monkeypatch: pytest.
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(strategy, "_compare", interrupt)
+    monkeypatch.setattr(strategy, "_choose", interrupt)
     with pytest.raises(KeyboardInterrupt):
         feed(strategy, *batches[10])
     assert to_bytes(strategy.state()) == before
@@ -393,13 +397,13 @@ def test_scores_are_those_of_the_last_complete_step(variant: Any, monkeypatch: p
     X = batches[0][0]
     before = strategy.scores(X)
     seen = []
-    judge = strategy._compare
+    choose = strategy._choose
 
-    def peek(now: Any) -> Any:
+    def peek(now: Any, verdict: Any) -> None:
         seen.append(strategy.scores(X))
-        return judge(now)
+        choose(now, verdict)
 
-    monkeypatch.setattr(strategy, "_compare", peek)
+    monkeypatch.setattr(strategy, "_choose", peek)
     feed(strategy, *batches[12])
     assert np.array_equal(seen[0], before)
     assert not np.array_equal(strategy.scores(X), before)
@@ -449,3 +453,49 @@ def test_errors_for_bad_options_name_option_and_value(option: str, value: Any) -
 
 def test_the_length_of_a_segment_is_its_number_of_rows() -> None:
     assert len(Segment(3, 10)) == 7
+
+
+def test_the_variant_of_the_authors_is_a_strategy_of_its_own() -> None:
+    with pytest.warns(FutureWarning, match="driftsurf-authors"):
+        former = DriftSurf(LogisticRegression(), variant="authors", budget="divided", seed=3)
+    named = registry.get("strategy", "driftsurf-authors").make(LogisticRegression(), budget="divided", seed=3)
+    assert repr(former) == repr(named)
+    batches = flipping_batches({10, 17}, 25)
+    for one in (former, named):
+        one.begin(2, sparse=False, n_classes=2)
+    assert run(former, batches) == run(named, batches)
+    state = former.state()
+    assert state["strategy"] == "DriftSurf"  # as version 0.2 saved it
+    named.restore(state, 2, sparse=False, n_classes=2)
+    assert to_bytes(named.state()) == to_bytes(former.state())
+    with pytest.warns(FutureWarning, match="driftsurf-authors"):
+        changed = DriftSurf(LogisticRegression(), seed=3).set_params(budget="divided", variant="authors")
+    assert repr(changed) == repr(named)
+
+
+def test_the_variant_of_the_authors_cannot_become_another_one() -> None:
+    named = AuthorsDriftSurf(LogisticRegression())
+    named.variant = "authors"
+    with pytest.raises(OptionError, match=r"variant is 'algorithm-1'.*use DriftSurf"):
+        named.variant = "algorithm-1"
+    assert named.variant == "authors"
+    with pytest.warns(FutureWarning, match="driftsurf-authors"):
+        former = DriftSurf(LogisticRegression(), variant="authors")
+    with pytest.raises(OptionError, match="'algorithm-1'"):
+        former.variant = "algorithm-1"
+
+    class Mine(DriftSurf):
+        pass
+
+    with pytest.raises(OptionError, match="derive Mine from AuthorsDriftSurf"):
+        Mine(LogisticRegression(), variant="authors")
+    assert Mine(LogisticRegression()).variant == "algorithm-1"
+
+
+def test_a_former_spelling_warns_once_at_the_line_of_the_caller() -> None:
+    with pytest.warns(FutureWarning, match="driftsurf-authors") as found:
+        strategy = DriftSurf(LogisticRegression(), variant="authors")
+    assert [one.filename for one in found] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copy.deepcopy(strategy).fresh(1)

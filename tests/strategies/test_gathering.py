@@ -15,7 +15,7 @@ from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.learners import LinearRegression, NaiveBayes, Perceptron, SoftmaxRegression
 from driftsurf.strategies import DriftSurf, Portfolio
-from driftsurf.strategies._gathering import MOST, SMALL
+from driftsurf.strategies._experts import MOST, SMALL
 
 
 def begun(*, sparse: bool = False, numbers: bool = False) -> Any:
@@ -101,9 +101,9 @@ def test_waiting_rows_of_another_shape_are_refused() -> None:
     for changed in ({"waiting.y": np.full(4, 2.0)}, {"waiting.y": np.ones(3)}, {"waiting.n_features": 4}):
         with pytest.raises(StateError):
             begun().restore(state | changed, 3, sparse=False, n_classes=2)
-    old = {name: value for name, value in state.items() if not name.startswith(("waiting.", "chain.", "whole"))}
-    weights = np.delete(state["mixer.weights"], [4, 9])
-    old |= {"mixer.weights": weights, "mixer.precision": 10.0 * np.eye(8)}
+    old = {
+        name: value for name, value in state.items() if not name.startswith(("waiting.", "chain.", "blend.", "whole"))
+    }
     older = begun()
     older.restore(old, 3, sparse=False, n_classes=2)  # version 0.2 learned each row on arrival
     older.step(*batches(1))

@@ -18,10 +18,9 @@ from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.explanation import explain
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.learners.foreign import SklearnLearner
-from driftsurf.native.rule import USUAL_BATCHES
+from driftsurf.native.rule import USUAL_BATCHES, challenger_predicts, switching
 from driftsurf.strategies import DriftSurf
-from driftsurf.strategies._unit import WINDOW, RiskUnit
-from driftsurf.strategies.driftsurf import challenger_predicts, switching
+from driftsurf.strategies.driftsurf_state import WINDOW, RiskUnit
 
 
 def batches(steps: int = 40, flips: tuple[int, ...] = (10, 25), m: int = 100, seed: int = 0) -> list[Batch]:
@@ -119,7 +118,9 @@ def test_auto_judge_follows_the_capabilities_of_the_learner() -> None:
     rows = batches(1)
     assert run(make(), rows)[0].judge == "training"
     assert run(make(SklearnLearner(DecisionTreeClassifier())), rows)[0].judge == "prequential"
-    assert run(make(SklearnLearner(DecisionTreeClassifier()), variant="authors"), rows)[0].judge == "training"
+    with pytest.warns(FutureWarning, match="driftsurf-authors"):
+        authors = make(SklearnLearner(DecisionTreeClassifier()), variant="authors")
+    assert run(authors, rows)[0].judge == "training"
 
 
 def test_prequential_keeps_no_rows_for_the_comparison() -> None:
@@ -163,6 +164,7 @@ def test_batches_without_weight_are_no_evidence_for_a_switch() -> None:
         ({"threshold_unit": "metre"}, "'auto', 'risk', 'trivial'"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:variant='authors':FutureWarning")
 def test_invalid_options_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         make(**options)

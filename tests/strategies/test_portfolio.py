@@ -21,7 +21,7 @@ from driftsurf.errors import CapabilityError, OptionError, RegistryWarning, Stat
 from driftsurf.learners import LinearRegression, LogisticRegression, NaiveBayes, Perceptron, SoftmaxRegression
 from driftsurf.registry import Entry
 from driftsurf.session.session import Session
-from driftsurf.strategies import AUE, DriftSurf, Oblivious, Portfolio
+from driftsurf.strategies import AUE, AuthorsDriftSurf, DriftSurf, Oblivious, Portfolio
 from driftsurf.strategies._mixer import Mixer
 
 SMALL: list[Any] = [DriftSurf(SoftmaxRegression(), judge="prequential"), SoftmaxRegression(), NaiveBayes()]
@@ -148,6 +148,20 @@ def test_resumed_in_the_middle_it_is_the_same(K: int) -> None:
     for batch in stream[8:]:
         assert strategy.step(batch) == again.step(batch)
     assert flat(strategy) == flat(again)
+
+
+def test_an_expert_of_the_authors_code_is_saved_as_in_version_0_2() -> None:
+    experts = [AuthorsDriftSurf(LogisticRegression()), DriftSurf(LogisticRegression())]
+    strategy = begun(Portfolio(LogisticRegression(), experts=experts), 2)
+    state = strategy.state()
+    assert state["experts"] == "DriftSurf(LogisticRegression) DriftSurf(LogisticRegression)"
+    assert state["expert0.strategy"] == "DriftSurf"
+    assert strategy._names == ["AuthorsDriftSurf(LogisticRegression)", "DriftSurf(LogisticRegression)"]
+    with pytest.warns(FutureWarning, match="driftsurf-authors"):
+        former = DriftSurf(LogisticRegression(), variant="authors")
+    again = Portfolio(LogisticRegression(), experts=[former, experts[1]])
+    again.restore(state, 4, sparse=False, n_classes=2)
+    assert flat(again) == flat(strategy)
 
 
 def test_a_state_of_other_experts_is_refused() -> None:

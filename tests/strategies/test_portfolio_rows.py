@@ -101,7 +101,7 @@ def test_rows_that_were_predicted_before_are_learned_with_those_scores() -> None
     for row in range(60):
         batch = Batch(X[row : row + 1], y[row : row + 1] * 1.0, np.ones(1))
         predicted = one.scores(X[row : row + 1].copy())
-        one.scores(X[:40])  # too many to be remembered
+        one.scores(X[:40])  # their scores are not remembered
         with pytest.MonkeyPatch.context() as patch:
             patch.delattr(PooledStrategy, "test_scores")
             tested = one.test_scores(batch)

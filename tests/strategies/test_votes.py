@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.core.state import to_bytes
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
+from driftsurf.reproduction.strategies.aue import guessing_error, mean_squared_errors, weighted_mean
 from driftsurf.strategies import AUE, DWM, Candor, LearnNSE
 from driftsurf.strategies._votes import (
     labels,
@@ -23,7 +24,6 @@ from driftsurf.strategies._votes import (
     true_class_share,
     weighted_vote,
 )
-from driftsurf.strategies.aue import guessing_error, mean_squared_errors, weighted_mean
 
 
 def log_probabilities(random: np.random.Generator, n: int, k: int) -> FloatArray:

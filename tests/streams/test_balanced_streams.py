@@ -14,7 +14,8 @@ from stream_rows import Golden, equal, moa_bytes
 
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.data import catalogue
-from driftsurf.data.datasets import AuthorsFile, authors
+from driftsurf.data.datasets import authors
+from driftsurf.data.datasets.authors import AuthorsFile
 from driftsurf.streams import SINE1, Circles, Mixed, Stream, _balanced
 
 

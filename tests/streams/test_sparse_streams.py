@@ -14,7 +14,7 @@ from sklearn.linear_model import SGDClassifier
 from driftsurf import prequential
 from driftsurf.errors import CapabilityError, LabelError, NonFiniteError, ShapeError
 from driftsurf.learners import paper_learner
-from driftsurf.runs.streams import driftsurf_session
+from driftsurf.runs.plan_streams import driftsurf_session
 from driftsurf.streams import SEA, ArrayStream, Stream, base, change_prior, mix, rotate, shift_features, swap_labels
 
 RNG = np.random.default_rng(0)

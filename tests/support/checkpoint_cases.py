@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from torture.workload import Workload
+from tests.reliability.workload import Workload
 
 from driftsurf.core import disk
 from driftsurf.core.contracts import Strategy
@@ -20,6 +20,7 @@ from driftsurf.strategies import (
     DWM,
     DWMIL,
     PERM,
+    AuthorsDriftSurf,
     Aware,
     Candor,
     DiversityPool,
@@ -57,7 +58,7 @@ def batches(count: int, *, sparse: bool = False, rows: int = 20) -> Iterator[tup
 LEARNER = LogisticRegression()
 STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "driftsurf": lambda: DriftSurf(LEARNER, max_rows=150),
-    "authors": lambda: DriftSurf(LEARNER, max_rows=None, variant="authors"),
+    "authors": lambda: AuthorsDriftSurf(LEARNER, max_rows=None),
     "few steps": lambda: DriftSurf(LogisticRegression(steps_per_row=0.7), max_rows=90),
     "saga": lambda: DriftSurf(LogisticRegression(optimizer="saga"), max_rows=90),
     "float32": lambda: DriftSurf(LEARNER, max_rows=90, dtype="float32"),

@@ -6,9 +6,9 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from driftsurf.cli import main, work
+from driftsurf.cli import main, terminal
 
-work.PATIENCE = 3600.0  # what a test sees does not depend on how long a command takes to start
+terminal.PATIENCE = 3600.0  # what a test sees does not depend on how long a command takes to start
 
 
 def invoke(*arguments: Any, input: str | None = None, **environment: str) -> Result:

@@ -34,11 +34,11 @@ UPDATES = {7: (BEGAN,), 9: (GREW,), 13: (OVER,)}
 
 def report_drifts(patch: pytest.MonkeyPatch, updates: Mapping[int, tuple[Drift, ...]] = UPDATES) -> None:
     """Let the leading model of every run report these drifts with its steps, and no others."""
-    observed = LiveRun._observed
+    observed = LiveRun.observe_with
 
     def with_drifts(self: LiveRun, name: str, *rest: Any) -> Any:
         seen = observed(self, name, *rest)
         mine = updates if name == self.leading else {}
         return replace(seen, decisions=tuple(replace(one, drifts=mine.get(one.step, ())) for one in seen.decisions))
 
-    patch.setattr(LiveRun, "_observed", with_drifts)
+    patch.setattr(LiveRun, "observe_with", with_drifts)

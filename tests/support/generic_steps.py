@@ -8,6 +8,6 @@ Strategy = TypeVar("Strategy")
 
 
 def stepping_generically(strategy: Strategy) -> Strategy:
-    """Return the strategy, which from now on does not use the compiled step; it must not have learned anything."""
+    """Return the strategy, which from now on does not use the native step; it must not have learned anything."""
     vars(strategy)["_suits"] = False
     return strategy

@@ -24,7 +24,7 @@ from driftsurf.data.frames import read_table
 from driftsurf.data.tables import Table
 from driftsurf.keyed import KeyedFolder
 from driftsurf.service.contract import Answer, Order
-from driftsurf.service.following import Follower
+from driftsurf.service.follower import Follower
 from driftsurf.service.model import ServedModel, open_model
 from driftsurf.service.settings import Keeping, ModelSettings
 

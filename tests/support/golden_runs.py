@@ -23,7 +23,7 @@ from driftsurf.core.state import FORMAT, resolved
 from driftsurf.keyed import KeyedFolder
 from driftsurf.keyed import folder as keyed_folder
 from driftsurf.keyed.store import StateStore
-from driftsurf.runs import streams, tables
+from driftsurf.runs import plan_streams, plan_tables
 from driftsurf.runs.checkpoint import CheckpointFolder
 
 ROWS = 160
@@ -86,7 +86,7 @@ def run(name: str, place: Path, stop_at: int | None = None) -> list[int]:
 
     own = {"on_epoch": count} if _keyed(name) else {"on_step": count, "resume": True}
     with contextlib.ExitStack() as stack:
-        for module in (state, tables, streams, keyed_folder):  # files name the version that began a run
+        for module in (state, plan_tables, plan_streams, keyed_folder):  # files name the version that began a run
             stack.enter_context(mock.patch.object(module, "__version__", VERSION))
         stack.enter_context(contextlib.chdir(place))
         stack.enter_context(contextlib.suppress(Stop))

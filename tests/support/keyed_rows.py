@@ -11,8 +11,8 @@ import numpy as np
 
 from driftsurf.core.state import from_bytes, nest, pick
 from driftsurf.keyed import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, Visit
-from driftsurf.keyed.packed import unpacked
 from driftsurf.keyed.rows import RowsByKey
+from driftsurf.keyed.serving import unpacked
 from driftsurf.learners import LogisticRegression
 from driftsurf.strategies import DriftSurf
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from driftsurf.evaluation.prequential import StepReport
+from driftsurf.runs.batches import BatchSource
 from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.execute import RunLoop
 from driftsurf.runs.live import LiveRun
-from driftsurf.runs.loop import RunLoop
 from driftsurf.runs.plan import Recorder, RunPlan
-from driftsurf.runs.source import BatchSource
 from driftsurf.session.protocols import Model
 
 

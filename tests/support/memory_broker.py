@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from driftsurf.data.connectors.contract import Message, Plan, Ranges
+from driftsurf.data.messages.contract import BrokerMessage, Plan, Ranges
 from driftsurf.data.source import Position
 from driftsurf.errors import SourceError
 
@@ -64,14 +64,14 @@ class MemoryConnector:
                 left -= share
         return Plan(ranges, list(self._at)) if ranges else None
 
-    def read(self, ranges: Ranges) -> list[Message]:
+    def read(self, ranges: Ranges) -> list[BrokerMessage]:
         """Return the messages of a plan."""
         found = []
         for number, first, stop in ranges:
             if first < self.topic.first[number]:
                 raise SourceError(f"the messages {first} to {self.topic.first[number]} are gone")
             values = self.topic.partitions[number][first:stop]
-            found += [Message(f"partition {number}, offset {first + k}", value) for k, value in enumerate(values)]
+            found += [BrokerMessage(f"partition {number}, offset {first + k}", value) for k, value in enumerate(values)]
             self._at[number] = stop
         return found
 

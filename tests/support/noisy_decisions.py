@@ -11,7 +11,7 @@ from driftsurf.core.contracts import Batch
 from driftsurf.core.decisions import Decision
 from driftsurf.explanation.replay import replay
 from driftsurf.learners import LogisticRegression
-from driftsurf.strategies import DriftSurf
+from driftsurf.strategies import AuthorsDriftSurf, DriftSurf
 
 STEPS, ROWS = 60, 60
 
@@ -19,7 +19,8 @@ STEPS, ROWS = 60, 60
 def decisions_of(threshold: float = 0.1, *, seed: int = 0, **options: Any) -> list[Decision]:
     """Run DriftSurf on a small stream with two drifts and enough noise that thresholds lead to other decisions."""
     rng = np.random.default_rng(seed)
-    strategy = DriftSurf(LogisticRegression(), threshold=threshold, seed=seed, **options)
+    kind = AuthorsDriftSurf if options.pop("variant", "algorithm-1") == "authors" else DriftSurf
+    strategy = kind(LogisticRegression(), threshold=threshold, seed=seed, **options)
     strategy.begin(n_features=3, sparse=False, n_classes=2)
     made = []
     for step in range(STEPS):

@@ -12,12 +12,12 @@ import numpy as np
 
 from driftsurf.reproduction import plan
 from driftsurf.reproduction.bounds import Bounds, Competition
-from driftsurf.reproduction.cells import Cell, cells_of
+from driftsurf.reproduction.cells import ErrorCell, cells_of
 from driftsurf.reproduction.drift_steps import timeline
 from driftsurf.reproduction.grid_search import L2S, STEP_SIZES, Tuning
 from driftsurf.reproduction.published import STREAMS, published
 from driftsurf.reproduction.reproduce import EXPERIMENTS, Reproduction
-from driftsurf.reproduction.trials import Outcome, Trial
+from driftsurf.reproduction.trials import Trial, TrialResult
 from driftsurf.reproduction.verdicts import judge
 
 SEEDS = 0, 1, 2
@@ -29,24 +29,24 @@ FAR = {
 """Differences of some cells from those of the paper."""
 
 
-def outcome(error: list[float], **changes: Any) -> Outcome:
+def outcome(error: list[float], **changes: Any) -> TrialResult:
     """Return the outcome of a trial with these errors and no transition."""
     n = len(error)
-    plain = Outcome(np.array(error), np.zeros(n, np.int64), ((),) * n, np.zeros(n, bool), 10, 0.5)
+    plain = TrialResult(np.array(error), np.zeros(n, np.int64), ((),) * n, np.zeros(n, bool), 10, 0.5)
     return replace(plain, **changes)
 
 
-def cell(table: str, dataset: str, algorithm: str, error: float, **changes: Any) -> Cell:
+def cell(table: str, dataset: str, algorithm: str, error: float, **changes: Any) -> ErrorCell:
     """Return a cell of two trials, with the printed error if there is one."""
     paper = published(table, dataset, algorithm) if dataset in STREAMS else None
-    made = Cell(table, dataset, algorithm, "algorithm-1", (error, error + 0.002), error, paper, 1000)
+    made = ErrorCell(table, dataset, algorithm, "algorithm-1", (error, error + 0.002), error, paper, 1000)
     return replace(made, **changes)
 
 
 def synthetic(datasets: Iterable[str], tables: Iterable[str] = tuple(plan.TABLES)) -> Reproduction:
     """Return errors near those of the paper, which differ by about 0.002 between trials, and reactions at drifts."""
     datasets, chosen = tuple(datasets), tuple(plan.TABLES[name] for name in tables)
-    done: dict[Trial, Outcome] = {}
+    done: dict[Trial, TrialResult] = {}
     for table in chosen:
         for column in table.columns:
             for dataset in table.among(datasets):
@@ -71,7 +71,7 @@ def judged(result: Reproduction) -> Reproduction:
     )
 
 
-def _outcome(trial: Trial, mean: float) -> Outcome:
+def _outcome(trial: Trial, mean: float) -> TrialResult:
     line = timeline(trial.dataset)
     n = line.n_rows // line.batch_size
     rng = np.random.default_rng(zlib.crc32(repr(trial).encode()))
@@ -88,7 +88,7 @@ def _outcome(trial: Trial, mean: float) -> Outcome:
                     kinds[first + 3] = ("switched",)
                     reactive[first : first + 4] = True
         kinds[n - 2] = ("reset",) if resets else ("entered",)
-    return Outcome(error, trained_from, tuple(kinds), reactive, 2 * line.n_rows, 0.05)
+    return TrialResult(error, trained_from, tuple(kinds), reactive, 2 * line.n_rows, 0.05)
 
 
 def _competition(dataset: str, *, stable: bool = True) -> Competition:

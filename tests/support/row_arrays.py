@@ -20,7 +20,7 @@ def as_rows(X: npt.NDArray[Any], sparse: bool) -> Rows:
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a read-only copy, for kernel inputs that must never be written."""
+    """Return a read-only copy, for inputs of the core that must never be written."""
     array = array.copy()
     array.flags.writeable = False
     return array

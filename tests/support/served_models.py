@@ -14,14 +14,16 @@ import numpy as np
 
 from driftsurf import DriftSurfClassifier
 from driftsurf.data.encoding import TableEncoder
-from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
 from driftsurf.errors import CapabilityError, IdempotencyError, LabelError, OptionError
 from driftsurf.report.run_page import PageParts
 from driftsurf.service.contract import (
+    UNJUDGED,
     Answer,
     Event,
+    Judgement,
     ModelStatus,
     Order,
     OrderReceipt,
@@ -30,8 +32,7 @@ from driftsurf.service.contract import (
     Request,
     ServedColumn,
 )
-from driftsurf.service.judgement import UNJUDGED, Judgement
-from driftsurf.service.wire.format import NumberRows
+from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
 COLUMNS: dict[str, Kind] = {"price": "number", "city": "text", "new": "boolean", "day": "date"}

@@ -35,12 +35,12 @@ def good(*arguments: Any, input: str | None = None) -> Result:
 def killed(step: int, *arguments: Any, input: str | None = None) -> None:
     """Run the command and kill it at this step."""
 
-    def die(self: terminal.Progress, at: int, *_: object) -> None:
+    def die(self: terminal.ProgressBar, at: int, *_: object) -> None:
         if at == step:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terminal.Progress, "__call__", die)
+        patch.setattr(terminal.ProgressBar, "__call__", die)
         with pytest.raises(Killed):
             invoke("run", *arguments, input=input)
 

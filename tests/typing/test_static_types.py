@@ -72,6 +72,15 @@ def test_parameters_are_checked() -> None:
         model.fit(X, y)
 
 
+def test_options_of_a_run_are_checked() -> None:
+    with pytest.raises(TypeError, match="did you mean 'label'"):
+        driftsurf.run("sales.csv", lable="sold")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="source"):
+        driftsurf.run(label="sold")  # type: ignore[call-arg]
+    with pytest.raises(driftsurf.DriftsurfError, match="mine"):
+        driftsurf.run("sea0", variant="mine")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("learner", [None, SoftmaxRegression(), DecisionTreeClassifier()])
 def test_learners_and_detectors(learner: Any) -> None:
     model = ResetOnDriftClassifier(learner, detector=ADWIN(), classes=range(2))

@@ -1,14 +1,13 @@
-"""Examples in the docstrings of generated estimators. A strategy without one of its own gets the general example."""
+"""Examples in the docstrings of generated estimators."""
 
 from __future__ import annotations
 
 import textwrap
 
-from driftsurf.registry import Entry
+from driftsurf.estimators.docstrings import learning_example
 
 __all__ = ["example"]
 
-STREAMS = {"Classifier": ("SEA", "0.7"), "Regressor": ("Friedman", "0.0")}
 OWN = {
     "DriftSurfClassifier": """
         >>> import numpy as np
@@ -39,32 +38,9 @@ OWN = {
         >>> [transition.step for transition in model.journal_.transitions]
         [10, 20, 30]
         """,
-    "ResetOnDriftClassifier": """
-        >>> from driftsurf.detectors import DDM
-        >>> from driftsurf.streams import Mixed
-        >>> model = ResetOnDriftClassifier(detector=DDM(drift_level=4.0), random_state=0)
-        >>> for X, y in Mixed(n_rows=30_000).batches(500):
-        ...     model = model.partial_fit(X, y)
-        >>> model.journal_.transitions[0].step
-        12
-        >>> model.set_params(detector__drift_level=3.0).detector
-        DDM(min_rows=30, warning_level=2.0, drift_level=3.0)
-        """,
 }
 
 
-def example(entry: Entry, suffix: str, name: str) -> str:
-    """Return the example of an estimator class: learn a stream, and predict better than chance."""
-    if name in OWN:
-        return textwrap.dedent(OWN[name]).strip()
-    stream, chance = STREAMS[suffix]
-    return textwrap.dedent(
-        f"""
-        >>> from driftsurf.streams import {stream}
-        >>> model = {name}(random_state=0)
-        >>> for X, y in {stream}(n_rows=2_000).batches(200):
-        ...     model = model.partial_fit(X, y)
-        >>> model.score(X, y) > {chance}
-        True
-        """
-    ).strip()
+def example(suffix: str, name: str) -> str:
+    """Return the example of an estimator class: its own, or one that learns a stream."""
+    return textwrap.dedent(OWN[name]).strip() if name in OWN else learning_example(suffix, name)

@@ -10,11 +10,18 @@ from tools.generate import estimators
 
 __all__ = ["PACKAGES", "with_exports"]
 
-PACKAGES = "driftsurf.strategies", "driftsurf.learners", "driftsurf.detectors", "driftsurf.estimators"
+PACKAGES = (
+    "driftsurf.strategies",
+    "driftsurf.learners",
+    "driftsurf.detectors",
+    "driftsurf.streams",
+    "driftsurf.estimators",
+)
 KINDS: dict[str, registry.Kind] = {
     "driftsurf.strategies": "strategy",
     "driftsurf.learners": "learner",
     "driftsurf.detectors": "detector",
+    "driftsurf.streams": "stream",
 }
 EXTRA: dict[str, dict[str, tuple[str, ...]]] = {
     "driftsurf.strategies": {
@@ -24,6 +31,11 @@ EXTRA: dict[str, dict[str, tuple[str, ...]]] = {
         "driftsurf.strategies.driftsurf": ("Judge", "ThresholdUnit", "Variant"),
     },
     "driftsurf.learners": {"driftsurf.learners.logistic": ("paper_learner",)},
+    "driftsurf.streams": {
+        "driftsurf.streams.arrays": ("ArrayStream",),
+        "driftsurf.streams.base": ("Drift", "Stream"),
+        "driftsurf.streams.inject": ("change_prior", "mix", "rotate", "shift_features", "swap_labels"),
+    },
     "driftsurf.estimators": {
         "driftsurf.estimators.base": ("AdaptiveClassifier", "AdaptiveEstimator", "AdaptiveRegressor"),
         "driftsurf.estimators.classes": ("estimator_class",),
@@ -31,6 +43,10 @@ EXTRA: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """Exported names that are not registered parts, by module."""
+BASELINES = "driftsurf.reproduction.strategies"
+"""Package of strategies that :mod:`driftsurf.strategies` exports, too."""
+STUB = "driftsurf.estimators._made"
+"""Module of which there are types only: its classes are made at run time."""
 FIND = '''
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
@@ -44,7 +60,7 @@ def __dir__() -> list[str]:
 '''
 FIND_ESTIMATORS = FIND.replace(
     '''when it is first used."""''',
-    '''when it is first used; estimators of other packages are found through the registry."""''',
+    '''when it is first used; an estimator without source is made from its strategy."""''',
 ).replace(
     "    raise",
     """    if not name.startswith("_"):
@@ -70,21 +86,23 @@ def _homes(package: str) -> dict[str, str]:
     homes = {name: module for module, names in EXTRA.get(package, {}).items() for name in names}
     if package in KINDS:
         for entry in registry.entries(KINDS[package]):
-            if str(entry.part.__module__).rpartition(".")[0] == package:
+            if str(entry.part.__module__).rpartition(".")[0] in (package, BASELINES):
                 homes[entry.part.__name__] = entry.part.__module__
         return homes
     for entry in estimators.entries():
-        module = f"driftsurf.estimators.generated.{str(entry.part.__module__).rpartition('.')[2]}"
+        own = f"driftsurf.estimators.generated.{str(entry.part.__module__).rpartition('.')[2]}"
+        module = own if entry.name in estimators.MAIN else STUB
         homes |= dict.fromkeys(estimators.class_names(entry).values(), module)
     return homes
 
 
 def _lazy(homes: dict[str, str], find: str) -> str:
     lines = "\n".join(f"    {line}" for line in _imports(homes).splitlines())
+    imported = {name: module for name, module in homes.items() if module != STUB}
     return (
         "from __future__ import annotations\n\nfrom importlib import import_module\n"
         f"from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n{lines}\nelse:\n    from typing import Any\n\n"
-        f"__all__ = {sorted(homes)!r}\n\n_HOMES = {dict(sorted(homes.items()))!r}\n\nif not TYPE_CHECKING:\n"
+        f"__all__ = {sorted(homes)!r}\n\n_HOMES = {dict(sorted(imported.items()))!r}\n\nif not TYPE_CHECKING:\n"
         + "\n".join(f"    {line}" if line else "" for line in find.splitlines())
         + "\n"
     )

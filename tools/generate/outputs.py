@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tools.generate import estimators, exports, parts, tables
+from tools.generate.options_page import options_page
 
 __all__ = ["ROOT", "outputs", "stale"]
 
@@ -19,6 +20,7 @@ def outputs() -> dict[Path, str]:
     """Return the text of every file that is generated, in whole or in part."""
     parts.refresh()
     made = {GENERATED / f"{name}.py": text for name, text in estimators.modules().items()}
+    made[PACKAGE / "estimators" / "_made.pyi"] = estimators.stub()
     made[PACKAGE / "registry_index.py"] = parts.index()
     for package in exports.PACKAGES:
         path = PACKAGE.joinpath(*package.split(".")[1:]) / "__init__.py"
@@ -27,6 +29,7 @@ def outputs() -> dict[Path, str]:
     for name, blocks in tables.pages().items():
         path = ROOT / name
         made[path] = tables.with_blocks(path.read_text(encoding="utf-8"), blocks, name)
+    made[ROOT / "docs" / "options.md"] = options_page()
     return made
 
 

@@ -10,18 +10,19 @@ from driftsurf import registry, registry_index
 
 __all__ = ["index", "refresh"]
 
+CONNECTORS = "driftsurf.connectors", "driftsurf.connectors.nats", "driftsurf.connectors.postgresql"
 HOMES: Mapping[registry.Kind, tuple[str, ...]] = {
-    "strategy": ("driftsurf.strategies",),
+    "strategy": ("driftsurf.strategies", "driftsurf.reproduction.strategies"),
     "learner": ("driftsurf.learners", "driftsurf.learners.foreign"),
     "detector": ("driftsurf.detectors",),
     "stream": ("driftsurf.streams", "driftsurf.data.datasets"),
     "format": ("driftsurf.data.formats",),
-    "source": ("driftsurf.data.sources", "driftsurf.data.connectors", "driftsurf.service.log_source"),
-    "sink": ("driftsurf.runs.sinks",),
-    "engine": ("driftsurf.keyed.engines",),
+    "source": ("driftsurf.data.sources", *CONNECTORS, "driftsurf.service.log_source"),
+    "sink": ("driftsurf.runs.sinks", *CONNECTORS),
+    "engine": ("driftsurf.keyed.local", "driftsurf.spark.engine"),
     "page": (
         *("driftsurf.report.run_page", "driftsurf.report.keys", "driftsurf.report.model_page"),
-        *("driftsurf.report.notebook", "driftsurf.report.plots", "driftsurf.explanation.explain"),
+        *("driftsurf.report.notebook", "driftsurf.explanation.explain"),
     ),
 }
 """The packages whose public modules register parts, or single modules. A "page" is registered so that a lower layer,

@@ -22,7 +22,7 @@ def pages() -> dict[str, dict[str, str]]:
         "docs/algorithms.md": {"strategies": _strategies(), "detectors": _detectors()},
         "docs/learners.md": {"learners": _learners()},
         "docs/ecosystems.md": {"estimators": _estimators(), "matrix": matrix.table()},
-        "docs/keyed.md": {"options": _keyed_options()},
+        "docs/keyed-options.md": {"options": _keyed_options()},
         "docs/api.md": {"api": reference.api()},
         "docs/http-api.md": {
             "addresses": reference.addresses(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from driftsurf.checks.matrix import Cell, cells, learners, strategies, table
+from driftsurf.checks.matrix import MatrixCell, cells, learners, strategies, table
 from driftsurf.errors import CheckError
 
 
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _failure(cell: Cell) -> str:
+def _failure(cell: MatrixCell) -> str:
     try:
         cell.run()
     except CheckError as error:

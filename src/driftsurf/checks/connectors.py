@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftsurf.checks._run import expect, run
-from driftsurf.data.connectors.contract import Inbox, Message, Plan, Received, Seekable, Writer
+from driftsurf.data.messages.contract import BrokerMessage, Inbox, Plan, Received, Seekable, Writer
 from driftsurf.data.source import Position
 from driftsurf.errors import SourceError
 
@@ -50,12 +50,12 @@ class SeekableCase:
 
 
 def check_seekable(case: SeekableCase) -> None:
-    """Raise CheckError unless a connector implements :class:`~driftsurf.data.connectors.contract.Seekable`.
+    """Raise CheckError unless a connector implements :class:`~driftsurf.data.messages.contract.Seekable`.
 
     Examples
     --------
     >>> from driftsurf.checks import SeekableCase
-    >>> from driftsurf.data.connectors.contract import Message, Plan
+    >>> from driftsurf.data.messages.contract import BrokerMessage, Plan
     >>> class Topic:
     ...     name = "orders"
     ...     def open(self, position, *, bounded):
@@ -67,7 +67,7 @@ def check_seekable(case: SeekableCase) -> None:
     ...         return Plan([first, self.at], end=self.at) if self.at > first else None
     ...     def read(self, ranges):
     ...         first, self.at = ranges
-    ...         return [Message(f"offset {number}", messages[number]) for number in range(first, self.at)]
+    ...         return [BrokerMessage(f"offset {number}", messages[number]) for number in range(first, self.at)]
     ...     def lag(self):
     ...         return len(messages) - self.at
     ...     def committed(self, position):
@@ -198,7 +198,7 @@ SEEKABLE = (
 )
 
 
-def _plans(connector: Seekable, position: Position, most: int) -> list[tuple[Plan, list[Message]]]:
+def _plans(connector: Seekable, position: Position, most: int) -> list[tuple[Plan, list[BrokerMessage]]]:
     """Return all plans after a position with their messages."""
     connector.open(position, bounded=True)
     found = []
@@ -250,13 +250,13 @@ class InboxCase:
 
 
 def check_inbox(case: InboxCase) -> None:
-    """Raise CheckError unless a connector implements :class:`~driftsurf.data.connectors.contract.Inbox`.
+    """Raise CheckError unless a connector implements :class:`~driftsurf.data.messages.contract.Inbox`.
 
     Examples
     --------
     >>> import itertools
     >>> from driftsurf.checks import InboxCase
-    >>> from driftsurf.data.connectors.contract import Message, Received
+    >>> from driftsurf.data.messages.contract import BrokerMessage, Received
     >>> class Queue:
     ...     name = "orders"
     ...     def open(self):
@@ -264,7 +264,7 @@ def check_inbox(case: InboxCase) -> None:
     ...     def take(self, most, seconds):
     ...         found = [number for number in messages if number not in self.taken][:most]
     ...         self.taken.update(found)
-    ...         return [Received(number, Message(f"message {number}", messages[number])) for number in found]
+    ...         return [Received(number, BrokerMessage(f"message {number}", messages[number])) for number in found]
     ...     def waiting(self):
     ...         return len(messages) - len(self.taken)
     ...     def done(self, tokens):
@@ -338,7 +338,7 @@ class WriterCase:
     --------
     >>> import sqlite3, tempfile
     >>> from contextlib import closing
-    >>> from driftsurf.data.connectors.sqlite import SqliteWriter
+    >>> from driftsurf.connectors.sqlite import SqliteWriter
     >>> path = tempfile.mkdtemp() + "/predictions.sqlite"
     >>> def held():
     ...     with closing(sqlite3.connect(path)) as file:
@@ -362,7 +362,7 @@ COLUMNS = {"row": "integer", "id": "text", "prediction": "text", "true": "text",
 
 
 def check_writer(case: WriterCase) -> None:
-    """Raise CheckError unless a connector implements :class:`~driftsurf.data.connectors.contract.Writer`.
+    """Raise CheckError unless a connector implements :class:`~driftsurf.data.messages.contract.Writer`.
 
     Examples
     --------
@@ -370,7 +370,7 @@ def check_writer(case: WriterCase) -> None:
     >>> from contextlib import closing
     >>> from driftsurf.checks import WriterCase
     >>> from driftsurf.checks.connectors import COLUMNS
-    >>> from driftsurf.data.connectors.sqlite import SqliteWriter
+    >>> from driftsurf.connectors.sqlite import SqliteWriter
     >>> path = tempfile.mkdtemp() + "/predictions.sqlite"
     >>> def held():
     ...     with closing(sqlite3.connect(path)) as file:

@@ -21,7 +21,7 @@ from driftsurf.detectors import DDM
 from driftsurf.errors import CapabilityError, CheckError, InputError
 from driftsurf.session.session import Session
 
-__all__ = ["KINDS", "TASKS", "Cell", "Part", "cells", "learners", "strategies", "table"]
+__all__ = ["KINDS", "TASKS", "MatrixCell", "MatrixPart", "cells", "learners", "strategies", "table"]
 
 TASKS = {"binary": 2, "multiclass": 3, "regression": 0}
 """Number of classes by task."""
@@ -32,7 +32,7 @@ _LEARNER_NEEDS = frozenset(Capabilities.__slots__)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MatrixPart:
     """A strategy or a learner with the options of one example."""
 
     label: str
@@ -52,23 +52,23 @@ class Part:
 # ---------------------------------------------------------------------------- parts
 
 
-def strategies() -> dict[str, Part]:
+def strategies() -> dict[str, MatrixPart]:
     """Return every registered strategy with each of its examples, by label."""
     return {part.label: part for entry in registry.entries("strategy") for part in _examples(entry)}
 
 
-def learners() -> dict[str, Part]:
+def learners() -> dict[str, MatrixPart]:
     """Return every registered learner with each of its examples, and models of other libraries, by label."""
     found = [part for entry in registry.entries("learner") for part in _examples(entry)]
     return {part.label: part for part in (*found, *_FOREIGN)}
 
 
-def _examples(entry: registry.Entry) -> Iterator[Part]:
+def _examples(entry: registry.Entry) -> Iterator[MatrixPart]:
     for example in entry.examples:
         label = ", ".join(filter(None, [entry.part.__name__, example.label]))
         options = dict(example.options) | ({"detector": DDM()} if "detector" in entry.needs else {})
         tasks = entry.tasks if example.tasks is None else example.tasks
-        yield Part(label, _maker(entry, options), tasks, entry.needs & _LEARNER_NEEDS, entry.requires)
+        yield MatrixPart(label, _maker(entry, options), tasks, entry.needs & _LEARNER_NEEDS, entry.requires)
 
 
 def _maker(entry: registry.Entry, options: dict[str, Any]) -> Callable[..., Any]:
@@ -131,17 +131,17 @@ def _torch(task: Any) -> Callable[[], Learner]:
 
 
 _FOREIGN = (
-    Part("SGDClassifier", _sklearn("linear_model", "SGDClassifier", loss="log_loss")),
-    Part("DecisionTreeClassifier", _sklearn("tree", "DecisionTreeClassifier", max_depth=4)),
-    Part("pipeline of LinearSVC", _pipeline),
-    Part("GaussianNB", _sklearn("naive_bayes", "GaussianNB")),
-    Part("SGDRegressor", _sklearn("linear_model", "SGDRegressor")),
-    Part("DecisionTreeRegressor", _sklearn("tree", "DecisionTreeRegressor", max_depth=4)),
-    Part("river tree", _river("tree"), requires=("river",)),
-    Part("river logistic", _river("logistic"), requires=("river",)),
-    Part("river linear", _river("linear"), requires=("river",)),
-    Part("torch classifier", _torch("classification"), requires=("torch",)),
-    Part("torch regressor", _torch("regression"), requires=("torch",)),
+    MatrixPart("SGDClassifier", _sklearn("linear_model", "SGDClassifier", loss="log_loss")),
+    MatrixPart("DecisionTreeClassifier", _sklearn("tree", "DecisionTreeClassifier", max_depth=4)),
+    MatrixPart("pipeline of LinearSVC", _pipeline),
+    MatrixPart("GaussianNB", _sklearn("naive_bayes", "GaussianNB")),
+    MatrixPart("SGDRegressor", _sklearn("linear_model", "SGDRegressor")),
+    MatrixPart("DecisionTreeRegressor", _sklearn("tree", "DecisionTreeRegressor", max_depth=4)),
+    MatrixPart("river tree", _river("tree"), requires=("river",)),
+    MatrixPart("river logistic", _river("logistic"), requires=("river",)),
+    MatrixPart("river linear", _river("linear"), requires=("river",)),
+    MatrixPart("torch classifier", _torch("classification"), requires=("torch",)),
+    MatrixPart("torch regressor", _torch("regression"), requires=("torch",)),
 )
 
 
@@ -149,11 +149,11 @@ _FOREIGN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MatrixCell:
     """One combination of a strategy, a learner, a task and a kind of rows."""
 
-    strategy: Part
-    learner: Part
+    strategy: MatrixPart
+    learner: MatrixPart
     task: str
     kind: str
 
@@ -210,13 +210,13 @@ class Cell:
             raise CheckError(f"{self}: scores of shape {scores.shape}, or not finite")
 
 
-def cells(chosen: Iterable[str] | None = None, around: Iterable[str] | None = None) -> Iterator[Cell]:
+def cells(chosen: Iterable[str] | None = None, around: Iterable[str] | None = None) -> Iterator[MatrixCell]:
     """Yield all combinations of learners and strategies, or those of the named ones; uninstalled ones are left out."""
     parts = learners()
     inner = [part for part in parts.values() if part.installed] if chosen is None else [parts[name] for name in chosen]
     outer = strategies()
     named = outer.values() if around is None else [outer[name] for name in around]
-    return (Cell(*place) for place in product(named, inner, TASKS, KINDS))
+    return (MatrixCell(*place) for place in product(named, inner, TASKS, KINDS))
 
 
 def table(chosen: Iterable[str] | None = None) -> str:
@@ -236,7 +236,7 @@ def table(chosen: Iterable[str] | None = None) -> str:
     return "\n".join(lines)
 
 
-def _can_be_made(part: Part) -> bool:
+def _can_be_made(part: MatrixPart) -> bool:
     """Whether the capabilities of a learner are known here; those of a network are, without PyTorch."""
     try:
         part.make()
@@ -245,8 +245,8 @@ def _can_be_made(part: Part) -> bool:
     return True
 
 
-def _entry(strategy: Part, learner: Part) -> str:
-    missing = {task: Cell(strategy, learner, task, "dense").missing for task in TASKS}
+def _entry(strategy: MatrixPart, learner: MatrixPart) -> str:
+    missing = {task: MatrixCell(strategy, learner, task, "dense").missing for task in TASKS}
     works = [letter for letter, task in zip("2KR", TASKS, strict=True) if not missing[task]]
     if works:
         return " ".join(works)

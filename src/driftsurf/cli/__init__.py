@@ -1,4 +1,4 @@
-"""The command line: one module for each larger command; the short ones are in this file.
+"""The command line: modules of larger commands; the short ones are in this file.
 
 A command parses its options, makes one library call and prints the result. Nothing is learned or decided here, and
 pages are made in :mod:`driftsurf.report`. The module of a larger command is imported when the command is asked for, and
@@ -25,9 +25,7 @@ from typing import Any, Final
 import click
 
 from driftsurf import __version__
-from driftsurf.cli.standard_streams import usable_streams
-from driftsurf.cli.wording import first_clause, say, with_cli_spelling, wrap_error
-from driftsurf.cli.work import StartLine
+from driftsurf.cli.terminal import StartLine, first_clause, say, usable_streams, with_cli_spelling, wrap_error
 from driftsurf.data.download_progress import Report, show_download
 from driftsurf.errors import (
     ColumnWarning,
@@ -46,7 +44,7 @@ BROKEN_PIPE = 141
 """Exit code of a command whose reader, such as head, has seen enough: that of a process which SIGPIPE ends."""
 
 
-MODULES: Final[Mapping[str, str]] = {
+SUMMARIES: Final[Mapping[str, str]] = {
     "compare": "Compare models on the same SOURCES.",
     "doctor": "Check versions, the native core, extras, data and cores.",
     "explain": "Explain the decisions of a RUN.",
@@ -57,7 +55,14 @@ MODULES: Final[Mapping[str, str]] = {
     "runs": "List all runs in a FOLDER.",
     "serve": "Serve models over HTTP.",
 }
-"""The commands that have a module of their own, with the first clause of their help for the list of commands."""
+"""The larger commands, with the first clause of their help for the list of commands."""
+MODULES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("compare", "reproduce"), "compare"),
+    **dict.fromkeys(("doctor", "explain", "keys", "predict", "runs"), "inspect"),
+    "run": "run",
+    "serve": "serve",
+}
+"""The module of each of them, which is imported when the command is asked for."""
 
 
 class _WrongOption(click.ClickException):
@@ -76,7 +81,7 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, after importing its module; None if there is no command of this name."""
         if cmd_name in MODULES and cmd_name not in self.commands:
-            module = importlib.import_module(f"driftsurf.cli.{cmd_name}")
+            module = importlib.import_module(f"driftsurf.cli.{MODULES[cmd_name]}")
             self.add_command(vars(module)[cmd_name])
         return super().get_command(ctx, cmd_name)
 
@@ -84,7 +89,7 @@ class _Group(click.Group):
         """Write the list of commands, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, MODULES.get(name) or first_clause(self.commands[name])) for name in self.list_commands(ctx)]
+                [(name, SUMMARIES.get(name) or first_clause(self.commands[name])) for name in self.list_commands(ctx)]
             )
 
     def main(self, *arguments: Any, **options: Any) -> Any:
@@ -232,7 +237,7 @@ def fetch(names: tuple[str, ...]) -> None:
     """Download data sets to the cache folder of the user; an interrupted download resumes."""
     from driftsurf.data.datasets import files, real
     from driftsurf.data.datasets import known as datasets
-    from driftsurf.data.fetch import fetch as download
+    from driftsurf.data.download import fetch as download
     from driftsurf.report.datasets import FetchProgress
 
     for entry in [datasets.get(name) for name in names]:

@@ -1,4 +1,4 @@
-"""``driftsurf compare``: run several models on the same sources, and print which is best."""
+"""``driftsurf compare`` and ``driftsurf reproduce``, which run many tasks in parallel."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any
 
 import click
 
-from driftsurf.cli.config import CommandOptions, ConfiguredCommand
-from driftsurf.cli.options import collect, option_groups
-from driftsurf.cli.wording import say, with_cli_spelling
-from driftsurf.cli.work import at_work
+from driftsurf.cli.options import CommandOptions, ConfiguredCommand, collect, option_groups
+from driftsurf.cli.terminal import at_work, say, with_cli_spelling
 from driftsurf.comparison.options import COMPARE_GROUPS, CompareOptions, InputOptions, WorkOptions
 from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.reproduction.options import REPRODUCE_GROUPS
 
 COMMON = ("label", "drop", "models", "batch_size", "rows", "trials", "jobs", "out", "config", "quiet")
 RARE = "max_row_bytes", "batch_wait"
@@ -55,7 +54,7 @@ def compare(
     from driftsurf.comparison.folder import default_folder
     from driftsurf.comparison.inputs import read_sources
     from driftsurf.report import comparison
-    from driftsurf.reproduction.terminal import Progress
+    from driftsurf.reproduction.terminal import TrialProgress
 
     how = collect(InputOptions, options) | collect(ReadingOptions, options)
     inputs = []
@@ -70,7 +69,7 @@ def compare(
         chosen = asked["models"] = default_models(inputs, asked["gradients_per_row"])
         if not quiet:
             say(f"models    {_named(chosen)}")
-    with at_work(folder, jobs, cluster) as workers, Progress(quiet=quiet) as progress:
+    with at_work(folder, jobs, cluster) as workers, TrialProgress(quiet=quiet) as progress:
         result = run(folder, inputs, **asked, jobs=workers, on_progress=progress)
     comparison.write(folder, result)
     comparison.print_result(result, folder)
@@ -83,3 +82,29 @@ def _named(models: Sequence[str]) -> str:
 
     trees = "" if has_trees() else f"; with boosted trees: {registry.get('learner', 'lightgbm').remedy}"
     return f"{', '.join(models)}; for others: --models{trees}"
+
+
+@click.command(cls=ConfiguredCommand)
+@click.argument("experiments", nargs=-1)
+@option_groups(REPRODUCE_GROUPS, CommandOptions)
+def reproduce(
+    experiments: tuple[str, ...], jobs: int | None, cluster: str | None, out: str, quiet: bool, **options: Any
+) -> None:
+    """Run the paper's evaluation and compare our numbers with the paper's.
+
+    EXPERIMENTS are any of the paper's tables: equal-model (Table 6, of which Table 1 is a part), rho-4m (7), rho-2m
+    (8), greedy (9), sgd (10), sgd-rho-2m (11); or noise, detectors, aware-alternative, baselines, equal-shares, tune,
+    sensitivity, claims, analysis, figures; all of them if none is named; or a TOML file that --write-config wrote. If
+    it is interrupted, the same command continues; finished results in the folder are reused. Prints the agreement with
+    the paper and the cells that differ most; writes results.json, timings.json, tables/, figures/ and report.html.
+    """
+    from driftsurf.reproduction import output_files, page
+    from driftsurf.reproduction.reproduce import reproduce as run
+    from driftsurf.reproduction.terminal import TrialProgress, print_result
+
+    folder = Path(out)
+    with at_work(folder, jobs, cluster) as workers, TrialProgress(quiet=quiet) as progress:
+        result = run(folder, experiments, **options, jobs=workers, on_progress=progress)
+    output_files.write(folder, result)
+    page.write(folder, result)
+    print_result(result, folder)

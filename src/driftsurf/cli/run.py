@@ -4,27 +4,59 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from driftsurf.cli.config import CommandOptions, ConfiguredCommand
-from driftsurf.cli.keyed import show_result
-from driftsurf.cli.options import option_groups
-from driftsurf.cli.wording import say, with_cli_spelling
-from driftsurf.cli.work import Termination, started
+from driftsurf.cli.options import CommandOptions, ConfiguredCommand, option_groups
+from driftsurf.cli.terminal import Termination, say, started, with_cli_spelling
 from driftsurf.core.wording import counted, optional
-from driftsurf.errors import RunDrifted, RunFolderError, RunInterrupted, RunStopped
+from driftsurf.errors import InputError, Message, Option, RunDrifted, RunFolderError, RunInterrupted, RunStopped
 from driftsurf.runs.options import GROUPS
 
 if TYPE_CHECKING:
     from driftsurf.core.decisions import Decision
-    from driftsurf.report.terminal import Progress
+    from driftsurf.keyed.quarantine import Reason
+    from driftsurf.report.terminal import ProgressBar
     from driftsurf.runs.orders import OrderRecord
     from driftsurf.runs.plan import RunStart
     from driftsurf.runs.result import RunResult
 
-__all__ = ["run"]
+__all__ = [
+    "run",
+    "show_result",
+]
+
+READMIT = Message("Once the cause is fixed, readmit keys with ", Option("readmit"), ".")
+NEW_RUN = Message(" Then start a new run with another ", Option("out"), ".")
+NEED_A_NEW_RUN: frozenset[Reason] = frozenset({"bad_label", "continuous_label", "diverged"})
+"""Reasons of a quarantine that other options remedy, with which a run cannot be resumed."""
+
+
+def show_result(folder: Path) -> None:
+    """Print how the keys of a run are doing and write its page; InputError if all keys are in quarantine."""
+    from driftsurf.cli.inspect import show_keys
+    from driftsurf.keyed.quarantine import REMEDIES, first_held
+
+    keys: Mapping[Any, Mapping[str, Any]] = show_keys(folder)
+    held = sum(bool(entry["quarantine"]) for entry in keys.values())
+    if not held:
+        return
+    key, why, reason = first_held(keys)
+    if held < len(keys):
+        say(
+            f"warning: {held:,} of {len(keys):,} keys are in quarantine and no longer learn. The first is {key}: {why}",
+            err=True,
+        )
+        return
+    learned = sum(int(entry["rows"]) for entry in keys.values())
+    raise InputError(
+        f"all {len(keys):,} keys are in quarantine after {learned:,} rows, so that nothing is learned. The first is "
+        f"{key}: {why} ",
+        REMEDIES.get(reason, READMIT),
+        NEW_RUN if reason in NEED_A_NEW_RUN else "",
+    )
 
 
 COMMON = (*("label", "drop", "model", "batch_size", "key", "out", "predictions", "checkpoint", "resume", "config"),)
@@ -97,7 +129,7 @@ class _Screen:
         self.to_stderr = to_stderr
         """Whether standard output is for predictions only."""
         self._stack = contextlib.ExitStack()
-        self._progress: Progress | None = None
+        self._progress: ProgressBar | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -107,8 +139,8 @@ class _Screen:
 
     def start(self, start: RunStart) -> None:
         """Print how the columns were understood, and show progress from now on."""
-        from driftsurf.report.columns import print_columns
-        from driftsurf.report.terminal import Progress
+        from driftsurf.report.run_summary import print_columns
+        from driftsurf.report.terminal import ProgressBar
 
         started()
         if start.columns is not None and not self.quiet:
@@ -127,7 +159,7 @@ class _Screen:
             say(f"the run is finished, after {start.first_step:,} steps; its result is written again", err=True)
         elif start.first_step and not self.quiet:
             say(f"the run continues at step {start.first_step:,}", err=True)
-        self._progress = Progress(
+        self._progress = ProgressBar(
             start.name,
             start.n_steps,
             model=start.model,

@@ -14,13 +14,11 @@ import click
 from click.core import ParameterSource
 
 from driftsurf.cli.options import GroupedCommand, collect, option_group
-from driftsurf.cli.wording import say
-from driftsurf.cli.work import started
+from driftsurf.cli.terminal import say, started
 from driftsurf.core.option_fields import option_fields, options_given
 from driftsurf.core.options import choice
 from driftsurf.errors import Option, OptionError
-from driftsurf.service.http.limits import Limits
-from driftsurf.service.options import ServedOptions, ServeOptions, ServiceOptions
+from driftsurf.service.settings import Limits, ServedOptions, ServeOptions, ServiceOptions
 
 if TYPE_CHECKING:
     from driftsurf.service.config import ServiceConfig
@@ -68,7 +66,7 @@ def serve(config: Path | None, **options: Any) -> None:
 
     Without keys, only this machine is served. --make-key makes one.
     """
-    from driftsurf.service.extra import require_service
+    from driftsurf.service.settings import require_service
 
     asked = ServeOptions(**collect(ServeOptions, options))
     if asked.make_key is not None:
@@ -81,7 +79,7 @@ def serve(config: Path | None, **options: Any) -> None:
 
 
 def _serve(path: Path | None, asked: ServeOptions, options: dict[str, Any], demo_folder: str | None) -> None:
-    from driftsurf.runs.watching import logging_to_stderr
+    from driftsurf.runs.hooks import logging_to_stderr
     from driftsurf.service.demo import Demo
     from driftsurf.service.serve import Service
 
@@ -153,7 +151,7 @@ def _config(path: Path | None, asked: ServeOptions, options: dict[str, Any], dem
 
 def _make_key(name: str, scopes: tuple[str, ...]) -> None:
     """Print a new key, and the lines of the configuration that know it."""
-    from driftsurf.service.extra import require_service
+    from driftsurf.service.settings import require_service
 
     require_service()
     from driftsurf.service.http.security import ALLOWED, SCOPES, new_key

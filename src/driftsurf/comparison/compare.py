@@ -12,20 +12,17 @@ from typing import Any
 import numpy as np
 
 from driftsurf import __version__
-from driftsurf.comparison.folder import LEDGER, check_folder
+from driftsurf.comparison.folder import LEDGER, check_folder, keep, kept_path
 from driftsurf.comparison.inputs import Input
-from driftsurf.comparison.matches import FIRST_STEP, InUnits, Match, Score
-from driftsurf.comparison.models import Model, Situation, model
-from driftsurf.comparison.probabilities import keep, kept_path
+from driftsurf.comparison.matches import FIRST_STEP, SAME, InUnits, Match, ModelStanding, Score, Standings
+from driftsurf.comparison.models import ComparedModel, Situation, model
 from driftsurf.comparison.runner import Ledger, run
-from driftsurf.comparison.standings import SAME, Standing, Standings
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import number, whole
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.errors import CapabilityError, Message, Option, OptionError
 from driftsurf.evaluation.class_metrics import ClassQuality
-from driftsurf.evaluation.ranks import Pair, Ranking, pairs_with, ranking, ranks
-from driftsurf.evaluation.resampling import interval, resampled_means
+from driftsurf.evaluation.ranks import Pair, Ranking, interval, pairs_with, ranking, ranks, resampled_means
 from driftsurf.runs.options import StrPath
 from driftsurf.session.default_model import has_trees
 from driftsurf.session.model_names import split_names
@@ -34,7 +31,7 @@ __all__ = [
     "METHOD",
     "RELATIVE",
     "Comparison",
-    "Standing",
+    "ModelStanding",
     "Standings",
     "compare",
     "default_models",
@@ -129,7 +126,7 @@ def compare(
         A budget that all models share; None leaves each learner its own budget.
     probabilities
         Also write the predictions of every row to files, which
-        :func:`~driftsurf.comparison.probabilities.read_predictions` reads.
+        :func:`~driftsurf.comparison.folder.read_predictions` reads.
     on_progress
         Called with "runs finished", the number of finished runs of a model on a source and the number of all of them.
     """
@@ -191,7 +188,7 @@ def default_models(sources: Sequence[Input], gradients_per_row: float | None = N
     return [first, *others[:1], *rivals, *others[1:]]
 
 
-def _contender(name: str) -> Model:
+def _contender(name: str) -> ComparedModel:
     try:
         return model(name)
     except OptionError as error:
@@ -213,7 +210,7 @@ def _is_regression(sources: Sequence[Input]) -> bool:
     return any(kinds.values())
 
 
-def _check(contenders: Iterable[Model], sources: Sequence[Input], at: Situation) -> None:
+def _check(contenders: Iterable[ComparedModel], sources: Sequence[Input], at: Situation) -> None:
     """Make each model once, so that an unusable one is refused before the first match."""
     known = replace(at, drift_steps=())
     for one in contenders:
@@ -332,7 +329,7 @@ def _standings(of: _Numbers) -> Standings:
     lowest = of.means <= of.means.min(axis=1, keepdims=True) + SAME
     wins = (lowest / lowest.sum(axis=1, keepdims=True)).mean(axis=0)
     models = tuple(
-        Standing(
+        ModelStanding(
             name,
             interval(of.errors[k], of.means[:, k]),
             interval(of.errors[k] - of.errors[best], of.means[:, k] - of.means[:, best]),

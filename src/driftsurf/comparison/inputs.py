@@ -1,7 +1,8 @@
-"""Sources for comparisons: streams of the catalogue, well-known public files, and files of the user."""
+"""Sources for comparisons: streams of the catalogue, public files, files of the user, and whether memory holds them."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -13,19 +14,17 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from driftsurf.comparison.memory import check_fits, rows_bytes, table_bytes
 from driftsurf.comparison.options import InputOptions
 from driftsurf.core.contracts import Categories, FloatArray, IntArray
 from driftsurf.core.options import choice, whole
 from driftsurf.data import FileSource, ReadingOptions, catalogue
+from driftsurf.data.advice import hints, label_hints, number_hint
 from driftsurf.data.datasets import authors, files
 from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.real import category_numbers
 from driftsurf.data.encoding import TableEncoder
-from driftsurf.data.hints import hints, number_hint
 from driftsurf.data.inferred_options import infer_options, with_inferred
-from driftsurf.data.label_hints import label_hints
-from driftsurf.data.sources._web import is_web_address
+from driftsurf.data.source import is_web_address
 from driftsurf.data.tables import Table
 from driftsurf.data.target import TASKS, Target, find_target
 from driftsurf.errors import InputError, LabelError, Message, Option, OptionError, SourceError
@@ -33,7 +32,20 @@ from driftsurf.runs.options import BATCH_ROWS
 from driftsurf.streams.base import Block, Drift
 from driftsurf.visible import safe_address
 
-__all__ = ["FILES", "REAL", "Input", "Rows", "expand", "load", "read_sources"]
+__all__ = [
+    "FILES",
+    "LIMIT",
+    "REAL",
+    "Input",
+    "StreamInMemory",
+    "available",
+    "check_fits",
+    "expand",
+    "load",
+    "read_sources",
+    "rows_bytes",
+    "table_bytes",
+]
 
 BATCHES = 100
 MOST_CLASSES = 1000
@@ -172,7 +184,7 @@ class Input(ReadingOptions, InputOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class StreamInMemory:
     """A stream in memory, cut to whole batches; its targets are class codes or numbers."""
 
     name: str
@@ -204,7 +216,7 @@ class Rows:
         """Whether the rows are a CSR matrix."""
         return not isinstance(self.X, np.ndarray)
 
-    def dense(self) -> Rows:
+    def dense(self) -> StreamInMemory:
         """Return the stream with dense rows."""
         if not self.sparse:
             return self
@@ -212,7 +224,7 @@ class Rows:
             return replace(self, X=self.X.toarray())
         return replace(self, X=self.compact, compact=None, categories=())
 
-    def numbered(self) -> Rows:
+    def numbered(self) -> StreamInMemory:
         """Return the stream with dense rows in which each category is one column, the number of its word."""
         if self.compact is not None or not self.categories:
             return self.dense()
@@ -230,7 +242,7 @@ class Rows:
             return int(self.compact.shape[1])
         return int(self.X.shape[1]) - sum(stop - first - 1 for first, stop in self.categories)
 
-    def first(self, count: int) -> Rows:
+    def first(self, count: int) -> StreamInMemory:
         """Return the first ``count`` rows."""
         compact = None if self.compact is None else self.compact[:count]
         return replace(self, X=self.X[:count], y=self.y[:count], compact=compact)
@@ -278,14 +290,14 @@ def _absolute(source: str) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def load(what: Input) -> Rows:
+def load(what: Input) -> StreamInMemory:
     """Read a source into memory."""
     if what.source in catalogue.CATALOGUE:
         return _from_catalogue(what)
     return _from_table(what, _read(what))
 
 
-def _from_catalogue(what: Input) -> Rows:
+def _from_catalogue(what: Input) -> StreamInMemory:
     entry = catalogue.get(what.source)
     # As in a run: a generated stream is generated with that many rows, so that it keeps its drifts.
     generated = entry.dataset is None and what.rows is not None
@@ -298,7 +310,7 @@ def _from_catalogue(what: Input) -> Rows:
     compact = category_numbers(X, real) if real is not None and real.categories else None
     regression = what._checked(entry.regression)
     target, labels = (y, ()) if regression else ((y > 0).astype(np.int64), (-1, 1))
-    return _cut(Rows(what.title, X, target, labels, size, steps or None, compact=compact), count)
+    return _cut(StreamInMemory(what.title, X, target, labels, size, steps or None, compact=compact), count)
 
 
 def _source(what: Input) -> FileSource:
@@ -346,7 +358,7 @@ def _first(what: Input, table: Table) -> Table:
     return table.rows(0, min(len(table), what.batch_size or BATCH_ROWS))
 
 
-def _from_table(what: Input, table: Table) -> Rows:
+def _from_table(what: Input, table: Table) -> StreamInMemory:
     """Encode a table. The first batch fixes the layout of the rows, as in a run."""
     target = _target(what, table)
     table = _labelled(what, table, target.column)
@@ -375,7 +387,7 @@ def _from_table(what: Input, table: Table) -> Rows:
     check_fits(what.title, len(columns), needed, chosen=what.rows is not None)
     X = encoder.transform(columns)
     y, labels = (read, ()) if regression else (codes.astype(np.int64), tuple(classes.tolist()))
-    return _cut(Rows(what.title, X, y, labels, size, None, categories=encoder.categories()), len(table))
+    return _cut(StreamInMemory(what.title, X, y, labels, size, None, categories=encoder.categories()), len(table))
 
 
 def _size(what: Input, count: int, usual: int) -> int:
@@ -387,5 +399,71 @@ def _size(what: Input, count: int, usual: int) -> int:
     return size
 
 
-def _cut(rows: Rows, count: int) -> Rows:
+def _cut(rows: StreamInMemory, count: int) -> StreamInMemory:
     return rows.first(min(count, rows.n_rows) // rows.batch_size * rows.batch_size)
+
+
+LIMIT = 700_000_000
+"""Bytes that the rows of a source may need if nobody has said how many are compared; the command then takes 1 GiB."""
+WORD_BYTES = 64
+"""Bytes of a word beside its characters."""
+GROUP = Path("/sys/fs/cgroup")
+"""Folder in which Linux describes the limits of a container (version 2 of control groups)."""
+COPIES = 2
+"""Copies of the encoded rows at the peak: while they are encoded, and in models that keep rows."""
+
+
+def table_bytes(table: Table) -> int:
+    """Return about how many bytes a table takes, and takes again when tables are put together."""
+    columns = table.columns.values()
+    values = sum(column.values.nbytes for column in columns)
+    words = sum(len(column.words) * WORD_BYTES + sum(map(len, column.words)) for column in columns)
+    sparse = 0 if table.features is None else table.features.data.nbytes + table.features.indices.nbytes
+    return 2 * (values + words + sparse)
+
+
+def rows_bytes(count: int, like: Any) -> int:
+    """Return about how many bytes rows such as those of a matrix, dense or CSR, take at the peak of a comparison."""
+    size = like.nbytes if isinstance(like, np.ndarray) else like.data.nbytes + like.indices.nbytes
+    return int(COPIES * count * size // max(1, like.shape[0]))
+
+
+def check_fits(source: str, rows: int, needed: int, *, chosen: bool) -> None:
+    """Raise InputError if the first ``rows`` of a source need too much memory.
+
+    If the number of rows was ``chosen``, all memory that is free may be used; otherwise ``LIMIT``.
+    """
+    limit = available() if chosen else LIMIT
+    if limit is None or needed <= limit:
+        return
+    fitting = max(1, rows * limit // needed)
+    fitting -= fitting % 10 ** (len(str(fitting)) - 1)  # rounded down to one digit
+    why = "are free" if chosen else "are used unless the number of rows is chosen"
+    raise InputError(
+        f"{source} is compared in memory, and its first {rows:,} rows need about {needed / 1e9:.2g} GB, where "
+        f"{limit / 1e9:.2g} GB {why}: compare the first rows with ",
+        Option("rows", fitting),
+        "" if chosen else ", or all of them with a number that is large enough",
+    )
+
+
+def available() -> int | None:
+    """Return the bytes of memory that this process can still take; None if the system does not say."""
+    found = [*_free(), *_left_of_group()]
+    return min(found, default=None)
+
+
+def _free() -> Iterator[int]:
+    with contextlib.suppress(OSError, ValueError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        yield from (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+
+
+def _left_of_group() -> Iterator[int]:
+    """Yield what the limit of a container leaves, if there is one."""
+    with contextlib.suppress(OSError, ValueError):  # "max" is no number
+        limit, used = (int((GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+        parts = dict(line.split() for line in (GROUP / "memory.stat").read_text().splitlines())
+        # The system drops the contents of files that were read when memory is needed.
+        files = sum(int(parts.get(name, 0)) for name in ("active_file", "inactive_file"))
+        yield max(0, limit - used + files)

@@ -1,29 +1,30 @@
-"""A match, the unit of work of ``driftsurf compare``: one model on one source with one seed."""
+"""A match, the unit of work of ``driftsurf compare``: one model on one source with one seed; and standings of many."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.comparison.inputs import Input, Rows, load
-from driftsurf.comparison.memory import check_fits, rows_bytes
-from driftsurf.comparison.models import Model, Situation, model
+from driftsurf.comparison.inputs import Input, StreamInMemory, check_fits, load, rows_bytes
+from driftsurf.comparison.models import ComparedModel, Situation, model
 from driftsurf.comparison.peers import Diverged, Mean
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.measures import percent
 from driftsurf.data.target import Task
 from driftsurf.errors import DivergenceError, LabelError
 from driftsurf.evaluation.class_metrics import ClassQuality, class_quality
 from driftsurf.evaluation.prequential import prequential
+from driftsurf.evaluation.ranks import Interval
 from driftsurf.evaluation.trace import Trace
 from driftsurf.session.observation import Observation
 from driftsurf.streams.base import Stream
 
-__all__ = ["FIRST_STEP", "InUnits", "Match", "Predictions", "Score"]
+__all__ = ["FIRST_STEP", "SAME", "InUnits", "Match", "ModelStanding", "Score", "SourcePredictions", "Standings"]
 
 WARM_UP_ROWS = 60
 FIRST_STEP = 1
@@ -81,7 +82,7 @@ class Match:
         seen = recorded.predictions(rows.labels) if self.probabilities else None
         return Score(error, rows.n_rows, int(run["gradients"].sum()), seconds, in_units, diverged, quality, seen)
 
-    def _evaluate(self, rows: Rows, learning: Any) -> Trace:
+    def _evaluate(self, rows: StreamInMemory, learning: Any) -> Trace:
         models = {self.model: learning} | ({} if rows.labels else {FLOOR: Mean()})
         return prequential(cast("Stream", rows), models, batch_size=rows.batch_size, clock=time.process_time)
 
@@ -106,13 +107,13 @@ class _Recorded:
             self._seen.append(replace(seen, decisions=()))
         return seen
 
-    def predictions(self, labels: tuple[Any, ...]) -> Predictions:
+    def predictions(self, labels: tuple[Any, ...]) -> SourcePredictions:
         """Return all predictions so far; labels are given by code."""
         true, predicted = (np.concatenate([getattr(one, what) for one in self._seen]) for what in ("true", "predicted"))
         shares = [_shares(one, len(labels)) for one in self._seen]
         # A model without probabilities has none in any batch but, perhaps, the first, which an untrained one predicts.
         has_shares = bool(labels) and all(one.probabilities for one in self._seen[FIRST_STEP:])
-        return Predictions(labels, true, predicted, np.concatenate(shares) if has_shares else None)
+        return SourcePredictions(labels, true, predicted, np.concatenate(shares) if has_shares else None)
 
 
 def _shares(seen: Observation, n_classes: int) -> FloatArray:
@@ -125,7 +126,7 @@ def _shares(seen: Observation, n_classes: int) -> FloatArray:
     return np.column_stack([1.0 - second, second])
 
 
-def _warm_up(contender: Model, at: Situation, rows: Rows) -> None:
+def _warm_up(contender: ComparedModel, at: Situation, rows: StreamInMemory) -> None:
     """Run the model on a few rows, so that the measured time contains no compilation and no start of Java."""
     few = rows.first(WARM_UP_ROWS)
     prequential(cast("Stream", few), contender.make(at), batch_size=max(1, few.n_rows // 3))
@@ -156,7 +157,7 @@ class InUnits:
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
+class SourcePredictions:
     """Predictions of all rows of a source, each made before its row was learned."""
 
     labels: tuple[Any, ...]
@@ -185,7 +186,7 @@ class Score:
     """Whether training diverged. The error is then ``WORST`` for regression, and every row is wrong for classes."""
     quality: ClassQuality | None = None
     """None for regression."""
-    predictions: Predictions | None = None
+    predictions: SourcePredictions | None = None
     """Predictions of all rows, if the match was asked for them; they are not part of ``to_dict``."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,3 +209,106 @@ class Score:
         quality = None if values["quality"] is None else ClassQuality(**values["quality"])
         counts = int(values["n_rows"]), int(values["gradients"])
         return cls(error, *counts, float(values["seconds"]), in_units, bool(values["diverged"]), quality)
+
+
+SAME = 1e-12
+"""Errors that differ by no more are the same: a sum in another order may differ in its last bit."""
+
+
+@dataclass(frozen=True)
+class ModelStanding:
+    """Result of a model on one source, or over all sources."""
+
+    model: str
+    error: Interval
+    """Share of wrong rows, or relative error of a regression: mean over steps but the first, seeds and sources."""
+    behind: Interval
+    """Its error minus the error of the winner."""
+    wins: float
+    """Share of the resamples in which its error was the lowest; models with the same lowest error share a resample."""
+    rank: float
+    """Rank among the models, 1 for the lowest error; over all sources the mean rank."""
+    seconds: float
+    """CPU seconds for one seed, summed over all sources."""
+    gradients_per_row: float
+    """0 for models that do not count gradients."""
+    in_units: InUnits | None = None
+    """Errors of a regression on one source in the unit of the label."""
+    relative_rmse: float | None = None
+    """For a regression: the RMSE relative to that of predicting the mean of all targets before the batch."""
+    diverged: bool = False
+    """Whether training diverged on any source with any seed."""
+    quality: ClassQuality | None = None
+    """For classes: kappa, balanced error and log loss, averaged over seeds and sources."""
+    curve: tuple[float, ...] = ()
+    """Its error over time on one source: means over equal spans of the steps that count, averaged over seeds."""
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Results of all models on one source, or over all sources, in the order in which the models were named."""
+
+    title: str
+    n_rows: int
+    steps: int
+    models: tuple[ModelStanding, ...]
+
+    @property
+    def winner(self) -> ModelStanding:
+        """Model with the lowest error; the first of those that are tied."""
+        return min(self.models, key=lambda one: one.error.value)
+
+    @property
+    def tied(self) -> tuple[ModelStanding, ...]:
+        """Models with the lowest error: the winner alone, unless others have the same error."""
+        return tuple(one for one in self.models if one.behind.value <= SAME)
+
+    @property
+    def second(self) -> ModelStanding | None:
+        """Model with the second lowest error; None if there is a single model."""
+        return next(iter(sorted(self.models, key=lambda one: one.error.value)[1:]), None)
+
+    @property
+    def sure(self) -> bool:
+        """Whether the winner is ahead of every other model by more than chance."""
+        return not self.close
+
+    @property
+    def close(self) -> tuple[ModelStanding, ...]:
+        """Models behind the winner by a gap whose interval includes 0, the nearest first."""
+        others = (one for one in self.models if one is not self.winner and one.behind.low <= 0.0)
+        return tuple(sorted(others, key=lambda one: one.error.value))
+
+    def verdict(self) -> str:
+        """Return a sentence that names the winner, the models that are tied, or those that chance might put first."""
+        best, next_best = self.winner, self.second
+        what = "error" if best.relative_rmse is None else "relative error"
+        found = f"{best.error.value:.4f} ({best.error.low:.4f} to {best.error.high:.4f})"
+        if next_best is None:
+            return f"{best.model} has {_a(what)} of {found}"
+        if len(self.tied) > 1:
+            return f"{_and([one.model for one in self.tied])} are tied with {_a(what)} of {found}"
+        if self.close:
+            gaps = [f"{one.model} ({_gap(one)})" for one in self.close]
+            return (
+                f"No clear winner: {best.model} has the lowest {what}, {found}, but chance may explain its lead over "
+                f"{_and(gaps)}"
+            )
+        return (
+            f"{best.model} wins with {_a(what)} of {found}: lower than that of {next_best.model} by {_gap(next_best)}, "
+            f"and the lowest in {percent(best.wins)} of the resamples"
+        )
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _and(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _gap(one: ModelStanding) -> str:
+    gap = one.behind
+    return f"{gap.value:.4f}, 95 % interval {gap.low:.4f} to {gap.high:.4f}"

@@ -1,6 +1,6 @@
 """Models that can be compared: those of :mod:`driftsurf.session.model_names`, and those of other libraries.
 
-An evaluation runs a strategy in its own way (:mod:`driftsurf.comparison.algorithms`) and knows a few more of them:
+An evaluation runs a strategy in its own way (:mod:`driftsurf.comparison.models`) and knows a few more of them:
 ``aware``, ``no-greedy``, ``aue-2``, ``obl`` and others. Models of other libraries run as they are: ``capymoa:ARF10``,
 ``capymoa:SRP10``, ``capymoa:CLASS(...)``, ``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``.
 ``retrained(every=5, window=10):LEARNER`` is fitted from scratch to the last ten batches after every fifth one, and
@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,15 +22,22 @@ from typing import Any
 
 from driftsurf import registry
 from driftsurf.comparison import peers
-from driftsurf.comparison.algorithms import COMPARED, Setting, algorithm
 from driftsurf.core.contracts import Categories, Learner, Strategy
 from driftsurf.data.target import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
-from driftsurf.session.model_names import ModelName, make_learner, read_model, read_part, with_options
+from driftsurf.session.model_names import (
+    ModelName,
+    make_learner,
+    read_model,
+    read_part,
+    settable_options,
+    strategy_around,
+    with_options,
+)
 from driftsurf.session.session import Session
-from driftsurf.strategies import BudgetRule
+from driftsurf.strategies import BudgetRule, Variant
 
-__all__ = ["Model", "Situation", "model"]
+__all__ = ["ALGORITHMS", "COMPARED", "Algorithm", "ComparedModel", "Setting", "Situation", "algorithm", "model"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class Situation:
 
 
 @dataclass(frozen=True)
-class Model:
+class ComparedModel:
     """A model by name. ``make`` returns an object that :func:`driftsurf.prequential` can run."""
 
     name: str
@@ -131,7 +138,7 @@ _SCHEDULES: dict[str, dict[str, int]] = {"retrained": {"every": 5, "window": 10}
 """Models that learn at times only: their options, which are numbers of batches."""
 
 
-def model(text: str) -> Model:
+def model(text: str) -> ComparedModel:
     """Return the model of this name.
 
     >>> model("driftsurf( threshold=0.2 ):logistic").name
@@ -142,7 +149,7 @@ def model(text: str) -> Model:
     """
     head, colon, rest = text.strip().partition(":")
     if not colon and head in _TRIVIAL:
-        return Model(head, lambda at: _trivial(head, at), lambda at: False, seeded=False)
+        return ComparedModel(head, lambda at: _trivial(head, at), lambda at: False, seeded=False)
     if colon and head in _SHORT:
         return _peer(head, rest, text)
     return _adaptive(text)
@@ -155,7 +162,7 @@ def _trivial(name: str, at: Situation) -> peers.Peer:
     return _TRIVIAL[name]()
 
 
-def _adaptive(text: str) -> Model:
+def _adaptive(text: str) -> ComparedModel:
     """Return the model of a strategy around a learner."""
     found = read_model(text, more=(*COMPARED, *_SCHEDULES), others=_PEERS)
     if found.strategy.name in _SCHEDULES:
@@ -172,10 +179,12 @@ def _adaptive(text: str) -> Model:
         classes = range(at.n_classes) if at.n_classes else None
         return Session(made, classes=classes, categories=lambda: at.categories)
 
-    return Model(found.text, make, lambda at: template(at).capabilities.sparse, found.packages, seeded=_may_draw(found))
+    return ComparedModel(
+        found.text, make, lambda at: template(at).capabilities.sparse, found.packages, seeded=_may_draw(found)
+    )
 
 
-def _scheduled(found: ModelName) -> Model:
+def _scheduled(found: ModelName) -> ComparedModel:
     """Return the model that fits a learner from scratch, at times or for some batches only."""
     name, usual = found.strategy.name, _SCHEDULES[found.strategy.name]
     for key in found.strategy.options:
@@ -226,7 +235,7 @@ def _with_budget(learner: Learner, gradients_per_row: float, text: str) -> Learn
     )
 
 
-def _peer(package: str, rest: str, text: str) -> Model:
+def _peer(package: str, rest: str, text: str) -> ComparedModel:
     """Return the model of another library."""
     part = read_part(rest, text)
     size_option, ensembles = _SHORT[package]
@@ -246,4 +255,132 @@ def _peer(package: str, rest: str, text: str) -> Model:
         return peers.CapyMOA(full, complete) if package == "capymoa" else peers.River(full, complete, at.target)
 
     seeded = ensemble is not None
-    return Model(f"{package}:{part}", make, lambda at: False, (package,), seeded=seeded, numbered=True)
+    return ComparedModel(f"{package}:{part}", make, lambda at: False, (package,), seeded=seeded, numbered=True)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The circumstances in which an evaluation runs an algorithm."""
+
+    aware_steps: tuple[int, ...] = ()
+    """Steps of the first batch of each new concept, for an oracle."""
+    batch_size: int = 1000
+    budget: BudgetRule = "each"
+    variant: Variant = "algorithm-1"
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of DriftSurf that an experiment changes."""
+    of_learner: Collection[str] = ()
+    """Options of the learner that the user chose, which no algorithm replaces."""
+
+
+Make = Callable[[Learner, Setting], Strategy]
+"""Makes a strategy around a learner."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An algorithm of an evaluation: its name, its title in tables and figures, and how it is made."""
+
+    name: str
+    title: str
+    make: Make
+    family: str
+    """"oracle", "driftsurf", "detector", "ensemble" or "single"."""
+
+
+def algorithm(name: str) -> Algorithm:
+    """Return the algorithm of this name in a comparison; OptionError if there is none.
+
+    >>> algorithm("mddm-g").title, algorithm("no-greedy").family
+    ('MDDM-G', 'driftsurf')
+    """
+    return COMPARED[name] if name in COMPARED else _algorithm(name)
+
+
+def _algorithm(
+    name: str,
+    *,
+    strategy: str = "",
+    title: str = "",
+    options: Mapping[str, Any] | None = None,
+    adjust: Callable[[dict[str, Any], Setting], None] | None = None,
+    template: Callable[[Learner, Setting], Learner] = lambda learner, at: learner,
+) -> Algorithm:
+    """Make the algorithm that runs a registered strategy, the one of this name unless ``strategy`` names another.
+
+    ``options`` replace the strategy's defaults, ``adjust`` changes them for a setting, and ``template`` changes the
+    learner.
+    """
+    strategy = strategy or name
+    entry = registry.lookup(("strategy", "detector"), strategy) or registry.get("strategy", strategy)
+    outer = registry.get("strategy", "reset-on-drift") if entry.kind == "detector" else entry
+    # Evaluations drop no rows, as in the paper. A strategy of another package need not have a bound at all.
+    fixed = {"max_rows": None} if "max_rows" in settable_options(outer.part) else {}
+
+    def make(learner: Learner, at: Setting) -> Strategy:
+        chosen: dict[str, Any] = dict(options or {})
+        # The parameters of the baselines are their authors' where these give any, else a round number of batches.
+        chosen |= {option: count * at.batch_size for option, count in entry.details.get("batches", {}).items()}
+        if entry.details.get("shares_budget"):
+            chosen["budget"] = at.budget
+        if "drift_steps" in entry.needs:
+            chosen["drift_steps"] = at.aware_steps
+        if adjust is not None:
+            adjust(chosen, at)
+        named = strategy
+        if (strategy, at.variant) == ("driftsurf", "authors"):
+            named = "driftsurf-authors"
+            chosen.pop("class_share", None)  # the published code has no such rule
+        return strategy_around(named, template(learner, at), **chosen, **fixed, seed=at.seed)
+
+    family = "detector" if entry.kind == "detector" else entry.details.get("family", "single")
+    return Algorithm(name, title or entry.title, make, family)
+
+
+# ---------------------------------------------------------------------------- the paper's evaluation
+
+
+def _adjust_driftsurf(options: dict[str, Any], at: Setting) -> None:
+    options.update(at.options)
+
+
+def _share_equally(options: dict[str, Any], at: Setting) -> None:
+    options["budget"] = "equal" if at.budget == "divided" else at.budget
+
+
+def _drawn_uniformly(learner: Learner, at: Setting) -> Learner:
+    """Return the learner as the paper's OBL trains it: every gradient is drawn uniformly from the sample set."""
+    options = learner.get_params(deep=False)
+    if options.get("optimizer") != "strsaga" or "optimizer" in at.of_learner:
+        return learner
+    return type(learner)(**(options | {"optimizer": "saga"}))
+
+
+_PAPER = (
+    _algorithm("aware"),
+    _algorithm("aware-alternative", strategy="aware", title="Aware (informed late)", options={"informed": "after"}),
+    _algorithm("driftsurf", adjust=_adjust_driftsurf),
+    _algorithm(
+        "no-greedy",
+        strategy="driftsurf",
+        title="DriftSurf (no-greedy)",
+        options={"greedy": False},
+        adjust=_adjust_driftsurf,
+    ),
+    *map(_algorithm, ("mddm-g", "mddm-a", "mddm-e", "ddm", "eddm", "adwin", "fhddm")),
+    _algorithm("aue"),
+    _algorithm("aue-2", strategy="aue", title="AUE (k=2)", options={"experts": 2}),
+    _algorithm("aue-equal", strategy="aue", title="AUE (equal shares)", adjust=_share_equally),
+    _algorithm("candor"),
+    _algorithm("1pass-sgd", strategy="one-pass", title="1PASS-SGD"),
+    _algorithm("oblivious", title="OBL", template=_drawn_uniformly),
+    *map(_algorithm, ("perm", "sliding-window", "linear-decay", "exponential-decay")),
+    *map(_algorithm, ("paired-learners", "dwm", "learn-nse", "dwmil", "dtel", "diversity-pool")),
+)
+
+ALGORITHMS: dict[str, Algorithm] = {one.name: one for one in _PAPER}
+"""The algorithms of the paper's evaluation in the order of its tables, then the systems that it builds on."""
+
+COMPARED: dict[str, Algorithm] = {"obl" if name == "oblivious" else name: one for name, one in ALGORITHMS.items()}
+"""Strategies by their names in a comparison: "oblivious" keeps the learner as it is, "obl" is the paper's variant."""

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from scipy.sparse import vstack
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.journal import LEAST_PROBABILITY
 from driftsurf.core.options import whole
-from driftsurf.core.predictions import LEAST_PROBABILITY
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session

@@ -1,10 +1,11 @@
-"""Runs many tasks in parallel and records each result in a ledger, so that no task is run twice."""
+"""Runs many tasks in parallel, here or on a Dask cluster, and records each in a ledger, so that none runs twice."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import hashlib
+import importlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,13 +17,14 @@ from typing import Any, ClassVar, Protocol, TextIO, TypeVar
 
 import driftsurf
 from driftsurf.core import disk, files
-from driftsurf.core.json_text import parse_json
+from driftsurf.core.files import parse_json
 from driftsurf.core.secrets import storable
 from driftsurf.data.datasets import authors
 from driftsurf.data.datasets import known as datasets
+from driftsurf.errors import CapabilityError, MissingExtraError
 from driftsurf.native.sources import compiled_from
 
-__all__ = ["Ledger", "Result", "Task", "data_digest", "run"]
+__all__ = ["Ledger", "Result", "Task", "data_digest", "on_cluster", "run"]
 
 
 class Result(Protocol):
@@ -184,10 +186,18 @@ def data_digest(dataset: str) -> str:
 
 
 MAKERS: dict[str, tuple[str, ...]] = {
-    "comparison": ("algorithms.py", "inputs.py", "matches.py", "models.py", "peers.py"),
-    "reproduction": ("bounds.py", "grid_search.py", "paper_settings.py", "published.py", "published.toml", "trials.py"),
+    "comparison": ("inputs.py", "matches.py", "models.py", "peers.py"),
+    "reproduction": (
+        "bounds.py",
+        "grid_search.py",
+        "paper_settings.py",
+        "published.py",
+        "published.toml",
+        "trials.py",
+        "strategies",
+    ),
 }
-"""Modules of these packages that results depend on; the other modules plan what to run, or present results."""
+"""Modules and folders of these packages that results depend on; the others plan what to run, or present results."""
 SHOWING = "cli", "report"
 """Packages that no result depends on."""
 
@@ -199,7 +209,41 @@ def code_digest() -> str:
     versions = [version(package) for package in ("numpy", "scipy")]
     total = hashlib.sha256(json.dumps([*versions, compiled_from(f"{root}/native")]).encode())
     for path in sorted((*root.rglob("*.py"), *root.rglob("*.toml"))):
-        top, *_ = path.relative_to(root).parts
-        if top not in SHOWING and (top not in MAKERS or path.name in MAKERS[top]):
+        top, *inner = path.relative_to(root).parts
+        if top not in SHOWING and (top not in MAKERS or inner[0] in MAKERS[top]):
             total.update(path.read_bytes())
     return total.hexdigest()
+
+
+WAIT_SECONDS = 30
+
+
+@contextlib.contextmanager
+def on_cluster(address: str | None, jobs: int) -> Iterator[int]:
+    """Context in which tasks run on the workers of a Dask scheduler; without an address, in ``jobs`` local processes.
+
+    Yields the number of tasks to run at a time. The ledger stays on this machine, and each result is written to it
+    once: the tasks of a lost worker are repeated by another one. Workers must have the same data and the same code;
+    the code is checked.
+    """
+    if address is None:
+        yield jobs
+        return
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"a cluster needs dask.distributed, which is not installed ({error}): pip install 'driftsurf[dask]'"
+        ) from error
+    from joblib import parallel_config
+
+    with distributed.Client(address, timeout=WAIT_SECONDS) as client:
+        client.wait_for_workers(1, timeout=WAIT_SECONDS)
+        different = [worker for worker, digest in client.run(code_digest).items() if digest != code_digest()]
+        if different:
+            raise CapabilityError(
+                f"{', '.join(sorted(different))}: the versions of driftsurf, numpy or scipy differ from "
+                "those of this process; install the same versions there"
+            )
+        with parallel_config("dask", client=client):
+            yield max(2, sum(client.nthreads().values()))

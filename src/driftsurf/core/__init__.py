@@ -4,15 +4,17 @@
 ``contracts``, ``abilities``             protocols of learners, detectors and strategies; what a part may offer beyond
                                          its protocol
 ``batches``                              values that pass between parts, such as ``Batch`` and ``Segment``
-``decisions``, ``journal``               what a strategy saw and decided in a step; the record of all steps
+``decisions``, ``journal``               what a strategy saw and decided in a step, in words; the record of all steps
 ``input``, ``frames``, ``typing``        validation of rows; tables of other libraries; types of arguments
 ``targets``                              class labels and their codes, or numbers for regression
 ``samples``, ``buffer``                  the sample store; the growing arrays it is made of
 ``column_sizes``                         norms of rows and scales of columns
 ``state``                                the state format: flat dictionaries as bytes
-``options``, ``parameters``              checks of constructor arguments; reading and changing them
+``options``                              checks of constructor arguments; reading and changing them
 ``option_fields``                        options of a run, each defined once with its help text
-``files``, ``disk``                      durable files; every call to the operating system behind them
+``files``, ``disk``                      durable files and their JSON; every call to the operating system behind them
+``threads``                              locks that survive a fork; threads that end with their context
+``wording``, ``measures``                words that depend on numbers; names and form of errors and shares
 ``values``                               a fast ``replace`` for frozen dataclasses
 =======================================  ==========================================================================
 

@@ -26,6 +26,7 @@ ability                  of          what it is good for
 `RowBounded`             strategy    keeps at most ``max_rows`` rows
 `DetectorBased`          strategy    has a drift detector with options of its own
 `CategoryTold`           strategy    has models of its own that read text as one column of categories
+`LateAware`              strategy    predicts in another way where labels come late
 `StrategyMaker`          estimator   can be an expert of a portfolio
 =======================  ==========  ==============================================================
 
@@ -70,6 +71,7 @@ __all__ = [
     "IncrementallySaved",
     "JointlyScored",
     "JointlyTrained",
+    "LateAware",
     "LinearPredictor",
     "OnePassLearner",
     "Refittable",
@@ -81,7 +83,7 @@ __all__ = [
     "SinglePredictor",
     "SnapshotScoring",
     "StrategyMaker",
-    "Taken",
+    "TakenStep",
     "abilities_of",
     "capabilities_of",
     "check_contract",
@@ -124,7 +126,7 @@ class SnapshotScoring(Protocol):
         ...
 
 
-class Taken(NamedTuple):
+class TakenStep(NamedTuple):
     """A time step that was taken in one call."""
 
     outcome: Outcome
@@ -136,6 +138,8 @@ class Taken(NamedTuple):
     """Scores of the rows as they are predicted, if they were asked for."""
     tested: FloatArray | None
     """Scores of the rows as they are learned, by the same model, if they were asked for."""
+    scorer: Callable[[Rows], FloatArray]
+    """``scores`` of the models as the step left them; later steps do not affect it."""
 
 
 @runtime_checkable
@@ -147,7 +151,7 @@ class DirectlyStepped(Protocol):
 
     def observe(
         self, X: Rows, y: FloatArray, weight: FloatArray | None, guard: Any, *, predict: bool, test: bool
-    ) -> Taken | None:
+    ) -> TakenStep | None:
         """Learn one batch; None if ``step`` has to, for instance because a value is not finite: nothing was changed.
 
         ``X`` are rows of the right type and width, ``guard`` is the range guard, a
@@ -320,6 +324,15 @@ class CategoryTold(Protocol):
 
     def tell_categories(self, categories: Categories) -> None:
         """Let the models that will be made know the categories of the rows."""
+        ...
+
+
+@runtime_checkable
+class LateAware(Protocol):
+    """Predicts in another way where labels come late."""
+
+    def expect_late_labels(self) -> None:
+        """Predict from now on as rows need it whose labels come long after them."""
         ...
 
 

@@ -1,6 +1,6 @@
 """A typed array that grows at its end and is trimmed at its start, both in amortised constant time.
 
-Rows arrive at one end of a stream and are forgotten at the other. Kernels need them in one contiguous array, so a ring
+Rows arrive at one end of a stream and are forgotten at the other. Loops need them in one contiguous array, so a ring
 buffer or a list of blocks would not do. ``Buffer`` keeps the live values as a slice of a larger array, its *capacity*.
 """
 

@@ -12,15 +12,18 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import signal
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Any, Self, TypeVar, cast
 
-from driftsurf.core.forks import ChangeLock
+from driftsurf.core.threads import ChangeLock
 from driftsurf.errors import StepInProgressError
 
-__all__ = ["Changeable", "UndoStack", "locked"]
+__all__ = ["Changeable", "UndoStack", "deferred_interrupts", "locked", "uninterrupted"]
 
 Result = TypeVar("Result")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -149,3 +152,90 @@ def locked(method: Method) -> Method:
             return method(self, *arguments, **options)
 
     return cast("Method", call)
+
+
+_active: deferred_interrupts | None = None
+"""The request that is in force; only one at a time, and only in the main thread."""
+
+
+class deferred_interrupts:
+    """Context in which Ctrl-C waits for the end of the time step under way, so that no step is left half done.
+
+    It installs a handler for SIGINT and removes it at the end. In a thread other than the main one, where Python
+    delivers no signals, inside another such context, and where SIGINT is ignored, it does nothing.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier
+    >>> model = DriftSurfClassifier()
+    >>> with deferred_interrupts():
+    ...     _ = model.partial_fit([[0.0], [1.0]], [0, 1])
+    """
+
+    __slots__ = ("_depth", "_handler", "_held")
+
+    def __enter__(self) -> None:
+        global _active
+        self._depth = 0
+        self._held: tuple[int, FrameType | None] | None = None
+        main = threading.current_thread() is threading.main_thread()
+        self._handler: Any = signal.getsignal(signal.SIGINT) if main and _active is None else None
+        if callable(self._handler):
+            signal.signal(signal.SIGINT, self._hear)
+            _active = self
+
+    def __exit__(self, *_: object) -> None:
+        global _active
+        if _active is self:
+            _active = None
+            signal.signal(signal.SIGINT, self._handler)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self._depth:
+            self._held = number, frame
+        else:
+            self._handler(number, frame)
+
+    def begin_section(self) -> None:
+        """Hold Ctrl-C back from now on."""
+        self._depth += 1
+
+    def end_section(self) -> None:
+        """Deliver what was held back, once the outermost section ends."""
+        self._depth -= 1
+        if self._held is not None and not self._depth:
+            held, self._held = self._held, None
+            self._handler(*held)
+
+
+def uninterrupted() -> AbstractContextManager[None]:
+    """Return a section that must not be interrupted halfway, if the owner of the process asked for that.
+
+    It asks with :class:`deferred_interrupts`.
+
+    >>> with uninterrupted():
+    ...     pass
+    """
+    request = _active
+    if request is None or threading.current_thread() is not threading.main_thread():
+        return _ANYWHERE
+    return _Section(request)
+
+
+class _Section:
+    """Holds Ctrl-C back."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, request: deferred_interrupts) -> None:
+        self._request = request
+
+    def __enter__(self) -> None:
+        self._request.begin_section()
+
+    def __exit__(self, *_: object) -> None:
+        self._request.end_section()
+
+
+_ANYWHERE = nullcontext()
+"""A section for which nobody asked."""

@@ -31,13 +31,13 @@ __all__ = [
     "Array",
     "Choice",
     "Converted",
-    "Entry",
+    "FieldEntry",
+    "FieldMisfit",
+    "FieldRule",
     "Fields",
     "Foreign",
     "Json",
-    "Misfit",
     "Real",
-    "Rule",
     "Text",
     "Truth",
     "Values",
@@ -62,11 +62,11 @@ Values: TypeAlias = dict[str, Any]
 """Entries that were read so far, and the sizes that are known from elsewhere."""
 
 
-class Misfit(ValueError):
+class FieldMisfit(ValueError):
     """A value is not what was declared; the text says what was expected."""
 
 
-class Entry(Protocol):
+class FieldEntry(Protocol):
     """Declaration of one entry of a state."""
 
     def read(self, value: Any, known: Values) -> Any:
@@ -85,7 +85,7 @@ class Whole:
         """Return the integer."""
         most = _limit(self.most, known)
         if type(value) is not int or not self.least <= value <= most:
-            raise Misfit(f"must be an integer from {self.least} to {most}")
+            raise FieldMisfit(f"must be an integer from {self.least} to {most}")
         return value
 
 
@@ -107,7 +107,7 @@ class Real:
         )
         if not good:
             kind = "a finite number" if self.finite else "a number"
-            raise Misfit(f"must be {kind} from {self.least:g} to {self.most:g}")
+            raise FieldMisfit(f"must be {kind} from {self.least:g} to {self.most:g}")
         return float(value)
 
 
@@ -118,7 +118,7 @@ class Truth:
     def read(self, value: Any, known: Values) -> bool:
         """Return the truth value."""
         if type(value) is not bool:
-            raise Misfit("must be true or false")
+            raise FieldMisfit("must be true or false")
         return value
 
 
@@ -129,7 +129,7 @@ class Text:
     def read(self, value: Any, known: Values) -> str:
         """Return the text."""
         if not isinstance(value, str):
-            raise Misfit("must be text")
+            raise FieldMisfit("must be text")
         return value
 
 
@@ -144,7 +144,7 @@ class Choice:
         for one in self.choices:
             if type(value) is type(one) and value == one:
                 return value
-        raise Misfit(f"must be one of {', '.join(map(repr, self.choices))}")
+        raise FieldMisfit(f"must be one of {', '.join(map(repr, self.choices))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,9 @@ class Converted:
         try:
             return self.convert(Text().read(value, known))
         except UNREADABLE as error:
-            if isinstance(error, Misfit):
+            if isinstance(error, FieldMisfit):
                 raise
-            raise Misfit(f"cannot be read ({error})") from error
+            raise FieldMisfit(f"cannot be read ({error})") from error
 
 
 class Json(Converted):
@@ -180,7 +180,7 @@ class Foreign:
     def read(self, value: Any, known: Values) -> Any:
         """Return the object."""
         if not isinstance(value, Pickled):
-            raise Misfit("must be a trusted pickle")
+            raise FieldMisfit("must be a trusted pickle")
         return value.value
 
 
@@ -214,13 +214,15 @@ class Array:
         """Return the array."""
         dtype = self._dtype or _named_dtype(self.dtype, known)
         if not isinstance(value, np.ndarray) or value.dtype != dtype:
-            raise Misfit(f"must be an array of type {dtype}")
+            raise FieldMisfit(f"must be an array of type {dtype}")
         if not _fits(self._dimensions, value.shape, known):
             sizes = ", ".join(f"{name} = {known[name]}" for name, _ in self._dimensions if name in known)
-            raise Misfit(f"must have the shape ({', '.join(map(str, self.shape))}){f' with {sizes}' * bool(sizes)}")
+            raise FieldMisfit(
+                f"must have the shape ({', '.join(map(str, self.shape))}){f' with {sizes}' * bool(sizes)}"
+            )
         most = self.most if type(self.most) is float else _limit(self.most, known)
         if value.size and not (self._are_between(value, most) if dtype.kind == "f" else self._hold(value, most)):
-            raise Misfit(f"must have {self._values(most)}")
+            raise FieldMisfit(f"must have {self._values(most)}")
         return value
 
     def _are_between(self, value: npt.NDArray[Any], most: float) -> bool:
@@ -250,11 +252,11 @@ class AnyArray:
     def read(self, value: Any, known: Values) -> npt.NDArray[Any]:
         """Return the array."""
         if not isinstance(value, np.ndarray) or not value.ndim:
-            raise Misfit("must be an array")
+            raise FieldMisfit("must be an array")
         return value
 
 
-class Rule(NamedTuple):
+class FieldRule(NamedTuple):
     """A condition between entries."""
 
     entry: str
@@ -265,7 +267,7 @@ class Rule(NamedTuple):
     """Function of all entries that returns whether the condition holds."""
 
 
-def _range_of(entry: Entry) -> tuple[type | None, Any, Any]:
+def _range_of(entry: FieldEntry) -> tuple[type | None, Any, Any]:
     """Return type, least and most of values that can be compared with them and need no more to be read; else None."""
     if isinstance(entry, Truth):
         return bool, False, True
@@ -305,17 +307,17 @@ class Fields:
 
     def __init__(
         self,
-        entries: Mapping[str, Entry],
+        entries: Mapping[str, FieldEntry],
         *,
         optional: Collection[str] = (),
         parts: Collection[str] = (),
-        rules: Sequence[Rule] = (),
+        rules: Sequence[FieldRule] = (),
     ) -> None:
-        self.entries: dict[str, Entry] = dict(entries)
+        self.entries: dict[str, FieldEntry] = dict(entries)
         self.optional: frozenset[str] = frozenset(optional)
         self.parts: frozenset[str] = frozenset(part for part in parts if not part.endswith("*"))
         self.families: tuple[str, ...] = tuple(part[:-1] for part in parts if part.endswith("*"))
-        self.rules: tuple[Rule, ...] = tuple(rules)
+        self.rules: tuple[FieldRule, ...] = tuple(rules)
         self._plain = not any("." in name for name in self.entries)
         self._plan = [(name, *_range_of(entry), entry) for name, entry in self.entries.items()]
 
@@ -330,7 +332,7 @@ class Fields:
             elif value is not ABSENT:
                 try:
                     known[name] = entry.read(value, known)
-                except Misfit as error:
+                except FieldMisfit as error:
                     raise misfit(state, name, f"{error}; it is {shown(value)}") from error
             elif name in self.optional:
                 continue
@@ -379,7 +381,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def _holds(rule: Rule, known: Values) -> bool:
+def _holds(rule: FieldRule, known: Values) -> bool:
     try:
         return bool(rule.holds(known))
     except DriftsurfError:

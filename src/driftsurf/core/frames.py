@@ -272,7 +272,7 @@ def new_frame(columns: Mapping[str, Any], what: str) -> pd.DataFrame:
     try:
         import pandas as pd
     except ImportError as error:
-        raise MissingExtraError(f"{what} needs pandas: pip install 'driftsurf[pandas]'") from error
+        raise MissingExtraError(f"{what} needs pandas: pip install 'driftsurf[frames]'") from error
     return pd.DataFrame(columns)
 
 

@@ -6,13 +6,19 @@ reaches a decision or a saved state uses these, or those of ``driftsurf.native.m
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.native.maths import evaluate
+from driftsurf.native.maths import evaluate, usual_mode
 
-__all__ = ["exp", "log", "log1p"]
+__all__ = ["exp", "in_usual_mode", "log", "log1p"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def exp(x: npt.ArrayLike) -> FloatArray:
@@ -47,3 +53,17 @@ def _each(name: str, x: npt.ArrayLike) -> FloatArray:
     out = np.empty(values.shape)
     evaluate(name, values.reshape(-1), out.reshape(-1))
     return out
+
+
+def in_usual_mode(call: Function) -> Function:
+    """Let a function compute in the usual floating-point mode, whatever a library has set in this thread.
+
+    Compiled code does so itself; this is for arithmetic of Python and NumPy.
+    """
+
+    @functools.wraps(call)
+    def called(*arguments: Any, **options: Any) -> Any:
+        with usual_mode():
+            return call(*arguments, **options)
+
+    return cast("Function", called)

@@ -14,9 +14,9 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.batches import EncodedRows
 from driftsurf.core.contracts import CSR, Categories, DenseRows, FloatArray, Rows, State, n_rows
-from driftsurf.core.encoded_rows import EncodedRows
-from driftsurf.core.fields import Array, Converted, Fields, Rule, Truth, Values, Whole
+from driftsurf.core.fields import Array, Converted, FieldRule, Fields, Truth, Values, Whole
 from driftsurf.core.frames import (
     ArrowTable,
     Frame,
@@ -27,19 +27,15 @@ from driftsurf.core.frames import (
     frame_columns,
     is_scipy_csr,
     lazy_frame,
+    unmasked,
 )
 from driftsurf.core.options import shown
-from driftsurf.core.typing import MatrixLike
+from driftsurf.core.typing import MatrixLike, TargetLike
 from driftsurf.core.wording import in_words
-from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
+from driftsurf.errors import InputError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
 from driftsurf.native.columns import all_finite, all_within, is_sound_csr
 
-__all__ = [
-    "Schema",
-    "listed",
-    "read_rows",
-    "read_schema",
-]
+__all__ = ["Schema", "listed", "read_rows", "read_schema", "read_weights"]
 
 DENSE_LIMIT_BYTES = 2**28
 """Largest size in bytes to which a sparse batch is expanded for a model that works on dense rows."""
@@ -113,8 +109,8 @@ FIELDS = Fields(
     },
     optional=["categories"],
     rules=[
-        Rule("categories", "must be ranges of columns, one after the other", _are_apart),
-        Rule(
+        FieldRule("categories", "must be ranges of columns, one after the other", _are_apart),
+        FieldRule(
             "names",
             "must have one name per column",
             lambda known: known["names"] is None or len(known["names"]) == known["n_features"],
@@ -438,3 +434,39 @@ def _sparsify(dense: DenseRows) -> CSR:
 def listed(values: Sequence[Any], most: int = 8) -> str:
     """Return the first ``most`` values as text for a message."""
     return in_words(values, shown, most=most)
+
+
+ONES = np.ones(4096)
+ONES.setflags(write=False)
+"""Weights of unweighted rows; allocated once, because every batch needs them."""
+LARGEST_WEIGHT = 1e15
+"""Largest weight of a row: beside a heavier one, a row of weight 1 is lost in rounding, and steps diverge."""
+
+
+def read_weights(weight: TargetLike | None, count: int) -> FloatArray:
+    """Return the weights of ``count`` rows as an array; ones for None."""
+    if weight is None:
+        return ONES[:count] if count <= len(ONES) else np.ones(count)
+    given: Any = unmasked(weight, "sample_weight")
+    try:
+        given = np.asarray(given)
+        array = given if given.dtype.kind == "c" else np.asarray(given, np.float64)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueTypeError(f"sample_weight must be numeric: {error}") from error
+    if array.dtype.kind == "c":
+        raise ValueTypeError("sample_weight is complex; weights must be finite and not negative.")
+    if array.ndim == 0:
+        array = np.full(count, float(array))
+    if array.ndim != 1:
+        raise ShapeError(f"Sample weights must be 1D array or scalar, not {array.ndim}D.")
+    if len(array) != count:
+        raise ShapeError(f"sample_weight has {len(array)} values for {count} rows: sample_weight.shape must match.")
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        bad = int(np.argmax(~(np.isfinite(array) & (array >= 0))))
+        raise NonFiniteError(f"sample_weight[{bad}] is {array[bad]}; weights must be finite and not negative.")
+    if (array > LARGEST_WEIGHT).any():
+        bad = int(np.argmax(array))
+        raise InputError(
+            f"sample_weight[{bad}] is {array[bad]}; the largest weight is {LARGEST_WEIGHT:g}. Divide all by a constant."
+        )
+    return array

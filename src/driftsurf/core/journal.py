@@ -2,22 +2,179 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from driftsurf.core.decisions import TOLD, Decision, ModelRecord, Transition
+import numpy as np
+import numpy.typing as npt
+
+from driftsurf.core import functions
+from driftsurf.core.contracts import FloatArray
+from driftsurf.core.decisions import TOLD, Decision, ModelRecord, Transition, plain_expert
 from driftsurf.core.drifts import Drift, Drifts, InputChange, InputChanges
-from driftsurf.core.expert_names import plain_expert
+from driftsurf.core.files import parse_json
 from driftsurf.core.frames import html_table
-from driftsurf.core.json_text import parse_json
-from driftsurf.core.predictions import RecentPredictions
+from driftsurf.core.threads import RenewedLock
 from driftsurf.core.views import Transitions
 from driftsurf.core.wording import counted
+from driftsurf.native import maths
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "RecentPredictions", "log_losses"]
+
+LEAST_PROBABILITY = 1e-15
+"""Smallest probability in log loss, which keeps it finite."""
+MOST_ROWS = 100_000
+"""Number of predicted rows that are held in memory: 4 MB with two classes."""
+MOST_SCORES = 20
+"""Scores of a row that are held; with more classes there are none."""
+MOST_CALLS = 1_000
+"""Number of calls whose predictions are held apart; those of many small calls are joined to one table."""
+PREDICTED = "row", "true", "predicted", "log_loss"
+"""Columns of the predictions that are held, beside their scores."""
+
+
+def log_losses(scores: FloatArray, true: npt.NDArray[Any]) -> FloatArray:
+    """Return -log p(true class) of each row, with p of at least 1e-15.
+
+    ``scores`` are log-odds (n,) of the class with code 1, or log-probabilities (n, K) by code.
+
+    >>> log_losses(np.log([[0.2, 0.8], [0.5, 0.5]]), np.array([1, 0])).round(2)
+    array([0.22, 0.69])
+    """
+    if scores.ndim == 1:
+        margins = np.where(true == 1, -scores, scores)
+        return np.maximum(margins, 0.0) + functions.log1p(functions.exp(-np.abs(margins)))
+    logs = scores[np.arange(len(true)), true]
+    return np.asarray(-np.maximum(logs, maths.log(LEAST_PROBABILITY)))
+
+
+class _Call(NamedTuple):
+    """Predictions of one call, or of several in a row."""
+
+    rows: Any
+    """Number of the row after those of one call, or the numbers of all rows."""
+    true: npt.NDArray[Any]
+    predicted: npt.NDArray[Any]
+    scores: FloatArray
+    probabilities: bool
+
+    @property
+    def kind(self) -> object:
+        """Calls of the same kind have scores whose losses can be computed together."""
+        return self.probabilities, self.scores.shape[1:]
+
+
+class RecentPredictions:
+    """The last predictions that were made before their rows were learned.
+
+    They take the memory of ``limit`` rows with one score each, so there are fewer rows with more scores. Adding a call
+    costs next to nothing: tables are put together, and losses computed, when somebody asks, from any thread.
+
+    Examples
+    --------
+    >>> recent = RecentPredictions(limit=3)
+    >>> for row in (0, 2):
+    ...     recent.add(row + 2, np.array([1, 0]), np.array([1, 1]), np.array([2.2, 0.4]), probabilities=True)
+    >>> recent.table()["row"].tolist(), recent.table()["scores"].shape
+    ([1.0, 2.0, 3.0], (3, 1))
+    """
+
+    def __init__(self, limit: int = MOST_ROWS) -> None:
+        self.limit = limit
+        self._joined: FloatArray = np.zeros((len(PREDICTED), 0))
+        self._scores: FloatArray = np.zeros((0, 1))
+        self._packed: deque[_Call] = deque()
+        """Predictions of many calls each, which are older than ..."""
+        self._calls: deque[_Call] = deque()
+        """... those of single calls."""
+        self._waiting = 0
+        """Number of rows in both."""
+        self._lock = RenewedLock()
+
+    def add(
+        self,
+        next_row: int,
+        true: npt.NDArray[Any],
+        predicted: npt.NDArray[Any],
+        scores: FloatArray,
+        probabilities: bool,
+    ) -> None:
+        """Add the rows before ``next_row``: codes of classes, or numbers, and their scores.
+
+        ``probabilities`` says whether the scores are log-odds or log-probabilities.
+        """
+        with self._lock:
+            self._calls.append(_Call(next_row, true, predicted, scores, probabilities))
+            self._waiting += len(true)
+            if len(self._calls) >= MOST_CALLS:
+                self._pack()
+            oldest = self._packed or self._calls
+            while self._waiting - len(oldest[0].true) >= self.limit:  # the later ones are enough
+                self._waiting -= len(oldest.popleft().true)
+                oldest = self._packed or self._calls
+
+    def __reduce__(self) -> tuple[type[RecentPredictions], tuple[int]]:
+        """Leave the predictions out of pickles and copies."""
+        return type(self), (self.limit,)
+
+    def table(self) -> dict[str, FloatArray]:
+        """Return the columns ``row`` (its number), ``true``, ``predicted`` and ``log_loss``, oldest row first.
+
+        ``scores`` has one column with margins, or a column of log-probabilities for each class; no column if there are
+        too many classes.
+        """
+        with self._lock:
+            self._join()
+            return {**dict(zip(PREDICTED, self._joined, strict=True)), "scores": self._scores}
+
+    def _pack(self) -> None:
+        """Put the predictions of single calls together; their losses are computed when somebody asks."""
+        for _, group in itertools.groupby(self._calls, key=lambda call: call.kind):
+            self._packed.append(_packed(list(group)))
+        self._calls.clear()
+
+    def _join(self) -> None:
+        """Join the calls to one table, and forget the oldest rows."""
+        self._pack()
+        if not self._packed:
+            return
+        before = self._scores[:, 0] if self._scores.shape[1] == 1 else self._scores
+        scores = before, *(call.scores for call in self._packed)
+        width = max(1 if part.ndim == 1 else max(2, part.shape[1]) for part in scores)
+        width = 0 if width > MOST_SCORES or not self._scores.shape[1] else width
+        kept = self.limit * (len(PREDICTED) + 1) // (len(PREDICTED) + max(width, 1))
+        self._joined = np.concatenate([self._joined, *map(_columns, self._packed)], axis=1)[:, -kept:]
+        self._scores = np.concatenate([_widened(part, width) for part in scores])[-kept:]
+        self._packed.clear()
+        self._waiting = 0
+
+
+def _packed(calls: list[_Call]) -> _Call:
+    """Return the predictions of calls of the same kind as those of one."""
+    rows = np.concatenate([np.arange(call.rows - len(call.true), call.rows) for call in calls])
+    true, predicted, scores = (np.concatenate([call[place] for call in calls]) for place in range(1, 4))
+    return _Call(rows, true, predicted, scores, calls[0].probabilities)
+
+
+def _columns(call: _Call) -> FloatArray:
+    """Return the columns of a table, without the scores."""
+    losses = log_losses(call.scores, call.true) if call.probabilities else np.full(len(call.true), np.nan)
+    return np.stack([call.rows, call.true, call.predicted, losses])
+
+
+def _widened(scores: FloatArray, width: int) -> FloatArray:
+    """Return scores with this many columns: margins become log-probabilities, and an unknown class has none."""
+    if width <= 1:
+        return scores[:, None] if width else np.zeros((len(scores), 0))
+    logs = -np.logaddexp(0.0, np.column_stack([scores, -scores])) if scores.ndim == 1 else scores
+    if logs.shape[1] == width:  # np.pad is slow, and calls may have a row each
+        return logs
+    return np.pad(logs, ((0, 0), (0, width - logs.shape[1])), constant_values=-np.inf)
+
 
 SHOWN = 20
 """Number of transitions that a notebook shows."""
@@ -62,6 +219,34 @@ class Decided:
     def decision(self) -> Decision:
         """Return the decision."""
         return self._decision
+
+
+class Noted(NamedTuple):
+    """A step with the names of classes, which its transitions may be about, and what a drift monitor has noticed."""
+
+    outcome: Outcome
+    labels: Sequence[Any]
+    drifts: tuple[Drift, ...] = ()
+    """Drifts that were detected, changed or ended."""
+    changes: tuple[InputChange, ...] = ()
+    """Moves of the inputs alone."""
+
+    @property
+    def transitions(self) -> int:
+        """Number of events that are reported at once."""
+        return self.outcome.transitions + len(self.drifts) + len(self.changes)
+
+    @property
+    def rows_seen(self) -> int:
+        """Number of rows up to and including this step."""
+        return self.outcome.rows_seen
+
+    def decision(self) -> Decision:
+        """Return the decision."""
+        made = self.outcome.decision().named(self.labels)
+        if self.drifts or self.changes:
+            made = replace(made, drifts=self.drifts, changes=self.changes)
+        return made
 
 
 class Journal:
@@ -140,7 +325,7 @@ class Journal:
         return len(self._decisions)
 
     def __iter__(self) -> Iterator[Decision]:
-        return map(_made, self._decisions)
+        return map(_made, self._decisions.copy())  # another thread may learn meanwhile
 
     def __getitem__(self, index: int) -> Decision:
         return _made(self._decisions[index])

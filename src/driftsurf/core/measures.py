@@ -10,6 +10,8 @@ __all__ = [
     "AVERAGE_PRECISION",
     "BALANCED_ERROR",
     "ERROR",
+    "HARDLY_ABOVE_CHANCE",
+    "HARDLY_BETTER",
     "RARE_SHARE",
     "ROOT_MEAN_SQUARED_ERROR",
     "SHARES",
@@ -70,3 +72,9 @@ def percent(share: float) -> str:
     if 99.5 <= value < 100.0:
         return f"{math.floor(10.0 * value) / 10.0} %"
     return f"{value:.0f} %" if abs(value) >= 9.95 else f"{value:.2g} %"
+
+
+HARDLY_BETTER = 0.98
+"""A model whose error is at least this share of a trivial prediction's is hardly better than it."""
+HARDLY_ABOVE_CHANCE = 1.25
+"""A model that finds a rare class with less than this many times the average precision of chance hardly finds it."""

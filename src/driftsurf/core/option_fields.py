@@ -5,28 +5,39 @@ The command line, the TOML file, the Python signature and the documentation tabl
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_type_hints
+from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from driftsurf.core.options import choice, is_number, shown
 from driftsurf.errors import Option, OptionError
 
 __all__ = [
     "OptionField",
+    "accepts",
+    "argument",
     "check_bounds",
+    "described",
     "option",
     "option_fields",
     "options_given",
     "options_of",
     "parse_label",
     "parse_value",
+    "python_help",
 ]
 
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
 _METADATA_KEY = "driftsurf.option"
+_ARGUMENT_KEY = "driftsurf.argument"
+_FLAG: Final = re.compile(r"(?<!`)--([a-z][a-z-]*)")
 RunsCode: TypeAlias = Literal["never", "always", "model", "learner"]
 """Values that run code of others: those that name a model or a learner do if they hold the import path of a class."""
 
@@ -112,6 +123,89 @@ def option(
     if pairs:  # a mapping cannot be hashed; options that are equal still have equal hashes without it
         return field(default_factory=lambda: dict(default), metadata=metadata, hash=False)
     return field(default=default, metadata=metadata)
+
+
+def argument(default: Any, help: str) -> Any:
+    """A dataclass field that is an argument of a function and no option: it has a help text, and nothing else."""
+    return field(default=default, metadata=described(help))
+
+
+def described(help: str) -> dict[str, str]:
+    """Return the metadata of a dataclass field that is an argument without a default value."""
+    return {_ARGUMENT_KEY: help}
+
+
+def accepts(options: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
+    """Decorate a function that takes one object of options: callers pass the fields of its dataclass instead.
+
+    The signature of the function, for people and for type checkers, is that of the dataclass. The section "Parameters"
+    of its docstring is made from the help texts.
+
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Reading:
+    ...     decimal: str = option(".", "Decimal mark, as in --thousands.")
+    >>> @accepts(Reading)
+    ... def read(reading: Reading) -> str:
+    ...     return reading.decimal
+    >>> read(decimal=",")
+    ','
+    >>> inspect.signature(read)
+    <Signature (*, decimal: 'str' = '.') -> 'str'>
+    >>> read(decimel=",")
+    Traceback (most recent call last):
+    TypeError: read() got an unexpected keyword argument 'decimel'; did you mean 'decimal'?
+    """
+    kind: Any = options
+
+    def decorate(function: Callable[[T], R]) -> Callable[P, R]:
+        signature = _signature(kind, inspect.signature(function).return_annotation)
+        name = function.__name__
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for given in kwargs:
+                if given not in signature.parameters:
+                    similar = difflib.get_close_matches(given, signature.parameters, n=1)
+                    advice = f"; did you mean {similar[0]!r}?" if similar else ""
+                    raise TypeError(f"{name}() got an unexpected keyword argument {given!r}{advice}")
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{name}() {error}") from None
+            return function(options(*args, **kwargs))
+
+        call.__dict__.update(__signature__=signature)
+        call.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+        call.__doc__ = _with_parameters(function.__doc__ or "", kind, signature)
+        return call
+
+    return decorate
+
+
+def _signature(kind: Any, returns: Any) -> inspect.Signature:
+    """Return the signature of a dataclass, with the default values of mappings in place of what makes them."""
+    defaults = {one.name: one.default_factory() for one in fields(kind) if one.default_factory is not MISSING}
+    parameters = [
+        one.replace(default=defaults.get(name, one.default)) for name, one in inspect.signature(kind).parameters.items()
+    ]
+    return inspect.Signature(parameters, return_annotation=returns)
+
+
+def _with_parameters(text: str, kind: Any, signature: inspect.Signature) -> str:
+    """Return a docstring with a section "Parameters" before the section "Returns"."""
+    metadata = {one.name: one.metadata for one in fields(kind)}
+    lines = []
+    for name in signature.parameters:
+        known = metadata[name]
+        help = python_help(known[_METADATA_KEY].help) if _METADATA_KEY in known else known[_ARGUMENT_KEY]
+        lines.append(f"\n    {name}\n        {help}")
+    before, separator, after = text.partition("\n\n    Returns\n")
+    return f"{before}\n\n    Parameters\n    ----------{''.join(lines)}{separator}{after}"
+
+
+def python_help(text: str) -> str:
+    """Return the help of an option in the words of Python: ``batch_size`` instead of ``--batch-size``."""
+    return re.sub(r"\s+", " ", _FLAG.sub(lambda found: f"``{found[1].replace('-', '_')}``", text))
 
 
 def option_fields(options: Any) -> dict[str, OptionField]:

@@ -1,15 +1,19 @@
-"""Checks of parameters; each error names the parameter, its value and the allowed values."""
+"""Constructor arguments: checks, whose errors name the parameter, its value and what is allowed; and their names."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from driftsurf.core.wording import optional
 from driftsurf.errors import Option, OptionError
 from driftsurf.visible import without_secrets
+
+__all__ = ["Parameterised", "parameter_names"]
 
 LARGEST = 2**62
 """Largest integer of an option, so that compiled loops can add to it."""
@@ -133,3 +137,44 @@ def is_number(value: Any) -> bool:
     if kind is float or kind is int:  # the usual types, ten times as fast as the check below
         return True
     return isinstance(value, numbers.Real) and kind.__name__ not in ("bool", "bool_")
+
+
+@functools.cache
+def parameter_names(kind: type) -> tuple[str, ...]:
+    """Names of the constructor's arguments, in order.
+
+    >>> from driftsurf.detectors import FHDDM
+    >>> parameter_names(FHDDM)
+    ('window', 'delta')
+    """
+    return tuple(inspect.signature(kind).parameters)
+
+
+class Parameterised:
+    """Base class of parts whose constructor stores its arguments under their own names, as in scikit-learn.
+
+    >>> from driftsurf.detectors import FHDDM
+    >>> FHDDM(window=50).set_params(delta=0.01)
+    FHDDM(window=50, delta=0.01)
+    """
+
+    def __repr__(self) -> str:
+        given = (f"{name}={safe_repr(value)}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    @property
+    def _parameter_names(self) -> tuple[str, ...]:
+        return parameter_names(type(self))  # type: ignore[arg-type]  # a class is hashable
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name. ``deep`` is accepted for scikit-learn and has no effect."""
+        return {name: getattr(self, name) for name in self._parameter_names}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change some of the constructor's arguments; OptionError for an unknown name."""
+        known = self._parameter_names
+        for name, value in params.items():
+            if name not in known:
+                raise OptionError(f"{type(self).__name__} has no parameter {name!r}; choices: {', '.join(known)}")
+            setattr(self, name, value)
+        return self

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 
-__all__ = ["CLOSED_ON_EXEC", "NOT_A_LINK", "flush", "flush_folder", "give_way", "lock", "read_at", "write_at"]
+__all__ = ["CLOSED_ON_EXEC", "NOT_A_LINK", "flush", "flush_folder", "lock", "lower_priority", "read_at", "write_at"]
 
 CLOSED_ON_EXEC: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """Flags for every file: programs that this one starts do not inherit it, and Windows does not translate line ends."""
@@ -96,7 +96,7 @@ def lock(handle: int, *, shared: bool = False) -> None:
                 os.lseek(handle, 0, os.SEEK_SET)
 
 
-def give_way() -> None:
+def lower_priority() -> None:
     """Let other threads have the processor before this one, as far as the system allows; only Linux has it by thread.
 
     A thread that has been woken then does not interrupt the one that woke it, and the system places it accordingly.

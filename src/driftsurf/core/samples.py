@@ -21,7 +21,7 @@ from driftsurf.core.contracts import (
     State,
     n_rows,
 )
-from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, Truth, Values, Whole
+from driftsurf.core.fields import Array, Choice, FieldEntry, FieldRule, Fields, Truth, Values, Whole
 from driftsurf.core.state import resolved
 from driftsurf.native.columns import are_codes
 from driftsurf.native.linear import largest
@@ -244,7 +244,7 @@ def _are_targets(known: Values) -> bool:
     return are_codes(y, n_classes) if n_classes else largest(y) < math.inf
 
 
-_EITHER: dict[str, Entry] = {
+_EITHER: dict[str, FieldEntry] = {
     "n_features": Whole(1, 2**31 - 1),
     "sparse": Truth(),
     "dtype": Choice(tuple(DTYPES)),
@@ -252,7 +252,7 @@ _EITHER: dict[str, Entry] = {
     "y": Array(np.float64, ("rows",)),
     "weight": Array(np.float64, ("rows",), least=0.0),
 }
-_TARGETS = Rule("y", "must hold codes of the known classes", _are_targets)
+_TARGETS = FieldRule("y", "must hold codes of the known classes", _are_targets)
 DENSE = Fields(_EITHER | {"X": Array("dtype", ("rows", "n_features"))}, rules=[_TARGETS])
 SPARSE = Fields(
     _EITHER
@@ -263,7 +263,7 @@ SPARSE = Fields(
     },
     rules=[
         _TARGETS,
-        Rule(
+        FieldRule(
             "indptr",
             "must rise from 0 to the number of values",
             lambda known: (

@@ -18,18 +18,97 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import Capabilities, FloatArray, IntArray, State
-from driftsurf.core.fields import Converted, Fields, Real, Rule, Truth, Whole
+from driftsurf.core.fields import Converted, FieldRule, Fields, Real, Truth, Whole
 from driftsurf.core.frames import plain_column, unmasked
 from driftsurf.core.input import listed
-from driftsurf.core.labels import check_limit, label_array
 from driftsurf.core.options import shown
-from driftsurf.errors import LabelError, NonFiniteError, RowIndex, ShapeError, ValueTypeError
+from driftsurf.errors import LabelError, NonFiniteError, Option, RowIndex, ShapeError, ValueTypeError
 from driftsurf.native import maths
 from driftsurf.native.columns import all_between, range_of_weighted
 from driftsurf.native.labels import LabelCodes
 from driftsurf.native.linear import largest
+from driftsurf.native.scores import classes_of_margins
 
-__all__ = ["ClassTargets", "RegressionTargets", "targets_of"]
+__all__ = ["ClassTargets", "RegressionTargets", "check_limit", "label_array", "targets_of"]
+
+NAMED = 12
+"""Largest number of classes that a message lists."""
+
+
+def _missing_label(row: int, value: float | None) -> LabelError:
+    what = "Input y contains NaN or infinity: " if value is not None else "Input y contains a missing label: "
+    end = f" is {value}. Drop unlabelled rows."
+    return LabelError(what, RowIndex("y", row), end, row=row, value=value, reason="not_finite")
+
+
+def label_array(y: Any) -> npt.NDArray[Any]:
+    """Return labels as an array of integers, booleans or text; InputError if they are not valid."""
+    if y is None:
+        raise LabelError("learning requires y to be passed, but the target y is None. Pass one label for each row.")
+    array = np.asarray(unmasked(y, "y"))
+    if array.dtype.kind == "U" and isinstance(y, list | tuple):
+        array = np.asarray(y, object)  # numpy would convert numbers among text to text
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ShapeError(f"y must be one label for each row, but has shape {array.shape}.")
+    if array.dtype.kind in "OT":
+        kinds = {type(value) for value in array.tolist()}
+        if all(issubclass(kind, str) for kind in kinds):
+            array = array.astype(str)
+        elif all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
+            array = np.array(array.tolist())
+            if array.dtype.kind == "O":
+                large = shown(max(array.tolist(), key=abs))
+                raise LabelError(f"the label {large} is too large; class labels must be integers below 2**63.")
+        else:
+            for row, label in enumerate(array.tolist()):
+                if label is None or (isinstance(label, float) and math.isnan(label)):
+                    raise _missing_label(row, label)
+            names = listed(sorted(kind.__name__ for kind in kinds))
+            labels = array.tolist()
+            other = next((k for k, one in enumerate(labels) if isinstance(one, str) != isinstance(labels[0], str)), 0)
+            raise LabelError(
+                f"Unknown label type: y contains {names}; labels must be integers, booleans or text.",
+                row=other,
+                value=labels[other],
+            )
+    if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
+        raise LabelError(f"the label {array.max()} is too large; class labels must be integers below 2**63.")
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            bad = int(np.argmax(~np.isfinite(array)))
+            raise _missing_label(bad, float(array[bad]))
+        if (array != np.floor(array)).any():
+            bad = int(np.argmax(array != np.floor(array)))
+            raise LabelError(
+                "Unknown label type: continuous; ",
+                RowIndex("y", bad),
+                f" is {array[bad]}. Class labels must be integers, booleans or text. "
+                "To predict numbers, use a regressor, or a learner with ",
+                Option("task", "regression"),
+                ".",
+                row=bad,
+                value=float(array[bad]),
+                reason="continuous",
+            )
+    elif array.dtype.kind not in "iubU":
+        raise LabelError(f"Unknown label type: {array.dtype}; class labels must be integers, booleans or text.")
+    return array
+
+
+def check_limit(labels: tuple[Any, ...], limit: int | None) -> None:
+    """Raise LabelError if there are more classes than a learner supports."""
+    if limit is not None and len(labels) > limit:
+        raise LabelError(
+            f"Only {'binary' if limit == 2 else f'{limit}-class'} classification is supported by this learner: "
+            f"{labels[limit]!r} would be class {limit + 1} after {listed(labels[:limit])}. "
+            "Merge classes, or use a learner with the task 'multiclass', such as SoftmaxRegression "
+            f"(on the command line: --task multiclass, or with --key: --classes {','.join(map(str, labels[:NAMED]))}).",
+            value=labels[limit],
+            reason="too_many_classes",
+        )
+
 
 LARGEST_VALUE = 1e150
 """Largest target of a regression: sums of larger squares would overflow."""
@@ -111,7 +190,9 @@ class ClassTargets:
 
     def read(self, y: Any, count: int) -> tuple[ClassTargets, FloatArray]:
         """Return the codes of ``y``, and the set with the labels of ``y`` that were not known."""
-        codes = self.known_codes(y, count)  # the fast path, without any copy of ``y``
+        codes = self._codes.codes(y, count)  # the usual case, without any copy of ``y``
+        if codes is None:
+            codes = self.known_codes(y, count)
         if codes is not None:
             return self, codes
         array = label_array(y)
@@ -220,7 +301,7 @@ class ClassTargets:
         if len(self.labels) < 2:
             return np.zeros(len(scores), np.int64)
         if scores.ndim == 1:
-            return (scores >= 0.0 if self._against_names else scores > 0.0).astype(np.int64)
+            return classes_of_margins(np.ascontiguousarray(scores, np.float64), self._against_names)
         # Ties go to the smaller label and not to the smaller code: codes depend on which row happened to come first.
         if len(self.labels) == 2:
             smaller, larger = (1, 0) if self._against_names else (0, 1)
@@ -409,12 +490,12 @@ def _read_labels(text: str) -> tuple[Any, ...]:
 
 CLASS_FIELDS = Fields(
     {"labels": Converted(_read_labels), "closed": Truth(), "limit": Whole(-1)},
-    rules=[Rule("labels", "must fit the limit", lambda known: not 0 <= known["limit"] < len(known["labels"]))],
+    rules=[FieldRule("labels", "must fit the limit", lambda known: not 0 <= known["limit"] < len(known["labels"]))],
 )
 RANGE_FIELDS = Fields(
     {"low": Real(), "high": Real()},
     optional=["low", "high"],
-    rules=[Rule("low", "must not be above high", lambda known: not known or known["low"] <= known["high"])],
+    rules=[FieldRule("low", "must not be above high", lambda known: not known or known["low"] <= known["high"])],
 )
 """Saved entries of a set of classes, and of the range of numbers."""
 

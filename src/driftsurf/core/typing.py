@@ -7,7 +7,7 @@ and sparse matrices are described by their methods, so that no frame library is 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +79,24 @@ class RiverDriftDetector(Protocol):
     def update(self, x: Any, /) -> Any:
         """Take one value."""
         ...
+
+    def clone(self) -> Any:
+        """Return a new detector with the same parameters."""
+        ...
+
+
+if TYPE_CHECKING:
+
+    class ScikitLearnBase:
+        """Types of the base class of scikit-learn, which has no annotations."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the constructor's arguments by name."""
+            ...
+
+        def set_params(self, **params: Any) -> Self:
+            """Change some of the constructor's arguments."""
+            ...
 
 
 MatrixLike: TypeAlias = npt.ArrayLike | Frame | SparseMatrix

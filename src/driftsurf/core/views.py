@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from driftsurf.core.decisions import Decision, Transition
-from driftsurf.core.expert_names import plain_expert
+from driftsurf.core.decisions import Decision, Transition, plain_expert
 from driftsurf.core.frames import html_table, new_frame
 from driftsurf.core.measures import percent, significant
 

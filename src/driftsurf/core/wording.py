@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-__all__ = ["agreeing", "counted", "in_words", "optional", "plural"]
+__all__ = ["agreeing", "counted", "in_words", "optional", "plural", "shown_bytes", "wrapped"]
 
 T = TypeVar("T")
 
@@ -64,3 +66,54 @@ def in_words(values: Sequence[T], show: Callable[[T], str] = str, *, most: int =
     if len(values) > most:
         return f"{', '.join(shown)} and {len(values) - most:,} more"
     return last.join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+_LABEL = re.compile(r" *\S+(?: \S+)? {2,}")
+"""A label and the space after it, as in a line of two columns."""
+DEEP = 8
+"""Indentation from which on a line continues a column, and is not a paragraph of its own."""
+
+
+def wrapped(text: str, width: int, hang: int | None = None) -> str:
+    """Wrap each line of a text at word ends; words longer than a line, such as paths, are not broken.
+
+    A line is continued after ``hang`` spaces. By default the text beside a label stays in its column, and an indented
+    line is continued two characters deeper.
+
+    >>> print(wrapped("left out  id, name, city of birth, date", 24))
+    left out  id, name, city
+              of birth, date
+    >>> print(wrapped("  model 0: created at step 0", 20))
+      model 0: created
+        at step 0
+    """
+    return "\n".join(_wrapped_line(line, width, hang) for line in text.split("\n"))
+
+
+def _wrapped_line(line: str, width: int, hang: int | None) -> str:
+    if len(line) <= width:
+        return line
+    indent = len(line) - len(line.lstrip())
+    label = _LABEL.match(line)
+    if hang is None:
+        hang = len(label[0]) if label else indent if indent >= DEEP or not indent else indent + 2
+    if hang > width // 2:  # too narrow for a column beside the label
+        hang = min(indent + 2, width // 2)
+    return textwrap.fill(line, width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False)
+
+
+UNITS = "KiB", "MiB", "GiB", "TiB"
+
+
+def shown_bytes(count: float) -> str:
+    """Return a number of bytes in the largest unit of which it has at least one.
+
+    >>> [shown_bytes(count) for count in (0, 1023, 1536, 900 * 2**20, 2**30, 5000 * 2**40)]
+    ['0 bytes', '1,023 bytes', '1.5 KiB', '900 MiB', '1 GiB', '5,000 TiB']
+    """
+    unit = "bytes"
+    for larger in UNITS:
+        if count < 1024:
+            break
+        count, unit = count / 1024, larger
+    return f"{f'{count:,.1f}'.removesuffix('.0')} {unit}"

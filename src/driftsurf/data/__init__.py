@@ -6,13 +6,13 @@ Files, folders, growing files and standard input are read in bounded memory and 
 ``source``, ``sources/``                        the protocol of a source and ``open_source``; one source per module
 ``formats/``                                    readers of one file, one format per module
 ``reading_options``                             every option that says how files are read
-``tables``, ``kinds``                           columns by name; the four kinds of columns
-``frames``, ``arrow_columns``                   tables of pandas, polars and pyarrow as tables
-``encoding``, ``column_slots``, ``vocabulary``  rows of numbers from tables, and from rows of named values
+``tables``                                      columns by name, of four kinds
+``frames``, ``arrow``                           tables of pandas, polars and pyarrow as tables
+``encoding``, ``vocabulary``                    rows of numbers from tables, and from rows of named values
 ``target``, ``row_encoder``                     the column to predict; it and the encoder, saved together
 ``source_reader``                               a source as a run reads it: first table in advance, rows counted
-``hints``, ``column_summary``                   how columns were read, and advice where that looks wrong
-``datasets/``, ``catalogue``, ``fetch``         real data sets; streams by name; downloads
+``column_summary``, ``advice``                  how columns were read, and advice where that looks wrong
+``datasets/``, ``catalogue``, ``download``      real data sets; streams by name; downloads
 ==============================================  ===================================================================
 
 Nothing here learns; generators of synthetic streams are in :mod:`driftsurf.streams`.

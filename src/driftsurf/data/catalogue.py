@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 
 from driftsurf import registry
-from driftsurf.data.datasets.authors import published
 from driftsurf.data.datasets.known import DATASETS, Dataset
 from driftsurf.errors import OptionError
 from driftsurf.registry import REGRESSION
@@ -36,7 +35,13 @@ class StreamEntry:
 
         A real data set is made only if its file is available, and has whole batches only unless ``n_rows`` is given.
         """
-        return partial(published, self.name) if self.entry.details.get("published") else self.entry.make
+        if not self.entry.details.get("published"):
+            return self.entry.make
+        from driftsurf.data.datasets.authors import (
+            published,  # with the reader of their files, which others do not need
+        )
+
+        return partial(published, self.name)
 
     @cached_property
     def _default(self) -> Stream:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from driftsurf.data.formats._cells import grouping_characters, infer_kind, number_reader
-from driftsurf.data.formats._suggestions import suggest_date_options
+from driftsurf.data.formats._cells import grouping_characters, infer_kind, number_reader, suggest_date_options
 from driftsurf.data.reading_options import LISTS, ReadingOptions
 from driftsurf.data.source import Source
 from driftsurf.data.sources.files import FileSource
@@ -186,8 +184,7 @@ def _refuse_text_of_frame(source: FileSource | FrameSource, cells: Mapping[str, 
 
 def _numbers_with(source: FileSource, rows: int, signs: Signs) -> set[str]:
     """Return the columns of the first rows that are numbers if they are read with these signs."""
-    again = copy.copy(source)
-    again.reading = replace(source.reading, decimal=signs[0], thousands=signs[1], rows=rows)
+    again = source.with_reading(replace(source.reading, decimal=signs[0], thousands=signs[1], rows=rows))
     again.batch_size, again.batch_seconds, again.time, again.follow = rows, None, None, None
     try:
         table = next(again.tables(on_skip=lambda bad: None))[0]

@@ -12,16 +12,18 @@ from typing import Literal, TypeAlias, get_args
 
 from driftsurf.core.option_fields import option
 from driftsurf.core.options import choice, number, whole
-from driftsurf.data.kinds import KINDS, Kind
 from driftsurf.errors import Option, OptionError
 
-__all__ = ["FRAME", "MISSING", "STANDARD_INPUT", "OnBadRow", "OnSchemaChange", "ReadingOptions"]
+__all__ = ["FRAME", "KINDS", "MISSING", "STANDARD_INPUT", "Kind", "OnBadRow", "OnSchemaChange", "ReadingOptions"]
 
 STANDARD_INPUT = "-"
 """Location of standard input, as a source."""
 FRAME = "<frame>"
 """What stands for the location of a frame, which has none."""
 
+Kind: TypeAlias = Literal["number", "boolean", "date", "text"]
+"""Kind of the values of a column."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 OnSchemaChange: TypeAlias = Literal["fail", "ignore-added", "fill-removed"]
 OnBadRow: TypeAlias = Literal["fail", "skip"] | int
 
@@ -46,7 +48,7 @@ def _parse_on_bad_row(text: str) -> OnBadRow:
     return int(number)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
     """How the rows of a source are read. The defaults suit files that follow the usual conventions.
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
 
-from driftsurf.core.contracts import State
-from driftsurf.core.fields import Converted, Fields, Text
+import numpy as np
+
+from driftsurf.core.contracts import Categories, State
+from driftsurf.core.fields import Converted, Fields, Json, Text
+from driftsurf.core.frames import number_matrix
+from driftsurf.core.input import listed
+from driftsurf.core.option_fields import options_given
 from driftsurf.core.state import nest, pick
 from driftsurf.data.encoding import TableEncoder
+from driftsurf.data.formats._cells import cell_reader
+from driftsurf.data.formats._text import automatic_names
+from driftsurf.data.frames import is_table, read_table
+from driftsurf.data.reading_options import Kind, ReadingOptions
 from driftsurf.data.row_time import first_time
-from driftsurf.data.tables import Table
+from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.data.target import Target
+from driftsurf.errors import SchemaError, ValueTypeError
 
-__all__ = ["RowEncoder"]
+__all__ = [
+    "FrameEncoder",
+    "RowEncoder",
+]
 
 
 @dataclass(slots=True)
@@ -38,6 +52,18 @@ class RowEncoder:
         encoder = self.encoder if self.encoder.fitted else self.encoder.fit(seen)
         return encoder.rows(seen)
 
+    def feature_names(self) -> list[str]:
+        """Return the names of the encoded columns, once the layout is fixed."""
+        return self.encoder.feature_names()
+
+    def calendar_columns(self) -> list[int]:
+        """Return the places of encoded columns that follow the calendar."""
+        return self.encoder.calendar_columns()
+
+    def categories(self) -> Categories:
+        """Return the ranges of encoded columns of which exactly one is 1 in each row."""
+        return self.encoder.categories()
+
     def state(self) -> State:
         """Return the layout, once it is fixed, and the target as a flat state."""
         state: State = {"target": self.target.to_json(), "first_time": self.first_time}
@@ -54,3 +80,143 @@ FIELDS = Fields(
     {"target": Converted(Target.from_json), "first_time": Text()}, optional=["first_time"], parts=["encoder"]
 )
 """Saved entries of a row encoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameEncoder:
+    """Encodes tables as rows for a model. The first table has fixed the layout, and nothing changes it afterwards.
+
+    Examples
+    --------
+    >>> frames = FrameEncoder.of({"price": [1.5, 2.5], "paid": [True, False]})
+    >>> frames.rows({"paid": [True], "price": [None]})
+    array([[2., 1.]])
+    """
+
+    encoder: TableEncoder
+    ignored: tuple[str, ...] = ()
+    """Columns that are left out if a table has them."""
+    reading: ReadingOptions | None = None
+    """How text becomes values of the kind that its column had in the first table, and what to do with other columns;
+    None refuses such text and such columns."""
+
+    @classmethod
+    def of(cls, X: Any, *, sparse: bool = False, ignored: tuple[str, ...] = ()) -> Self:
+        """Return the encoder whose layout a first table fixes; ``sparse`` allows CSR rows."""
+        table = read_table(X).without(*ignored)
+        return cls(TableEncoder(sparse="auto" if sparse else False, plain=True).fit(table), ignored)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return [column.name for column in self.encoder.layout.columns]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, sparse features included."""
+        return len(self.encoder.layout.columns) + self.encoder.layout.n_features
+
+    def rows(self, X: Any) -> Any:
+        """Return the rows of a table as numbers; an array as it is if the first table had only numbers."""
+        layout = self.encoder.layout
+        if layout.only_numbers and (matrix := number_matrix(X, layout.names)) is not None:
+            return matrix
+        if is_table(X):
+            return self.encoder.transform(self._adapted(read_table(X)))
+        if layout.plain or not layout.columns:
+            return X
+        raise SchemaError(
+            f"this model has learned a table with the columns {listed(self.columns)}; pass a table with these columns, "
+            f"not an object of the type {type(X).__name__}"
+        )
+
+    def _adapted(self, table: Table) -> Table:
+        """Return a table without ignored columns, and with text read as the kinds of the first table."""
+        kept = table.without(*self.ignored)
+        if self.reading is None:
+            return kept
+        kinds: dict[str, Kind] = {column.name: column.kind for column in self.encoder.layout.columns}
+        columns = {
+            name: _as_kind(name, one, kinds.get(name, one.kind), self.reading)
+            for name, one in kept.columns.items()
+            if name in kinds or self.reading.on_schema_change == "fail"
+        }
+        if self.reading.on_schema_change == "fill-removed":
+            columns = {name: empty_column(kind, len(table)) for name, kind in kinds.items()} | columns
+        return Table(columns, kept.features)
+
+    def reading_for(self, given: ReadingOptions, more_kinds: Mapping[str, Kind]) -> ReadingOptions:
+        """Return how to read a source of further rows, so that its columns are what they were in the first table.
+
+        Options that differ from their defaults take the place of those of the first table. Ignored columns are left
+        out, unless ``more_kinds`` names them: it gives the kinds of columns that are read for another purpose. If the
+        first table had no header line, neither has the source, which may lack the label or all ignored columns.
+        """
+        before = ReadingOptions() if self.reading is None else self.reading
+        layout, own = self.encoder.layout, options_given(given)
+        kinds = {one.name: one.kind for one in layout.columns if one.name not in self.encoder.categorical}
+        chosen = {
+            **own,
+            "kinds": {**kinds, **more_kinds, **given.kinds},
+            "drop": tuple(name for name in (*self.ignored, *given.drop) if name not in more_kinds),
+            "rows": given.rows,
+            "n_features": layout.n_features or None,
+        }
+        further = replace(before, **chosen, lenient=True, optional=tuple(dict.fromkeys(self.ignored)))
+        known = {*self.columns, *self.ignored}
+        every = automatic_names(len(known))
+        if further.names is None and not further.header and known == set(every):
+            return replace(further, header=False, names=tuple(every))
+        return further
+
+    def state(self) -> State:
+        """Return the encoder and its options as a flat state."""
+        reading = "" if self.reading is None else json.dumps(asdict(self.reading))
+        return self.encoder.state() | {"ignored": json.dumps(self.ignored), "reading": reading}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the encoder that ``state()`` was called on."""
+        known, rest = FRAME_FIELDS.take(state)
+        return cls(TableEncoder.from_state(rest), known["ignored"], known["reading"])
+
+
+def _read_ignored(names: Any) -> tuple[str, ...]:
+    """Return saved names of columns; ValueError if they are not valid."""
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("must be a list of names")
+    return tuple(names)
+
+
+def _read_options(text: str) -> ReadingOptions | None:
+    """Return saved reading options; ValueError or TypeError if they are not valid."""
+    if not text:
+        return None
+    saved = json.loads(text)
+    known = {one.name for one in fields(ReadingOptions)}
+    reading = ReadingOptions(**{name: value for name, value in saved.items() if name in known})
+    reading.check()
+    return reading
+
+
+FRAME_FIELDS = Fields({"ignored": Json(_read_ignored), "reading": Converted(_read_options)})
+"""Saved entries beside those of the encoder."""
+
+
+def _as_kind(name: str, column: Column, kind: Kind, reading: ReadingOptions) -> Column:
+    """Return text as values of another kind, and any values as text; other columns as they are."""
+    if kind == "text":
+        return column.as_text()
+    if column.kind != "text":
+        return column
+    read = cell_reader(kind, reading)
+    by_code = empty_column(kind, len(column.words) + 1).values  # the code -1 of a missing value points to the last
+    for code in column.used().tolist():
+        word = column.words[code]
+        if word in reading.missing_cells:
+            continue
+        try:
+            by_code[code] = read(word)
+        except ValueError as error:
+            raise ValueTypeError(f"the column {name!r} holds {word!r}, but it is a column of kind {kind}") from error
+    return Column(kind, np.asarray(by_code[column.values]))

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from driftsurf import registry
-from driftsurf.data.kinds import Kind
-from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
+from driftsurf.data.reading_options import STANDARD_INPUT, Kind, ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import Message, Option, OptionError
 
@@ -29,6 +28,7 @@ __all__ = [
     "Position",
     "Remarking",
     "Source",
+    "is_web_address",
     "open_source",
     "remarks_of",
 ]
@@ -125,8 +125,8 @@ class Source(Protocol):
 
     A source is registered under its name, with the schemes that it opens (by default its name)::
 
-        @register("source", "redis", schemes=("redis", "rediss"), requires=("redis",), install="pip install ...")
-        class RedisSource: ...
+        @register("source", "db", schemes=("db", "dbs"), requires=("dbapi",), install="pip install ...")
+        class DatabaseSource: ...
 
     With ``opens``, a function of a path, it also opens paths that have no scheme, such as folders of its own.
 
@@ -224,6 +224,11 @@ class Planning(Protocol):
     def lag(self) -> int | None:
         """Return how many rows have not been read yet; None if that is not known."""
         ...
+
+
+def is_web_address(location: str) -> bool:
+    """Whether a location is an address that begins with http:// or https://."""
+    return location.lower().startswith(("http://", "https://"))
 
 
 def remarks_of(source: object) -> list[Message]:

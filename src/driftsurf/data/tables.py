@@ -13,11 +13,17 @@ import numpy.typing as npt
 from driftsurf.core.contracts import CSR, take_rows
 from driftsurf.core.input import listed
 from driftsurf.core.options import shown
-from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import Kind
 from driftsurf.errors import LabelError, SchemaError, ShapeError
 from driftsurf.registry import nearest
 
-__all__ = ["Column", "Table", "empty_column", "listed_columns", "which_columns"]
+__all__ = [
+    "Column",
+    "Table",
+    "empty_column",
+    "listed_columns",
+    "which_columns",
+]
 
 LARGEST_EXACT = 2**53
 """Smallest whole number from which on float64 merges neighbours."""

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.options import choice
+from driftsurf.data.advice import number_hint
 from driftsurf.data.formats._cells import infer_kind
-from driftsurf.data.hints import number_hint
 from driftsurf.data.source import Source, remarks_of
 from driftsurf.data.tables import Column, Table, listed_columns, which_columns
 from driftsurf.errors import LabelError, Message, Option, OptionError, SchemaError, StateError

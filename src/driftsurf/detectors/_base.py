@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import Detection, FloatArray, State
-from driftsurf.core.fields import Array, Choice, Fields, Real, Rule
-from driftsurf.core.forks import ChangeLock
-from driftsurf.core.options import number, whole
-from driftsurf.core.parameters import Parameterised
+from driftsurf.core.fields import Array, Choice, FieldRule, Fields, Real
+from driftsurf.core.options import Parameterised, number, whole
+from driftsurf.core.threads import ChangeLock
 from driftsurf.errors import OptionError, ShapeError, ValueTypeError
 from driftsurf.native import maths
 from driftsurf.native.detectors import DRIFT, STEADY, WARNING, sliding_mean
@@ -49,7 +48,7 @@ class BaseDetector(Parameterised):
 
     NUMBERS: ClassVar[dict[str, float]]
     """Numbers that the loop takes and returns, with their initial values; the first one is the level."""
-    RULES: ClassVar[Sequence[Rule]] = ()
+    RULES: ClassVar[Sequence[FieldRule]] = ()
     """Rules between the saved numbers, beyond which the loop would divide by zero or signal no more."""
     _numbers: Numbers = ()
     """Empty until the parameters have been checked."""
@@ -241,7 +240,7 @@ def window_fields(window: int) -> Fields:
     """Return the declaration of a detector with a window of at most this many values."""
     return Fields(
         {"level": LEVEL, "best": Real(least=0.0), "window": Array(np.float64, ("filled",), least=0.0, most=1.0)},
-        rules=[Rule("window", f"must have at most {window} values", lambda known: known["filled"] <= window)],
+        rules=[FieldRule("window", f"must have at most {window} values", lambda known: known["filled"] <= window)],
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray, State
-from driftsurf.core.fields import Array, Fields, Real, Rule
+from driftsurf.core.fields import Array, FieldRule, Fields, Real
 from driftsurf.core.options import number, truth, whole
 from driftsurf.detectors._base import LEVEL, BaseDetector, in_turn
 from driftsurf.native import detectors as _loops
@@ -168,7 +168,7 @@ def adwin_fields(max_buckets: int) -> Fields:
             "squared_deviations": Array(np.float64, ("buckets",), least=0.0),
         },
         rules=[
-            Rule(
+            FieldRule(
                 "counts",
                 f"must have at most {MOST_SAVED_ROWS} values, whose sum is the number of buckets",
                 lambda known: known["sizes"] <= MOST_SAVED_ROWS and known["counts"].sum() == known["buckets"],

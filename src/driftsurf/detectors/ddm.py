@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.core.fields import Rule
+from driftsurf.core.fields import FieldRule
 from driftsurf.core.options import number, whole
 from driftsurf.detectors._base import BaseDetector
 from driftsurf.errors import OptionError
@@ -50,8 +50,10 @@ class DDM(BaseDetector):
     """
 
     NUMBERS: ClassVar[dict[str, float]] = {"level": 0.0, "rows": 0.0, "errors": 0.0, "p_min": 1.0, "s_min": 1.0}
-    RULES: ClassVar[Sequence[Rule]] = (
-        Rule("errors", "must be from 0 to the number of rows", lambda known: 0.0 <= known["errors"] <= known["rows"]),
+    RULES: ClassVar[Sequence[FieldRule]] = (
+        FieldRule(
+            "errors", "must be from 0 to the number of rows", lambda known: 0.0 <= known["errors"] <= known["rows"]
+        ),
     )
 
     def __init__(self, *, min_rows: int = 30, warning_level: float = 2.0, drift_level: float = 3.0) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.core.fields import Rule
+from driftsurf.core.fields import FieldRule
 from driftsurf.core.options import number, whole
 from driftsurf.detectors._base import BaseDetector
 from driftsurf.errors import OptionError
@@ -59,9 +59,9 @@ class EDDM(BaseDetector):
         "squared_deviations": 0.0,
         "largest": 0.0,
     }
-    RULES: ClassVar[Sequence[Rule]] = (
-        Rule("errors", "must be at least 0", lambda known: known["errors"] >= 0.0),
-        Rule("squared_deviations", "must be at least 0", lambda known: known["squared_deviations"] >= 0.0),
+    RULES: ClassVar[Sequence[FieldRule]] = (
+        FieldRule("errors", "must be at least 0", lambda known: known["errors"] >= 0.0),
+        FieldRule("squared_deviations", "must be at least 0", lambda known: known["squared_deviations"] >= 0.0),
     )
 
     def __init__(self, *, min_errors: int = 30, warning_level: float = 0.95, drift_level: float = 0.90) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.core.fields import Rule
+from driftsurf.core.fields import FieldRule
 from driftsurf.core.options import number, whole
 from driftsurf.detectors._base import BaseDetector
 from driftsurf.errors import OptionError
@@ -56,7 +56,9 @@ class PageHinkley(BaseDetector):
     """
 
     NUMBERS: ClassVar[dict[str, float]] = {"level": 0.0, "rows": 0.0, "mean": 0.0, "sum": 0.0, "size": 0.0}
-    RULES: ClassVar[Sequence[Rule]] = (Rule("rows", "must be at least 0", lambda known: known["rows"] >= 0.0),)
+    RULES: ClassVar[Sequence[FieldRule]] = (
+        FieldRule("rows", "must be at least 0", lambda known: known["rows"] >= 0.0),
+    )
 
     def __init__(
         self, *, min_rows: int = 30, delta: float = 0.005, threshold: float = 50.0, alpha: float = 0.9999

@@ -10,41 +10,15 @@ import numpy.typing as npt
 
 from driftsurf.core.abilities import check_contract, missing_members
 from driftsurf.core.contracts import Detection, Detector, State
+from driftsurf.core.typing import RiverDriftDetector
 from driftsurf.errors import CapabilityError
 
 if TYPE_CHECKING:  # scikit-learn has no type annotations
-
-    class BaseEstimator:
-        """Parameters by name: the arguments of the constructor."""
-
-        def get_params(self, deep: bool = True) -> dict[str, Any]:
-            """Return the parameters by name."""
-            ...
-
-        def set_params(self, **params: Any) -> Self:
-            """Set parameters by name."""
-            ...
+    from driftsurf.core.typing import ScikitLearnBase as BaseEstimator
 else:
     from sklearn.base import BaseEstimator
 
 __all__ = ["RiverDetector", "as_detector"]
-
-
-class RiverDriftDetector(Protocol):
-    """The members of a river drift detector that the adapter uses."""
-
-    @property
-    def drift_detected(self) -> bool:
-        """Whether the last value was a signal."""
-        ...
-
-    def update(self, x: float) -> Any:
-        """Consume one value."""
-        ...
-
-    def clone(self) -> Any:
-        """Return a new detector with the same parameters."""
-        ...
 
 
 @runtime_checkable

@@ -6,18 +6,6 @@ from typing import Any
 
 from driftsurf.errors._message import DriftsurfError
 
-__all__ = [
-    "AnswerGoneError",
-    "BadRowError",
-    "IdempotencyError",
-    "InputError",
-    "LabelError",
-    "NonFiniteError",
-    "SchemaError",
-    "ShapeError",
-    "ValueTypeError",
-]
-
 
 class InputError(DriftsurfError, ValueError):
     """The rows or labels of a batch cannot be used; the model has not changed.

@@ -8,15 +8,6 @@ from typing import Any, Self
 
 from driftsurf.visible import visible
 
-__all__ = [
-    "DriftsurfError",
-    "DriftsurfWarning",
-    "Message",
-    "Option",
-    "RowIndex",
-    "reason",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Option:

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from driftsurf.errors._message import DriftsurfError
 
-__all__ = [
-    "CapabilityError",
-    "CheckError",
-    "DivergenceError",
-    "MissingExtraError",
-    "OptionError",
-    "StateError",
-    "StateVersionError",
-    "StepInProgressError",
-]
-
 
 class OptionError(DriftsurfError, ValueError):
     """A parameter or command-line option has a value that cannot be used.

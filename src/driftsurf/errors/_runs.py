@@ -8,17 +8,6 @@ from typing import Any
 
 from driftsurf.errors._message import DriftsurfError, Message
 
-__all__ = [
-    "FetchError",
-    "LockedError",
-    "RunDrifted",
-    "RunFolderError",
-    "RunInterrupted",
-    "RunStopped",
-    "SourceError",
-    "SourceUnreachableError",
-]
-
 
 class LockedError(DriftsurfError, OSError):
     """Another process is working on the folder.
@@ -59,7 +48,7 @@ class FetchError(DriftsurfError, OSError):
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from driftsurf.data.fetch import fetch
+    >>> from driftsurf.data.download import fetch
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "published.csv").write_text("price,sold\\n")
     >>> fetch([(folder / "published.csv").as_uri()], folder / "sales.csv", sha256="0" * 64)
@@ -87,10 +76,10 @@ class SourceUnreachableError(SourceError):
 
     Examples
     --------
-    >>> from driftsurf.data.connectors.patience import Patience
+    >>> from driftsurf.data.messages.client import RetryPolicy
     >>> def connect():
     ...     raise ConnectionRefusedError("Connection refused")
-    >>> Patience("redis://localhost/sales", errors=(OSError,), seconds=0.0).call(connect)
+    >>> RetryPolicy("redis://localhost/sales", errors=(OSError,), seconds=0.0).call(connect)
     Traceback (most recent call last):
         ...
     driftsurf.errors.SourceUnreachableError: redis://localhost/sales cannot be reached for 0 s: Connection refused. ...

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from driftsurf.errors._message import DriftsurfError
 
-__all__ = [
-    "DeliveryError",
-    "LogError",
-    "NameTakenError",
-    "OverloadedError",
-    "ServiceError",
-    "StorageFullError",
-    "UnavailableError",
-]
-
 
 class LogError(DriftsurfError, OSError):
     """The log of a served model is damaged, broken or closed, or no longer has a record.
@@ -22,7 +12,7 @@ class LogError(DriftsurfError, OSError):
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from driftsurf.data.log.log import Log
+    >>> from driftsurf.data.log.file_log import Log
     >>> with Log(Path(tempfile.mkdtemp())) as log:
     ...     number = log.append(b"a record")
     >>> log.append(b"another one")
@@ -121,8 +111,8 @@ class DeliveryError(DriftsurfError, OSError):
 
     Examples
     --------
-    >>> from driftsurf.service.alerts.channels.webhook import WebhookChannel
-    >>> from driftsurf.service.alerts.notice import Notice
+    >>> from driftsurf.alerts.channels import WebhookChannel
+    >>> from driftsurf.alerts.channels import Notice
     >>> notice = Notice("1", "firing", "sales", "lag", "warning", "9 rows wait to be learned", 0.0)
     >>> try:
     ...     WebhookChannel("http://127.0.0.1:9/").send([notice])

@@ -1,17 +1,21 @@
-"""Warnings of the package."""
+"""Warnings of the package, and those of former spellings, at the line of the user's code that has one."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+
 from driftsurf.errors._message import DriftsurfWarning
 
-__all__ = [
-    "ColumnWarning",
-    "CompilationWarning",
-    "RegistryWarning",
-    "RunWarning",
-    "SmallBatchWarning",
-    "StateWarning",
-]
+_OWN = str(Path(__file__).parents[1]) + os.sep, contextlib.__file__, functools.__file__
+"""Where the code of this package is, and that of its decorators."""
+_reading = ContextVar("_reading", default=False)
 
 
 class ColumnWarning(DriftsurfWarning):
@@ -87,7 +91,7 @@ class SmallBatchWarning(DriftsurfWarning):
     ...     for _ in range(20):
     ...         _ = model.partial_fit([[0.0], [1.0]], [0, 1])
     >>> print(issued[0].message)
-    the first 20 time steps had 2 rows each on average; ... are replaced (batch_size collects rows: ...)
+    the first 20 time steps had 2 rows each on average; ... (batch_size collects rows ...)
     """
 
 
@@ -114,3 +118,26 @@ class RegistryWarning(DriftsurfWarning):
     ...     "driftsurf" in registry.names("strategy")
     True
     """
+
+
+def warn_of_former_spelling(message: str) -> None:
+    """Issue a FutureWarning that names the innermost caller outside of this package.
+
+    Nothing is issued while saved options are read: these are spelled as the version that wrote them did.
+    """
+    if _reading.get():
+        return
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, FutureWarning, stacklevel=level)
+
+
+@contextlib.contextmanager
+def reading_saved_options() -> Iterator[None]:
+    """Make parts from saved options, whose former spellings are no reason to warn."""
+    token = _reading.set(True)
+    try:
+        yield
+    finally:
+        _reading.reset(token)

@@ -11,26 +11,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from driftsurf.estimators._made import (
+        AUEClassifier,
+        AUERegressor,
+        AuthorsDriftSurfClassifier,
+        AuthorsDriftSurfRegressor,
+        CandorClassifier,
+        DiversityPoolClassifier,
+        DTELClassifier,
+        DWMClassifier,
+        DWMILClassifier,
+        ExponentialDecayClassifier,
+        ExponentialDecayRegressor,
+        LearnNSEClassifier,
+        LinearDecayClassifier,
+        LinearDecayRegressor,
+        ObliviousClassifier,
+        ObliviousRegressor,
+        OnePassClassifier,
+        OnePassRegressor,
+        PairedLearnersClassifier,
+        PERMClassifier,
+        PERMRegressor,
+        ResetOnDriftClassifier,
+        SlidingWindowClassifier,
+        SlidingWindowRegressor,
+    )
     from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
     from driftsurf.estimators.classes import estimator_class
-    from driftsurf.estimators.generated.aue import AUEClassifier, AUERegressor
     from driftsurf.estimators.generated.aware import AwareClassifier, AwareRegressor
-    from driftsurf.estimators.generated.candor import CandorClassifier
-    from driftsurf.estimators.generated.diversity_pool import DiversityPoolClassifier
     from driftsurf.estimators.generated.driftsurf import DriftSurfClassifier, DriftSurfRegressor
-    from driftsurf.estimators.generated.dtel import DTELClassifier
-    from driftsurf.estimators.generated.dwm import DWMClassifier
-    from driftsurf.estimators.generated.dwmil import DWMILClassifier
-    from driftsurf.estimators.generated.exponential_decay import ExponentialDecayClassifier, ExponentialDecayRegressor
-    from driftsurf.estimators.generated.learn_nse import LearnNSEClassifier
-    from driftsurf.estimators.generated.linear_decay import LinearDecayClassifier, LinearDecayRegressor
-    from driftsurf.estimators.generated.oblivious import ObliviousClassifier, ObliviousRegressor
-    from driftsurf.estimators.generated.one_pass import OnePassClassifier, OnePassRegressor
-    from driftsurf.estimators.generated.paired_learners import PairedLearnersClassifier
-    from driftsurf.estimators.generated.perm import PERMClassifier, PERMRegressor
     from driftsurf.estimators.generated.portfolio import PortfolioClassifier, PortfolioRegressor
-    from driftsurf.estimators.generated.reset_on_drift import ResetOnDriftClassifier
-    from driftsurf.estimators.generated.sliding_window import SlidingWindowClassifier, SlidingWindowRegressor
     from driftsurf.estimators.presets import paper, recommended
 else:
     from typing import Any
@@ -41,6 +52,8 @@ __all__ = [
     "AdaptiveClassifier",
     "AdaptiveEstimator",
     "AdaptiveRegressor",
+    "AuthorsDriftSurfClassifier",
+    "AuthorsDriftSurfRegressor",
     "AwareClassifier",
     "AwareRegressor",
     "CandorClassifier",
@@ -73,37 +86,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AUEClassifier": "driftsurf.estimators.generated.aue",
-    "AUERegressor": "driftsurf.estimators.generated.aue",
     "AdaptiveClassifier": "driftsurf.estimators.base",
     "AdaptiveEstimator": "driftsurf.estimators.base",
     "AdaptiveRegressor": "driftsurf.estimators.base",
     "AwareClassifier": "driftsurf.estimators.generated.aware",
     "AwareRegressor": "driftsurf.estimators.generated.aware",
-    "CandorClassifier": "driftsurf.estimators.generated.candor",
-    "DTELClassifier": "driftsurf.estimators.generated.dtel",
-    "DWMClassifier": "driftsurf.estimators.generated.dwm",
-    "DWMILClassifier": "driftsurf.estimators.generated.dwmil",
-    "DiversityPoolClassifier": "driftsurf.estimators.generated.diversity_pool",
     "DriftSurfClassifier": "driftsurf.estimators.generated.driftsurf",
     "DriftSurfRegressor": "driftsurf.estimators.generated.driftsurf",
-    "ExponentialDecayClassifier": "driftsurf.estimators.generated.exponential_decay",
-    "ExponentialDecayRegressor": "driftsurf.estimators.generated.exponential_decay",
-    "LearnNSEClassifier": "driftsurf.estimators.generated.learn_nse",
-    "LinearDecayClassifier": "driftsurf.estimators.generated.linear_decay",
-    "LinearDecayRegressor": "driftsurf.estimators.generated.linear_decay",
-    "ObliviousClassifier": "driftsurf.estimators.generated.oblivious",
-    "ObliviousRegressor": "driftsurf.estimators.generated.oblivious",
-    "OnePassClassifier": "driftsurf.estimators.generated.one_pass",
-    "OnePassRegressor": "driftsurf.estimators.generated.one_pass",
-    "PERMClassifier": "driftsurf.estimators.generated.perm",
-    "PERMRegressor": "driftsurf.estimators.generated.perm",
-    "PairedLearnersClassifier": "driftsurf.estimators.generated.paired_learners",
     "PortfolioClassifier": "driftsurf.estimators.generated.portfolio",
     "PortfolioRegressor": "driftsurf.estimators.generated.portfolio",
-    "ResetOnDriftClassifier": "driftsurf.estimators.generated.reset_on_drift",
-    "SlidingWindowClassifier": "driftsurf.estimators.generated.sliding_window",
-    "SlidingWindowRegressor": "driftsurf.estimators.generated.sliding_window",
     "estimator_class": "driftsurf.estimators.classes",
     "paper": "driftsurf.estimators.presets",
     "recommended": "driftsurf.estimators.presets",
@@ -112,7 +103,7 @@ _HOMES = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import a public name when it is first used; estimators of other packages are found through the registry."""
+        """Import a public name when it is first used; an estimator without source is made from its strategy."""
         if name in _HOMES:
             return getattr(import_module(_HOMES[name]), name)
         if not name.startswith("_"):

@@ -13,8 +13,8 @@ from driftsurf.core.options import shown
 from driftsurf.core.typing import RandomState, TargetLike
 from driftsurf.errors import OptionError, ShapeError
 from driftsurf.estimators._sklearn import check_random_state, clone, column_or_1d
-from driftsurf.session.described import Parameterised
-from driftsurf.session.step_rows import step_rows
+from driftsurf.session.described import HasParameters
+from driftsurf.session.session import step_rows
 
 
 def seed_of(random_state: RandomState) -> int:
@@ -32,13 +32,11 @@ def seed_of(random_state: RandomState) -> int:
 
 
 def as_column(y: TargetLike) -> TargetLike:
-    """Return a single column as a one-dimensional array, with scikit-learn's warning."""
-    if getattr(y, "ndim", 1) == 2:
-        try:
-            return column_or_1d(unmasked(y, "y"), warn=True)
-        except (TypeError, ValueError) as error:
-            raise ShapeError(f"{error} Pass one label for each row.") from error
-    return y
+    """Return a table of one column as a one-dimensional array, with scikit-learn's warning."""
+    try:
+        return column_or_1d(unmasked(y, "y"), warn=True)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{error} Pass one label for each row.") from error
 
 
 def fit_rows(rows: Any) -> int:
@@ -52,7 +50,7 @@ def fit_rows(rows: Any) -> int:
 
 def copied(value: Any) -> Any:
     """Return a copy of a part with parameters, or of several, which ``set_params`` may change; other values as is."""
-    parts = isinstance(value, Parameterised | list | tuple)
+    parts = isinstance(value, HasParameters | list | tuple)
     return clone(value, safe=False) if parts else value
 
 

@@ -51,7 +51,7 @@ class _Columns:
         return row
 
 
-class _OnlineModel:
+class _CapymoaModel:
     """Base class of the classifier and the regressor; the estimator itself buffers the rows of a time step."""
 
     _regression: ClassVar[bool]
@@ -112,7 +112,7 @@ class _OnlineModel:
         return self._session.scores(self._columns.row(instance.x))
 
 
-class OnlineClassifier(_OnlineModel):
+class OnlineClassifier(_CapymoaModel):
     """Classifier for ``capymoa.evaluation.prequential_evaluation``: any strategy around any learner.
 
     Instances are buffered until they make a time step. Before the first time step it predicts None.
@@ -161,7 +161,7 @@ class OnlineClassifier(_OnlineModel):
         return probabilities
 
 
-class OnlineRegressor(_OnlineModel):
+class OnlineRegressor(_CapymoaModel):
     """Regressor for ``capymoa.evaluation.prequential_evaluation``: any strategy around any learner.
 
     Parameters are those of :class:`OnlineClassifier`; without a ``model`` it is ``DriftSurfRegressor()``.

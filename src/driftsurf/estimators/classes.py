@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from driftsurf import registry
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.options import choice
+from driftsurf.core.threads import RenewedLock
 from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import CapabilityError
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
+from driftsurf.estimators.docstrings import docstring, learning_example
 from driftsurf.estimators.saved import SUFFIXES, EstimatorTask
 
 __all__ = ["EstimatorTask", "estimator_class", "find_estimator"]
@@ -22,14 +24,14 @@ _HERE = "driftsurf.estimators"
 
 if TYPE_CHECKING:
 
-    class _Classifier(AdaptiveClassifier):
+    class _AnyClassifier(AdaptiveClassifier):
         """A classifier whose options a type checker does not know."""
 
         def __init__(self, learner: LearnerLike | None = None, **options: Any) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
 
-    class _Regressor(AdaptiveRegressor):
+    class _AnyRegressor(AdaptiveRegressor):
         """A regressor whose options a type checker does not know."""
 
         def __init__(self, learner: LearnerLike | None = None, **options: Any) -> None: ...
@@ -40,14 +42,16 @@ if TYPE_CHECKING:
 @overload
 def estimator_class(
     strategy: str | type[Strategy], task: Literal["classification"] = "classification"
-) -> type[_Classifier]: ...
+) -> type[_AnyClassifier]: ...
 @overload
-def estimator_class(strategy: str | type[Strategy], task: Literal["regression"]) -> type[_Regressor]: ...
+def estimator_class(strategy: str | type[Strategy], task: Literal["regression"]) -> type[_AnyRegressor]: ...
 @overload
-def estimator_class(strategy: str | type[Strategy], task: EstimatorTask) -> type[_Classifier] | type[_Regressor]: ...
+def estimator_class(
+    strategy: str | type[Strategy], task: EstimatorTask
+) -> type[_AnyClassifier] | type[_AnyRegressor]: ...
 def estimator_class(
     strategy: str | type[Strategy], task: EstimatorTask = "classification"
-) -> type[_Classifier] | type[_Regressor]:
+) -> type[_AnyClassifier] | type[_AnyRegressor]:
     """Return the scikit-learn estimator class of a strategy.
 
     Its parameters are ``learner``, the options of the strategy, ``batch_size``, ``guard``, ``classes`` (of a
@@ -78,11 +82,12 @@ def estimator_class(
         raise CapabilityError(
             f"the strategy {entry.name!r} is for the tasks {', '.join(sorted(entry.tasks))}, not for {task}"
         )
-    made: type[_Classifier] | type[_Regressor]
-    if entry is not None and part.__module__.startswith("driftsurf.strategies."):
-        made = getattr(import_module(_HERE), f"{part.__name__}{SUFFIXES[task]}")
+    here, name = import_module(_HERE), f"{part.__name__}{SUFFIXES[task]}"
+    made: type[_AnyClassifier] | type[_AnyRegressor]
+    if entry is not None and part.__module__.startswith("driftsurf.") and name in vars(here)["_HOMES"]:
+        made = getattr(here, name)
     else:
-        made = _made(part, task, entry is not None)
+        made = _made(part, task, "" if entry is None else entry.title)
     return made
 
 
@@ -104,9 +109,18 @@ def _has_task(entry: registry.Entry, task: EstimatorTask) -> bool:
     return bool(entry.tasks & (registry.REGRESSION if task == "regression" else registry.CLASSIFICATION))
 
 
+_lock = RenewedLock()
+
+
+def _made(strategy: Any, task: EstimatorTask, title: str) -> Any:
+    """Return the estimator class of a strategy, the same one in all threads: pickle compares classes by identity."""
+    with _lock:
+        return _make(strategy, task, title)
+
+
 @functools.cache
-def _made(strategy: Callable[..., Strategy], task: EstimatorTask, registered: bool) -> Any:
-    """Make the estimator class of a strategy from the signature of its constructor."""
+def _make(strategy: Any, task: EstimatorTask, title: str) -> Any:
+    """Make the estimator class of a strategy from its constructor and docstring; ``title`` is empty without a name."""
     base = AdaptiveRegressor if task == "regression" else AdaptiveClassifier
     full = _signature(strategy, base)
 
@@ -119,11 +133,14 @@ def _made(strategy: Callable[..., Strategy], task: EstimatorTask, registered: bo
 
     __init__.__signature__ = full  # type: ignore[attr-defined]
     name = f"{strategy.__name__}{SUFFIXES[task]}"
+    common = signature(base.__init__).parameters
+    options = [option for option in full.parameters if option not in common]
+    example = learning_example(SUFFIXES[task], name) if title else ""  # only a registered one can be imported
     members = {
         "__init__": __init__,
-        "__doc__": f"{strategy.__name__} as a scikit-learn {SUFFIXES[task].lower()}.\n\n{strategy.__doc__ or ''}",
+        "__doc__": docstring(strategy, title or strategy.__name__, SUFFIXES[task], options, example),
         # pickle looks a class up by module and name; the module's __getattr__ finds registered strategies.
-        "__module__": _HERE if registered else strategy.__module__,
+        "__module__": _HERE if title else strategy.__module__,
         "_strategy_class": staticmethod(strategy),
     }
     return type(name, (base,), members)

@@ -95,5 +95,5 @@ def _mlflow() -> Any:
     try:
         from mlflow import pyfunc
     except ImportError as error:
-        raise MissingExtraError("MLflow is not installed: pip install 'driftsurf[mlflow]'") from error
+        raise MissingExtraError("MLflow is not installed: pip install 'driftsurf[export]'") from error
     return pyfunc

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from driftsurf.core.contracts import CSR, Capabilities, FloatArray, Rows, n_rows
-from driftsurf.core.weights import read_weights
+from driftsurf.core.input import read_weights
 from driftsurf.data.vocabulary import RowBuffer, Vocabulary, one_row
 from driftsurf.errors import CapabilityError, LabelError, NonFiniteError, OptionError
 from driftsurf.estimators._sklearn import clone

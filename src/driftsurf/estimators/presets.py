@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, Literal, TypeAlias, overload
 
 from driftsurf.core.options import choice
@@ -9,6 +10,7 @@ from driftsurf.data.target import Task
 from driftsurf.estimators.generated.driftsurf import DriftSurfClassifier, DriftSurfRegressor
 from driftsurf.estimators.generated.portfolio import PortfolioClassifier, PortfolioRegressor
 from driftsurf.learners import paper_learner
+from driftsurf.registry import nearest
 from driftsurf.session.model_names import make_learner, read_model
 
 __all__ = ["paper", "recommended"]
@@ -45,6 +47,7 @@ def paper(
     budget = {"steps_per_row": steps_per_row, "steps_per_batch": steps_per_batch}
     learner = paper_learner(step_size, l2, optimizer=optimizer, **budget)
     usual = {"class_share": 0.0, "max_rows": None, "guard": None, "classes": (-1, 1)}
+    _check_names("paper", options, DriftSurfClassifier)
     return DriftSurfClassifier(learner, **(usual | options))
 
 
@@ -86,7 +89,7 @@ def recommended(
         (:class:`driftsurf.strategies.Portfolio`): the most accurate. "light" is a portfolio of fewer and cheaper
         experts. "trees" is DriftSurf around LightGBM alone
         (:class:`driftsurf.learners.foreign.BoostedTrees`). "linear" is DriftSurf around softmax or linear regression
-        with eight gradients for each row and the prequential judge: milliseconds for a batch. docs/comparing.md
+        with eight gradients for each row and the prequential judge: milliseconds for a batch. docs/evidence.md
         compares them.
     task
         "classification", with any number of classes, or "regression".
@@ -108,7 +111,17 @@ def recommended(
     named = read_model(_NAMES[learner])
     inner_task: Task = "regression" if task == "regression" else "multiclass"
     inner = make_learner(named.learner_for(inner_task), inner_task)
-    chosen: dict[str, Any] = {**named.strategy.options, **options}
-    if named.strategy.name == "portfolio":
-        return PortfolioRegressor(inner, **chosen) if task == "regression" else PortfolioClassifier(inner, **chosen)
-    return DriftSurfRegressor(inner, **chosen) if task == "regression" else DriftSurfClassifier(inner, **chosen)
+    classes = PortfolioClassifier, PortfolioRegressor, DriftSurfClassifier, DriftSurfRegressor
+    made = classes[2 * (named.strategy.name != "portfolio") + (task == "regression")]
+    _check_names("recommended", options, made)
+    return made(inner, **{**named.strategy.options, **options})
+
+
+def _check_names(function: str, options: dict[str, Any], made: type) -> None:
+    """Raise TypeError, as Python does, for an option that the model does not have."""
+    known = [name for name in signature(made).parameters if name != "learner"]
+    for name in options.keys() - set(known):
+        raise TypeError(
+            f"{function}() got an unexpected keyword argument {name!r}; {nearest(name, known)}"
+            f"{made.__name__} takes {', '.join(known)}"
+        )

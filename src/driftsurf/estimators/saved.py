@@ -18,7 +18,7 @@ from driftsurf.session.described import described, to_json_value
 from driftsurf.session.session import Session
 
 if TYPE_CHECKING:
-    from driftsurf.data.frame_encoder import FrameEncoder
+    from driftsurf.data.row_encoder import FrameEncoder
 
 __all__ = [
     "FIELDS",

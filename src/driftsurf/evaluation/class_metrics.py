@@ -1,8 +1,9 @@
-"""Precision, recall and F1 of each class, from the counts of a trace."""
+"""Precision, recall and F1 of each class, from the counts of a trace; and how well a rare class is found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.measures import AVERAGE_PRECISION, HARDLY_ABOVE_CHANCE, percent, rare_class
 from driftsurf.evaluation import metrics
-from driftsurf.evaluation.trace import Trace
+from driftsurf.evaluation.scores import Scores
+from driftsurf.evaluation.trace import OTHER, Trace
 
 __all__ = [
     "ClassMetrics",
     "ClassQuality",
+    "RareClass",
     "class_metrics",
     "class_metrics_over_time",
     "class_quality",
     "describe_later_classes",
+    "rare_class_of",
 ]
 
 MOST_NAMED = 8
@@ -137,3 +142,78 @@ def _shares(counts: Mapping[str, npt.NDArray[Any]]) -> tuple[FloatArray, FloatAr
         for times, rows in ((1, counts["predicted"]), (1, counts["true"]), (2, counts["true"] + counts["predicted"]))
     )
     return precision, recall, f1
+
+
+@dataclass(frozen=True, slots=True)
+class RareClass:
+    """How well a model finds the rare class of imbalanced labels. Unknown shares are NaN.
+
+    Examples
+    --------
+    >>> print(RareClass("fraud", 0.02, recall=0.62, precision=0.4, average_precision=0.55).sentence)
+    The model finds 62 % of class 'fraud' with a precision of 40 %; average precision 0.55, by chance 0.02.
+    """
+
+    label: Any
+    share: float
+    """Share of the rows that belong to the class, which is the precision of chance."""
+    recall: float
+    """Share of the rows of the class that were predicted as it."""
+    precision: float
+    """Share of the rows predicted as the class that belong to it."""
+    average_precision: float = math.nan
+
+    @property
+    def sentence(self) -> str:
+        """How well the class is found, in one sentence."""
+        found = f"The model finds {percent(self.recall)} of class {self.label!r}"
+        found += "" if math.isnan(self.precision) else f" with a precision of {percent(self.precision)}"
+        if math.isnan(self.average_precision):
+            return f"{found}, which {percent(self.share)} of the rows belong to."
+        return f"{found}; average precision {self.average_precision:.2f}, by chance {self.share:.2g}."
+
+    def headline(self, rules: Iterable[str]) -> list[tuple[str, str, list[str]]]:
+        """Return the name of each figure, that of the model, and those of trivial rules, "-" where they are not known.
+
+        The most frequent class so far finds no row, and its scores are all equal, so that its precision is chance.
+        """
+        majority = [rule == "majority" for rule in rules]
+        chance, none = (["-" if not own else text for own in majority] for text in (f"{self.share:.3f}", "0 %"))
+        precision = "-" if math.isnan(self.precision) else percent(self.precision)
+        ranked = (AVERAGE_PRECISION, f"{self.average_precision:.3f}", chance)
+        shown = [] if math.isnan(self.average_precision) else [ranked]
+        shown += [("recall", percent(self.recall), none), ("precision", precision, ["-"] * len(majority))]
+        return [(f"{name} of class {self.label}", own, others) for name, own, others in shown]
+
+    @property
+    def warning(self) -> str:
+        """Warning in words if the class is found no better, or hardly better, than by chance; else empty."""
+        if math.isnan(self.average_precision):
+            return "" if self.recall else f"The model finds no row of class {self.label!r}."
+        if self.average_precision >= HARDLY_ABOVE_CHANCE * self.share:
+            return ""
+        how = "no" if self.average_precision <= self.share else "hardly"
+        numbers = f"average precision {self.average_precision:.4f} against {self.share:.4f}"
+        return f"The model finds class {self.label!r} {how} better than chance: {numbers}."
+
+
+def rare_class_of(trace: Trace, model: str, scores: Scores | None = None) -> RareClass | None:
+    """Return how well a model finds the rare class, without the warm-up steps; None if labels are not imbalanced.
+
+    ``scores`` has the average precision, if the run recorded it.
+
+    Examples
+    --------
+    >>> from driftsurf import DriftSurfClassifier, prequential
+    >>> from driftsurf.streams import SEA
+    >>> rare_class_of(prequential(SEA(n_rows=10_000), DriftSurfClassifier(random_state=0)), "model") is None
+    True
+    """
+    counted = trace.counted(model)
+    counts = {label: int(counted[f"true:{label}"].sum()) for label in trace.labels}
+    label = rare_class(counts)
+    if label is None or label == OTHER:
+        return None
+    own = class_metrics(trace, model)[label]
+    found = math.nan if scores is None else scores.average_precision(label)
+    return RareClass(label, own.rows / sum(counts.values()), own.recall, own.precision, found)

@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, State
-from driftsurf.core.fields import MOST, Array, Fields, Rule
-from driftsurf.core.json_text import parse_json
+from driftsurf.core.fields import MOST, Array, FieldRule, Fields
+from driftsurf.core.files import parse_json
 from driftsurf.core.measures import rare_class
 from driftsurf.errors import InputError
 from driftsurf.evaluation.metrics import average_precision
-from driftsurf.evaluation.step_map import StepMap
-from driftsurf.evaluation.trace import OTHER
+from driftsurf.evaluation.trace import OTHER, StepMap
 from driftsurf.native.scores import mean_auc, tally_margins
 from driftsurf.session.observation import Observation, probability_of_second
 
@@ -148,7 +147,9 @@ FIELDS = Fields(
         "scores": Array(np.int64, ("classes", 2, LOGIT_BINS), least=0, most=MOST),
     },
     rules=[
-        Rule("scores", f"must be for {MOST_CLASSES} classes at most", lambda known: known["classes"] <= MOST_CLASSES)
+        FieldRule(
+            "scores", f"must be for {MOST_CLASSES} classes at most", lambda known: known["classes"] <= MOST_CLASSES
+        )
     ],
 )
 """Saved entries of a recorder of scores."""

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftsurf.core.decisions import count_reactions, merge_reactions
 from driftsurf.core.frames import new_frame
-from driftsurf.core.reactions import count_reactions, merge_reactions
 from driftsurf.errors import OptionError
 from driftsurf.evaluation import metrics
-from driftsurf.evaluation.step_map import StepMap
-from driftsurf.evaluation.trace import OTHER, Trace
+from driftsurf.evaluation.trace import OTHER, StepMap, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,6 +116,11 @@ class RegressionSummary(Summary):
     """1 minus the squared error over that of repeating the last target; negative if that is better."""
     skill_over_mean: float
     """1 minus the squared error over that of the mean target so far; negative if that is better."""
+
+    @property
+    def mean_error(self) -> float:
+        """Mean absolute error, by the name that classification has for its mean error."""
+        return self.mean_absolute_error
 
     @property
     def root_mean_squared_error(self) -> float:

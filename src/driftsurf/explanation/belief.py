@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from driftsurf.core.decisions import Decision, ModelRecord
-from driftsurf.core.expert_names import expert_noun, plain_expert
+from driftsurf.core.decisions import Decision, ModelRecord, expert_noun, plain_expert
 from driftsurf.core.measures import percent, significant
 from driftsurf.core.wording import counted
 

@@ -12,18 +12,22 @@ from driftsurf.core.decisions import (
     Decision,
     ModelRecord,
     Transition,
+    alike,
+    describe_alike,
+    merged_kinds,
+    phrase_of,
+    plain_expert,
     transition_noun,
 )
-from driftsurf.core.expert_names import plain_expert
+from driftsurf.core.drifts import Drift
 from driftsurf.core.journal import Journal
 from driftsurf.core.measures import significant
-from driftsurf.core.reactions import alike, describe_alike, merged_kinds, phrase_of
-from driftsurf.core.wording import counted, optional
-from driftsurf.core.wrapping import wrapped
+from driftsurf.core.wording import counted, optional, wrapped
 from driftsurf.errors import InputError, Option, OptionError
-from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
+from driftsurf.evaluation.column_moves import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error
 from driftsurf.evaluation.summary import mean_error_of
+from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.belief import TURNED, describe_beliefs, describe_reacting, experts_of
 from driftsurf.explanation.lineage import LEAST_SHARE, describe_models, describe_row, lineages
 from driftsurf.explanation.records import (
@@ -35,12 +39,19 @@ from driftsurf.explanation.records import (
     read_run,
 )
 from driftsurf.explanation.replay import describe_tolerance, replay, share_of
-from driftsurf.explanation.told_drifts import describe_changes, describe_drifts, describe_verdict
 from driftsurf.registry import register
 from driftsurf.runs.folder import WORK, work_unit
 from driftsurf.visible import visible
 
-__all__ = ["explain", "explain_decision", "recorded"]
+__all__ = [
+    "describe_changes",
+    "describe_drifts",
+    "describe_verdict",
+    "explain",
+    "explain_decision",
+    "explain_last_change",
+    "recorded",
+]
 
 WIDTH = 100
 """Number of characters in a line of text."""
@@ -442,3 +453,80 @@ def _pair_of_numbers(left: float | None, right: float | None) -> tuple[str, str]
 
 def _steps(count: int) -> str:
     return counted(count, "step")
+
+
+MOST_ORDERS = 3
+"""Orders after the last change that are named."""
+
+
+def explain_last_change(record: RunRecord, width: int = WIDTH) -> str:
+    """Return the verdict, explain the last step with transitions, and say which model predicts now.
+
+    >>> from driftsurf import DriftSurfClassifier
+    >>> from driftsurf.streams import Mixed
+    >>> model = DriftSurfClassifier(random_state=0)
+    >>> for X, y in Mixed(n_rows=30_000).batches(1000):
+    ...     _ = model.test_then_train(X, y)
+    >>> print(explain_last_change(RunRecord(list(model.journal_))).splitlines()[-1])
+    now, after step 29: stable; model ... predicts (trained from row 24,000)
+    """
+    if not record.decisions:
+        raise InputError("the run has no decisions yet, so there is nothing to explain")
+    places = [place for place, decision in enumerate(record.decisions) if decision.transitions]
+    first, last = record.decisions[0], record.decisions[-1]
+    quiet = f"steps {first.step} to {last.step}: nothing changed"
+    changed = record.decisions[places[-1]].step if places else first.step - 1
+    lines = [describe_verdict(record), "", explain_decision(record, places[-1]) if places else quiet]
+    later = [one for one in record.orders if one.step > changed]
+    lines += [f"order before step {one.step}: {one.text}" for one in later[-MOST_ORDERS:]]
+    lines.append(_now(record))
+    return wrapped(visible("\n".join(lines), lines=True), width)
+
+
+def _now(record: RunRecord) -> str:
+    """Describe the state after the last step, and what predicts."""
+    last = record.decisions[-1]
+    head = f"now, after step {last.step}: {last.describe_state()}"
+    names = experts_of([last])
+    if names:
+        share, name = max((model.weight or 0.0, name) for model, name in zip(last.models, names, strict=True))
+        return f"{head}; the expert {name} has the largest share, {share:.2f}"
+    since = next((one.first_row for one in last.models if one.id == last.predicts_next), None)
+    trained = "" if since is None else f" (trained from {describe_row(since)})"
+    return f"{head}; model {last.predicts_next} predicts{trained}"
+
+
+MOST_DRIFTS = 50
+"""Drifts, and moves of the inputs, that are listed at most: the newest ones."""
+
+
+def describe_verdict(record: RunRecord) -> str:
+    """Return whether the data drifted and, if the trace is known, how good the model is."""
+    if record.trace is None:
+        return record.drifts.describe() or f"No drift in {record.decisions[-1].rows_seen:,} rows."
+    return verdict_of(record.trace, record.trace.models[0], record.drifts, record.scores).text
+
+
+def describe_drifts(record: RunRecord) -> Iterator[str]:
+    """Yield a heading and a line for each drift, with its cause and its evidence; nothing if there was none."""
+    drifts = record.drifts
+    if drifts:
+        cut = f" (the last {MOST_DRIFTS} of {len(drifts)})" if len(drifts) > MOST_DRIFTS else ""
+        yield f"drifts{cut}"
+        for one in drifts[-MOST_DRIFTS:]:
+            yield f"  drift {one.number}: {one.describe()} {_how_detected(one)}"
+
+
+def describe_changes(record: RunRecord) -> Iterator[str]:
+    """Yield a heading and a line for each move of the inputs that did no harm; nothing if there was none."""
+    changes = record.changes
+    if changes:
+        cut = f" (the last {MOST_DRIFTS} of {len(changes)})" if len(changes) > MOST_DRIFTS else ""
+        yield f"inputs that moved without harm{cut}"
+        yield from (f"  {one.describe()}" for one in changes[-MOST_DRIFTS:])
+
+
+def _how_detected(drift: Drift) -> str:
+    found = f"It was detected at row {drift.detected_at_row:,}"
+    found += f", with {drift.evidence_text} to 1 against chance" if drift.evidence > 1 else ""
+    return f"{found}{f', and is marked as {drift.mark}' if drift.mark else ''}."

@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from driftsurf.core.decisions import Decision, Role
-from driftsurf.core.expert_names import plain_expert
+from driftsurf.core.decisions import Decision, Role, plain_expert
 from driftsurf.core.wording import counted, plural
 
 __all__ = ["LEAST_SHARE", "Lineage", "describe_models", "describe_row", "lineages", "timeline"]

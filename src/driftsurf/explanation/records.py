@@ -14,14 +14,14 @@ from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drifts, InputChanges
+from driftsurf.core.files import parse_json
 from driftsurf.core.journal import changes_of, drifts_of, read_lines
-from driftsurf.core.json_text import parse_json
 from driftsurf.core.state import peek, pick
 from driftsurf.errors import InputError, StateError
-from driftsurf.evaluation.columns import ColumnMove, read_moves
+from driftsurf.evaluation.column_moves import ColumnMove, read_moves
 from driftsurf.evaluation.scores import Scores
-from driftsurf.evaluation.step_map import StepMap
-from driftsurf.evaluation.trace import Trace
+from driftsurf.evaluation.trace import StepMap, Trace
+from driftsurf.runs.batches import orphan_labels, unlabelled_rows
 from driftsurf.runs.checkpoint import HEAD, CheckpointFolder
 from driftsurf.runs.folder import (
     ABOUT,
@@ -36,8 +36,7 @@ from driftsurf.runs.folder import (
 )
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import OrderRecord, read_records, waiting
-from driftsurf.runs.rolled import lines_before, part_names
-from driftsurf.runs.table_rows import orphan_labels, unlabelled_rows
+from driftsurf.runs.output import lines_before, part_names
 
 __all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "looks_for_drift", "newest_head", "pinned", "read_run"]
 

@@ -14,7 +14,7 @@ from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.options import number
 from driftsurf.core.wording import in_words, plural
 from driftsurf.errors import InputError
-from driftsurf.strategies.driftsurf import entering
+from driftsurf.native.rule import entering
 
 __all__ = ["Replay", "describe_tolerance", "replay", "same_decisions", "share_of"]
 

@@ -1,20 +1,24 @@
 """One adaptive learner per key: a customer, a sensor, a shop.
 
 :class:`Fleet` serves many keys in one process, from arrays. :func:`run_keyed` serves keyed files in epochs, with saved
-states and Parquet tables, on an engine: in this process ("local") or on Apache Spark ("spark").
+states and Parquet tables, on an engine: in this process ("local") or on Apache Spark
+("spark", in :mod:`driftsurf.spark`).
 
 ============================  =====================================================================================
-``fleet``, ``key_store``      the public ``Fleet``, and what it asks of the code that keeps its models
+``fleet``                     the public ``Fleet``
 ``cell_store``, ``layout``    a cell per key: DriftSurf around a linear learner in one native loop over all keys
-``keys``, ``rows``            seeds and slots of keys; the rows of one key and of many
+``growing_store``             the same with classes that each key learns as they appear
 ``session_store``             a session per key, for any other model
-``key_cache``, ``results``    many keys of a run served in one call; what came of the rows, in columns
+``labels``, ``record``        codes of labels; transitions and lines of journals
+``saved``, ``key_saver``      the models of a fleet as saved entries; the saved bytes of open keys
+``keys``, ``rows``            seeds and slots of keys; the rows of one key and of many
 ``visit``, ``serving``        one visit to one key, a pure function: bytes and rows in, predictions and bytes out
-``summary``, ``quarantine``   the entry of a key in the table of keys; why a key no longer learns
-``options``, ``run``          the options of a keyed run, and the run itself
-``job``, ``folder``           what an engine is given and has to do; the run folder
-``engines/``, ``store``       the registered engines; the states of the local one
-``spark/``                    what needs pyspark: keyed streams on Spark, Kafka topics as frames
+``key_cache``, ``open_cells`` many keys of a run served in one call, with their models open
+``results``, ``quarantine``   what came of rows, in columns; why a key no longer learns
+``options``, ``models``       the options of a keyed run; what a key starts with
+``run``, ``grouping``         the run, what an engine has to do; rows of tables grouped by key
+``local``, ``store``          the engine "local"; the states of its keys
+``folder``, ``outcomes``      the run folder; its errors and drifts (``drifts``) by key
 ============================  =====================================================================================
 
 Learners, strategies and readers of files do not belong here: this package hands the rows of a key to its learner.
@@ -29,13 +33,12 @@ if TYPE_CHECKING:
     from driftsurf.keyed.fleet import Fleet
     from driftsurf.keyed.folder import KeyedFolder
     from driftsurf.keyed.grouping import Columns
-    from driftsurf.keyed.job import Engine, KeyedJob
     from driftsurf.keyed.keys import key_seed
     from driftsurf.keyed.options import EngineOptions, KeyedOptions
+    from driftsurf.keyed.results import KeySummary, Visit
     from driftsurf.keyed.rows import KeyRows
-    from driftsurf.keyed.run import run_keyed
-    from driftsurf.keyed.summary import KeySummary
-    from driftsurf.keyed.visit import KeyedLearner, Visit
+    from driftsurf.keyed.run import Engine, KeyedJob, run_keyed
+    from driftsurf.keyed.visit import KeyedLearner
 
 __all__ = [
     "Columns",
@@ -55,16 +58,16 @@ __all__ = [
 
 _HOMES = {
     "Columns": "grouping",
-    "Engine": "job",
+    "Engine": "run",
     "EngineOptions": "options",
     "Fleet": "fleet",
     "KeyRows": "rows",
-    "KeySummary": "summary",
+    "KeySummary": "results",
     "KeyedFolder": "folder",
-    "KeyedJob": "job",
+    "KeyedJob": "run",
     "KeyedLearner": "visit",
     "KeyedOptions": "options",
-    "Visit": "visit",
+    "Visit": "results",
     "key_seed": "keys",
     "run_keyed": "run",
 }

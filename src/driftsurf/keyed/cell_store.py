@@ -1,67 +1,158 @@
-"""A cell per key: DriftSurf around a linear learner for all keys, in one native loop over blocks of memory."""
+"""What a fleet asks of the code that keeps its models; and a cell per key, in one native loop over blocks of memory."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.decisions import Transition
-from driftsurf.core.forks import ChangeLock
 from driftsurf.core.frames import unmasked
 from driftsurf.core.state import nest, resolved
 from driftsurf.core.targets import MARGIN, ClassTargets, RegressionTargets
+from driftsurf.core.threads import ChangeLock
 from driftsurf.core.typing import TargetLike
 from driftsurf.errors import DivergenceError, InputError
-from driftsurf.keyed.key_store import REASONS, Codes
-from driftsurf.keyed.keys import Slots, by_slot
-from driftsurf.keyed.layout import Blocks, Shape
-from driftsurf.keyed.norms import MEMORY, Norms
+from driftsurf.keyed.keys import Threads
+from driftsurf.keyed.layout import COMPLETE, REASONS, Blocks, Codes, KeyShape, StepLog
 from driftsurf.keyed.record import TRANSITION, TransitionRecord, transitions_of
+from driftsurf.keyed.rows import Slots, by_slot
 from driftsurf.keyed.saved import blocks_state, guard_state, guards_state, pending_state, restored_blocks
-from driftsurf.keyed.threads import Threads
-from driftsurf.native.store import OUTCOME_SIZES, KeyLoop, Room
+from driftsurf.native.store import KeyLoop, Room
 from driftsurf.session.session import LEAST_WEIGHT, Session
 from driftsurf.strategies import DriftSurf
-from driftsurf.strategies._cell_arrays import RANGES, STABLE, UNITS
+from driftsurf.strategies._cell_arrays import KINDS, RANGES, STABLE, UNITS
 from driftsurf.strategies._cell_models import CellModels
-from driftsurf.strategies._cell_outcome import KINDS
 from driftsurf.strategies.cell import is_supported
 
-__all__ = ["CellStore", "StepLog", "Work", "bytes_of_key", "cell_models", "key_loop", "key_shape", "suits_cells"]
+__all__ = [
+    "CellStore",
+    "KeyStore",
+    "Work",
+    "bytes_of_key",
+    "cell_models",
+    "key_loop",
+    "key_shape",
+    "suits_cells",
+]
+
+
+class KeyStore(Protocol):
+    """The models of all keys of a fleet. A key is known by its slot: 0, 1, 2 ... in order of appearance.
+
+    :class:`~driftsurf.keyed.Fleet` reads rows and finds slots; a backend reads labels, predicts and learns. There are
+    three: :class:`~driftsurf.keyed.cell_store.CellStore` serves DriftSurf around a linear learner in one native loop,
+    :class:`~driftsurf.keyed.growing_store.GrowingStore` the same with classes that are not named, and
+    :class:`~driftsurf.keyed.session_store.SessionStore` any model.
+    """
+
+    @property
+    def bytes_per_key(self) -> int:
+        """Bytes that a key takes."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated for keys."""
+        ...
+
+    def reserve(self, n_keys: int, *, weighted: bool = False) -> None:
+        """Allocate memory for this many keys, so that ``add`` cannot fail; an error changes nothing.
+
+        With ``weighted``, the rows that follow have weights.
+        """
+        ...
+
+    def add(self, seeds: npt.NDArray[np.uint64]) -> None:
+        """Make the first models of new keys, in the next slots."""
+        ...
+
+    def truncate(self, n_keys: int) -> None:
+        """Remove every key from this slot on, from any point of ``add``."""
+        ...
+
+    def read_labels(self, y: TargetLike, n_rows: int) -> tuple[Any, Codes]:
+        """Return labels as ``prepare`` takes them, and the reason why each cannot be learned, by code.
+
+        The reasons are empty if there are none, or if ``prepare`` will find them.
+        """
+        ...
+
+    def prepare(self, rows: DenseRows, labels: Any, bad: Codes, slots: Slots, weight: FloatArray | None = None) -> Any:
+        """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
+
+        ``bad`` holds the reason why a row cannot be learned, 0 if it can; it is empty if all rows can. Returns the
+        work, for ``learn``; nothing changes before. An error changes nothing.
+        """
+        ...
+
+    def learn(self, work: Any) -> None:
+        """Carry out prepared work."""
+        ...
+
+    def complete(self, work: Any) -> bool:
+        """Complete work that an exception broke off; return False, and change nothing, if no row was learned yet.
+
+        If this is broken off, calling it again completes it; on complete work it does nothing.
+        """
+        ...
+
+    def predicted(self, work: Any) -> npt.NDArray[Any]:
+        """Return the predicted label of each row of complete work."""
+        ...
+
+    def faults(self, work: Any) -> dict[int, Exception]:
+        """Return why time steps of complete work failed, by slot; these keys are in quarantine."""
+        ...
+
+    def predict(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
+        """Return the label, or number, that the model of each row's key predicts."""
+        ...
+
+    def weights(self, slot: int) -> FloatArray:
+        """Return the weights that predict a key's next row, the intercept last."""
+        ...
+
+    def readmit(self, slots: Slots) -> None:
+        """End the quarantine of keys."""
+        ...
+
+    def summary(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns of the table of keys, by slot."""
+        ...
+
+    def transitions(self, keys: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+        """Return the latest transitions of all keys, whose names by slot are ``keys``."""
+        ...
+
+    def journal(self, slot: int) -> list[Transition]:
+        """Return the latest transitions of one key."""
+        ...
+
+    def session(self, slot: int, fresh: Session) -> Session:
+        """Return a session that continues with a copy of the models of one key.
+
+        ``fresh`` is the session that this key began with; a backend may change and return it.
+        """
+        ...
+
+    def state(self) -> State:
+        """Return everything that decides what comes next, except for the seeds of keys."""
+        ...
+
+    def restore(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> None:
+        """Replace all models by those of ``state()``."""
+        ...
+
 
 LEAST_ROOM = 64
 MOST_CLASSES = 256
 """Codes of classes are single bytes."""
-COMPLETE = 1
-"""Place in ``StepLog.length`` that the loop over a share sets last."""
-
-
-class StepLog(NamedTuple):
-    """Outcomes of time steps, as ``KeyLoop.observe`` takes them."""
-
-    every: bool
-    """Whether all time steps are noted, or only those with transitions."""
-    whole: IntArray
-    real: FloatArray
-    group: IntArray
-    """Number of the key in the groups of the call."""
-    place: IntArray
-    """Place in the order of the last row of the step; of steps with transitions only, the number of the step."""
-    length: IntArray
-    """How many there are, and 1 if the loop is complete."""
-
-    @classmethod
-    def of(cls, steps: int, *, every: bool) -> StepLog:
-        """Return room for the outcomes of so many time steps."""
-        whole, real = OUTCOME_SIZES
-        numbers = np.empty((steps, whole), np.int64), np.empty((steps, real))
-        return cls(every, *numbers, np.empty(steps, np.int64), np.empty(steps, np.int64), np.zeros(2, np.int64))
 
 
 class Share(NamedTuple):
@@ -144,7 +235,7 @@ class Work:
 class CellStore:
     """A block of memory per key, served by a native loop on several threads, for a closed set of labels or for numbers.
 
-    Implements :class:`~driftsurf.keyed.key_store.KeyStore`.
+    Implements :class:`~driftsurf.keyed.cell_store.KeyStore`.
 
     Parameters
     ----------
@@ -176,7 +267,7 @@ class CellStore:
         self._threads = threads
         self._set_up()
         self._n_keys = 0
-        self._blocks, self._norms = Blocks(0, self._shape), Norms(0)
+        self._blocks = Blocks(0, self._shape)
         self._record = TransitionRecord()
 
     def _set_up(self) -> None:
@@ -192,19 +283,13 @@ class CellStore:
 
     @property
     def bytes_per_key(self) -> int:
-        """Bytes that a key takes; with a guard it takes more with its first 1,024 rows, and this is the mean."""
-        return self._blocks.shape.bytes_per_key + 8 * int(self._norms.room.sum()) // max(1, self._n_keys)
+        """Mean of the bytes that a key takes; those that it takes at most, if there is none yet."""
+        return self._blocks.used(slice(0, self._n_keys)) // self._n_keys if self._n_keys else self._shape.most_bytes
 
     @property
     def nbytes(self) -> int:
         """Bytes allocated for keys."""
-        return self._blocks.nbytes + self._norms.nbytes
-
-    @property
-    def _memory(self) -> tuple[Any, Any]:
-        """The memory of all keys, as the loop takes it."""
-        norms = self._norms
-        return self._blocks.bytes, (norms.values, norms.starts, norms.counts) if self._guard is not None else None
+        return self._blocks.nbytes
 
     # -------------------------------------------------------------------- learning
 
@@ -214,11 +299,9 @@ class CellStore:
         Rows take memory for their weights once any of them has one (``weighted``).
         """
         if weighted and not self._blocks.shape.weighted:
-            self._use(self._blocks.with_weights(self._n_keys))
-        if n_keys > len(self._blocks.keys):
+            self._use(self._blocks.with_weights())
+        if n_keys > len(self._blocks):
             self._use(self._blocks.grown(max(LEAST_ROOM, 2 * n_keys), self._n_keys))
-        if self._guard is not None and len(self._blocks.keys) > len(self._norms.counts):
-            self._norms = self._norms.for_keys(len(self._blocks.keys))
 
     def _use(self, blocks: Blocks) -> None:
         if blocks.shape != self._blocks.shape:
@@ -235,7 +318,7 @@ class CellStore:
 
     def _begin(self, start: int, stop: int, seeds: npt.NDArray[np.uint64]) -> None:
         """Make the first models of some slots."""
-        self._norms.counts[start:stop] = 0  # none without a guard
+        self._blocks.clear(slice(start, stop))
         self._loop.begin(self._blocks.bytes, np.arange(start, stop), seeds, self._blank, self._room)
 
     def truncate(self, n_keys: int) -> None:
@@ -280,20 +363,18 @@ class CellStore:
         All memory is allocated here, before any thread starts, so that none can fail when others have learned.
         """
         touched, starts, order = by_slot(slots, self._n_keys)
-        size = self._shape.batch_size
-        counts = self._blocks.keys["pending"][touched] + np.diff(starts)
-        if self._guard is not None:
-            self._norms = self._norms.with_room(touched, self._norms.counts[touched] + counts // size * size)
+        blocks, loop = self._blocks, self._loop
+        steps = blocks.make_room(loop, touched, starts)
         diverged = np.zeros(len(touched), np.bool_)
         parts = list(_shares(starts, self._threads.shares(len(rows))))
         # Threads may still read the rows when an exception has given the caller's array back to the caller.
         rows = self._copied(rows) if len(parts) > 1 else rows
         predicted = np.empty(len(rows), self._shape.label_type)
         batch = rows, codes, weight, bad if len(bad) else None, True, predicted, None
-        memory, loop = self._memory, self._loop
+        memory = blocks.memory
 
         def serve(share: Share) -> None:
-            loop.observe(*memory, batch, share.groups, share.log, share.room)
+            loop.observe(memory, batch, share.groups, share.log, share.room)
 
         # A thread may outlive its call, so only a single share can use the same memory again.
         alone = len(parts) == 1
@@ -301,7 +382,7 @@ class CellStore:
             Share(
                 (touched[part], starts[part.start : part.stop + 1], order, diverged[part], None),
                 self._room if alone else Room(loop),
-                StepLog.of(int((counts[part] // size).sum()), every=False),
+                StepLog.of(int(steps[part].sum()), every=False),
                 ChangeLock(),
             )
             for part in parts
@@ -352,7 +433,7 @@ class CellStore:
     def _predicted_codes(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
         """Return the code, or the number, that the model of each row's key predicts."""
         predicted = np.empty(len(rows), self._shape.label_type)
-        self._loop.predict(*self._memory, rows, slots, predicted, self._room)
+        self._loop.predict(self._blocks.memory, rows, slots, predicted, self._room)
         return predicted
 
     def weights(self, slot: int) -> FloatArray:
@@ -416,7 +497,7 @@ class CellStore:
         state: State = {"steps": step, "n_classes_learned": learned, "started": True}
         state |= nest("strategy", resolved(saved)) | nest("pending", pending_state(blocks, slot))
         if self._guard is not None:
-            state |= nest("guard", guard_state(blocks, self._norms, slot, self._guard))
+            state |= nest("guard", guard_state(blocks, slot, self._guard))
         state |= nest("schema", {"n_features": self._shape.n_features, "sparse": False, "names": ""})
         return state | nest("classes", self._targets_of(slot).state())
 
@@ -430,37 +511,32 @@ class CellStore:
     def state(self) -> State:
         """Return everything that decides what comes next, except for the seeds of keys."""
         state = blocks_state(self._blocks, self._n_keys, scaled=self._models._training.scaled)
-        return state if self._guard is None else state | guards_state(self._blocks, self._norms, self._n_keys)
+        return state if self._guard is None else state | guards_state(self._blocks, self._n_keys)
 
     def restore(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> None:
         """Replace all models by those of ``state()``; StateError if the entries do not fit together."""
-        self._take(*self._loaded(state, seeds), len(seeds))
+        self._take(self._loaded(state, seeds))
 
-    def _loaded(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> tuple[Blocks, Norms]:
+    def _loaded(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> Blocks:
         shape = dataclasses.replace(self._shape, weighted=self._shape.guarded or "row_weights" in state)
         models = self._models
         return restored_blocks(state, seeds, shape, models._rule, models._training, self._n_classes)
 
-    def _take(self, blocks: Blocks, norms: Norms, n_keys: int) -> None:
+    def _take(self, blocks: Blocks) -> None:
         """Replace all models."""
         self._use(blocks)
-        self._norms, self._n_keys = norms, n_keys
-        self._loop.complete(*self._memory, n_keys, self._room)
+        self._n_keys = len(blocks)
+        self._loop.complete(blocks.memory, len(blocks), self._room)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is copied and pickled: the blocks in use as bytes."""
-        used = self._n_keys * self._blocks.shape.bytes_per_key
+        """Return what is copied and pickled: the memory of keys that is in use."""
         made = "_models", "_blank", "_loop", "_room"
         own = {name: value for name, value in vars(self).items() if name not in made}
-        blocks = self._blocks.shape, self._blocks.bytes[:used].copy()
-        return own | {"_blocks": blocks, "_norms": self._norms.compact(self._n_keys)}
+        return own | {"_blocks": self._blocks.compact(self._n_keys)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._set_up()
-        shape, data = state["_blocks"]
-        self._blocks = Blocks(self._n_keys, shape)
-        self._blocks.bytes[:] = data
 
 
 # ---------------------------------------------------------------------------- what suits a cell
@@ -492,7 +568,7 @@ def cell_models(strategy: DriftSurf, n_features: int, n_classes: int) -> CellMod
     return CellModels(template._pool, template._live, *template._cell_rule())
 
 
-def key_shape(template: Session, n_features: int, *, fills: bool = False, growing: bool = False) -> Shape:
+def key_shape(template: Session, n_features: int, *, fills: bool = False, growing: bool = False) -> KeyShape:
     """Return the sizes of a key; ``max_rows`` of the strategy has to be a number. With ``fills``, gaps are filled."""
     strategy = template.strategy
     assert isinstance(strategy, DriftSurf)
@@ -500,7 +576,7 @@ def key_shape(template: Session, n_features: int, *, fills: bool = False, growin
     assert template.batch_size is not None
     models = cell_models(strategy, n_features, 2 if growing else template.targets.n_classes)
     rule, training, guarded = models._rule, models._training, template.guard_factor is not None
-    return Shape(
+    return KeyShape(
         n_features,
         template.batch_size,
         int(strategy.max_rows),
@@ -516,7 +592,7 @@ def key_shape(template: Session, n_features: int, *, fills: bool = False, growin
     )
 
 
-def key_loop(shape: Shape, strategy: DriftSurf, models: CellModels, guard: float | None) -> KeyLoop:
+def key_loop(shape: KeyShape, strategy: DriftSurf, models: CellModels, guard: float | None) -> KeyLoop:
     """Return the native loop over keys of this shape."""
     learner: Any = strategy.learner
     per_batch = -1 if learner.steps_per_batch is None else int(learner.steps_per_batch)
@@ -527,8 +603,7 @@ def key_loop(shape: Shape, strategy: DriftSurf, models: CellModels, guard: float
 
 def bytes_of_key(template: Session, n_features: int, *, fills: bool = False) -> int:
     """Return the bytes that a key takes in a cell, once it has many rows."""
-    shape = key_shape(template, n_features, fills=fills)
-    return shape.bytes_per_key + (8 * MEMORY if shape.guarded else 0)
+    return key_shape(template, n_features, fills=fills).most_bytes
 
 
 def _shares(starts: IntArray, count: int) -> Iterator[slice]:

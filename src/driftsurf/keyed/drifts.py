@@ -25,7 +25,7 @@ from driftsurf.core.wording import agreeing, counted, in_words, optional
 from driftsurf.native import maths
 from driftsurf.native import monitor as scan
 from driftsurf.native.monitor import judge_models
-from driftsurf.session.drift_contests import (
+from driftsurf.session.drift_monitor import (
     CONTEST_ROWS,
     LEAST_OPEN_ROWS,
     PART,

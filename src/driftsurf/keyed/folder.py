@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from driftsurf import __version__
 from driftsurf.core import files
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
-from driftsurf.core.json_text import parse_json
+from driftsurf.core.files import parse_json
 from driftsurf.core.secrets import storable
 from driftsurf.core.state import FORMAT
 from driftsurf.errors import (
@@ -27,9 +27,8 @@ from driftsurf.errors import (
     StateVersionError,
     reason,
 )
-from driftsurf.keyed.results import TABLES, Name, Results, arrow, arrow_type
-from driftsurf.keyed.summary import key_columns
-from driftsurf.keyed.visit import KeyedLearner, Visit
+from driftsurf.keyed.results import TABLES, Name, Results, Visit, arrow, arrow_type, key_columns
+from driftsurf.keyed.visit import KeyedLearner
 from driftsurf.session.described import told_apart
 
 if TYPE_CHECKING:

@@ -17,14 +17,12 @@ from driftsurf.core.targets import ClassTargets
 from driftsurf.core.typing import TargetLike
 from driftsurf.errors import DivergenceError
 from driftsurf.keyed.cell_store import CellStore, Work
-from driftsurf.keyed.gaps import ColumnMeans
-from driftsurf.keyed.key_session import SessionsWork, Tally, joined
-from driftsurf.keyed.key_store import REASONS, Codes
-from driftsurf.keyed.keys import Slots, by_slot
-from driftsurf.keyed.label_sets import UNKNOWN, Coded, LabelSets
+from driftsurf.keyed.keys import Threads
+from driftsurf.keyed.labels import UNKNOWN, Coded, LabelSets
+from driftsurf.keyed.layout import REASONS, Codes
 from driftsurf.keyed.record import as_entries
-from driftsurf.keyed.session_store import SessionStore
-from driftsurf.keyed.threads import Threads
+from driftsurf.keyed.rows import ColumnMeans, Slots, by_slot
+from driftsurf.keyed.session_store import SessionStore, SessionsWork, Tally, joined
 from driftsurf.session.session import Session
 
 __all__ = ["GrowingStore"]
@@ -58,7 +56,7 @@ class GrowingWork:
 class GrowingStore(CellStore):
     """One block of memory per key, as long as a key has two classes or fewer; a session for a key with more.
 
-    Implements :class:`~driftsurf.keyed.key_store.KeyStore`. The parameters are those of
+    Implements :class:`~driftsurf.keyed.cell_store.KeyStore`. The parameters are those of
     :class:`~driftsurf.keyed.cell_store.CellStore`.
     """
 
@@ -93,7 +91,7 @@ class GrowingStore(CellStore):
     def reserve(self, n_keys: int, *, weighted: bool = False) -> None:
         """Allocate memory for this many keys, so that ``add`` cannot fail; an error changes nothing."""
         super().reserve(n_keys, weighted=weighted)
-        n, known = len(self._blocks.keys), len(self._set_of)
+        n, known = len(self._blocks), len(self._set_of)
         if n > known:
             sets, places = np.zeros(n, np.int64), np.full(n, _IN_LOOPS)
             sets[:known], places[:known] = self._set_of, self._place
@@ -379,10 +377,10 @@ class GrowingStore(CellStore):
         numbers = np.array([self._sets.number_of(ClassTargets(labels, limit=empty.limit)) for labels in sets] or [0])
         self._set_of, self._place = numbers[of], np.full(len(seeds), _IN_LOOPS)
         own = {name: value for name, value in rest.items() if not name.startswith("others.")}
-        blocks, norms = self._loaded(own, seeds)
+        blocks = self._loaded(own, seeds)
         blocks.keys["known"], blocks.keys["learned"] = sizes[of], known["classes.learned"]
         blocks.keys["total"], blocks.keys["against"] = sizes[of], self._sets.against[self._set_of]
-        self._take(blocks, norms, len(seeds))
+        self._take(blocks)
         fleet: State = {"fleet": ""}
         self._others.restore(fleet | pick("others", state), seeds[moved])
         self._owners, self._place[moved] = moved.tolist(), np.arange(len(moved))

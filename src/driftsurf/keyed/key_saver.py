@@ -11,11 +11,12 @@ import numpy as np
 from driftsurf import __version__
 from driftsurf.core.contracts import FloatArray, IntArray, State
 from driftsurf.core.state import FORMAT, PREFIX, Header, compact, nest, resolved
-from driftsurf.keyed.layout import Blocks
-from driftsurf.keyed.packed import ALIGNED, array_bytes, packed
-from driftsurf.keyed.summary import KeySummary
+from driftsurf.keyed.layout import MODEL_ARRAYS, Blocks
+from driftsurf.keyed.results import KeySummary
+from driftsurf.keyed.serving import ALIGNED, array_bytes, packed
 from driftsurf.keyed.visit import _NOT_SAVED, KeyedLearner
-from driftsurf.strategies._cell_arrays import CONTEST, COUNTS, CREDIT, CREDIT_GAIN, MODEL, REACTIVE
+from driftsurf.native.store import KeyLoop, Room
+from driftsurf.strategies._cell_arrays import CONTEST, COUNTS, CREDIT, CREDIT_GAIN, MODEL, NO_RIVAL, REACTIVE, STABLE
 from driftsurf.strategies._cell_models import CellModels
 
 __all__ = ["StateWriter", "StrategyWriter"]
@@ -100,7 +101,22 @@ class StrategyWriter:
         self._strategy = strategy
         self._blank = blank
         self._forms: dict[int, _Form | None] = {}
-        self._at: dict[str, int] | None = None
+
+    def prepare(self, blocks: Blocks, loop: KeyLoop, room: Room) -> None:
+        """Find out how the states of keys are written that have one model, or two in each pair of roles.
+
+        ``blocks`` is memory for one key, which has learned no row.
+        """
+        slot = np.zeros(1, np.int64)
+        for rival in (NO_RIVAL, STABLE, REACTIVE):
+            loop.begin(blocks.bytes, slot, np.zeros(1, np.uint64), self._blank, room)
+            blocks.counts["rival"] = rival
+            blocks.counts["made"] = 1 + (rival != NO_RIVAL)
+            for name in ("models", *MODEL_ARRAYS):
+                own = getattr(blocks, name)
+                own[:, 1] = own[:, 0]
+            blocks.models["id"][:, 1] = 1
+            self._form_of(blocks, 0, 0, blocks.counts[0].item(), blocks.models[0].tolist())
 
     def packed(
         self, blocks: Blocks, slot: int, seed: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]
@@ -141,11 +157,6 @@ class StrategyWriter:
                     size = np.full(len(own), int(np.prod(shape)) * item)
                 made[own] += size + -size % ALIGNED
         return made
-
-    def _offsets(self, blocks: Blocks) -> dict[str, int]:
-        if self._at is None:
-            self._at = blocks.shape.offsets
-        return self._at
 
     def _judged(self, blocks: Blocks, slot: int) -> bytes:
         own: bytes = (blocks.judged[slot] if blocks.shape.judged else self._blank).tobytes()
@@ -208,9 +219,9 @@ class StrategyWriter:
         for place, at in form.truths:
             values[place] = bool(counts[at])
         values[form.seed] = seed
-        offsets, base = self._offsets(blocks), counts[_COUNT["base"]]
-        start = slot * blocks.shape.bytes_per_key
-        numbers = blocks.bytes[start : start + offsets["tables"]].tobytes()
+        offsets, base = blocks.shape.offsets, counts[_COUNT["base"]]
+        start, rows = slot * blocks.shape.block_bytes, blocks.stored(slot)
+        numbers = blocks.bytes[start : start + offsets["means"]].tobytes()
         first, stop = counts[_COUNT["first"]] - base, counts[_COUNT["next"]] - base
         parts = [b"", b""]
         for place, name, which in form.arrays:
@@ -220,7 +231,7 @@ class StrategyWriter:
                 if name == "table":
                     model = records[which]
                     a, b = max(0, model[_MODEL["lo"]] - base), max(0, model[_MODEL["admitted"]] - base)
-                    data, shape = blocks.tables[slot, side, a:b].tobytes(), (b - a, *shape[1:])
+                    data, shape = rows.tables[side, a:b].tobytes(), (b - a, *shape[1:])
                 elif name == "anchor":
                     data = b""
                 else:
@@ -238,11 +249,11 @@ class StrategyWriter:
                 gains = self._judged(blocks, slot)[CREDIT * WORD : (CREDIT_GAIN + 1) * WORD]
                 data, dtype = gains + np.float64(counts[_COUNT["chosen"]]).tobytes(), "<f8"
             elif name == "pool.samples.X":
-                data, dtype = blocks.X[slot, first:stop].tobytes(), form.values[place].dtype.str
+                data, dtype = rows.X[first:stop].tobytes(), form.values[place].dtype.str
                 shape = (stop - first, *shape[1:])
                 data += bytes(-len(data) % ALIGNED)
             else:
-                own = blocks.y[slot, first:stop]
+                own = rows.y[first:stop]
                 data = own.astype(np.float64).tobytes() if name == "pool.samples.y" else _ONE * (stop - first)
                 shape, dtype = (stop - first,), "<f8"
             parts.append(data)

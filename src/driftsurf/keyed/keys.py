@@ -1,32 +1,93 @@
-"""Seeds of keys, slots of keys, and rows grouped by slot; fleets and engines share them."""
+"""Seeds of keys, slots of keys, and threads for native loops; fleets and engines share them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import IntArray, State
-from driftsurf.core.fields import Array, Choice, Entry, Fields, Rule, misfit
+from driftsurf.core.fields import Array, Choice, FieldEntry, FieldRule, Fields, misfit
 from driftsurf.core.frames import unmasked
 from driftsurf.core.options import shown
 from driftsurf.core.random import derive
 from driftsurf.core.typing import Series
 from driftsurf.errors import InputError, ShapeError, ValueTypeError
-from driftsurf.keyed.threads import ONE_THREAD, Threads
-from driftsurf.native.keys import add, count_rows, find, lay_out, seeds_of
+from driftsurf.keyed.rows import Slots
+from driftsurf.native.keys import add, find, seeds_of
 
-__all__ = ["Key", "Keys", "KeysLike", "Slots", "by_slot", "key_seed"]
+__all__ = ["ONE_THREAD", "Key", "Keys", "KeysLike", "Slots", "Threads", "available_processors", "key_seed"]
+
+ROWS_PER_THREAD = 4096
+"""Fewer rows are not worth a thread."""
+ROWS_PER_SHARE, SHARES = 32_768, 4
+"""Rows of a share of learning, and shares of a thread, at most."""
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Threads:
+    """At most ``count`` threads, as many as are worthwhile.
+
+    >>> Threads(2).parts(10_000)
+    [slice(0, 5000, None), slice(5000, 10000, None)]
+    >>> Threads(2).map(lambda part: part.stop, Threads(2).parts(10_000))
+    [5000, 10000]
+    """
+
+    count: int
+
+    def worthwhile(self, n_rows: int) -> int:
+        """Return how many threads pay off for this many rows."""
+        return min(self.count, 1 + n_rows // ROWS_PER_THREAD)
+
+    def shares(self, n_rows: int) -> int:
+        """Return into how many shares the learning of rows is split.
+
+        There are several for each thread, so that a thread which the system holds up leaves more of them to others.
+        """
+        threads = self.worthwhile(n_rows)
+        return 1 if threads == 1 else max(threads, min(SHARES * threads, n_rows // ROWS_PER_SHARE))
+
+    def parts(self, n_rows: int) -> list[slice]:
+        """Split rows into equal parts, one per worthwhile thread."""
+        count = self.worthwhile(n_rows)
+        ends = [n_rows * k // count for k in range(count + 1)]
+        return [slice(a, b) for a, b in itertools.pairwise(ends)]
+
+    def map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+        """Call ``work`` on all parts, as many at the same time as there are threads; return the results in order."""
+        if len(parts) == 1:
+            return [work(parts[0])]
+        with ThreadPoolExecutor(min(self.count, len(parts))) as pool:
+            return list(pool.map(work, parts))
+
+
+ONE_THREAD = Threads(1)
+
+
+def available_processors() -> int:
+    """Return the number of processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows do not have it
+        return os.cpu_count() or 1
+
 
 Key: TypeAlias = int | str
 """The name of one key."""
 KeysLike: TypeAlias = npt.ArrayLike | Series
 """One key per row: integers, or text."""
 Kind = Literal["", "numbers", "text"]
-Slots = npt.NDArray[np.int32]
 MOST = 2**31 - 1
 """Slots, and rows of a call, are int32: there can be no more of either."""
 LEAST_ROOM = 64
@@ -52,21 +113,6 @@ def key_seed(seed: int, key: Key) -> int:
     if isinstance(key, str):
         return derive(seed, int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little"))
     return derive(seed, int(key))
-
-
-def by_slot(slots: Slots, n_slots: int) -> tuple[IntArray, IntArray, Slots]:
-    """Group rows by slot, like a stable sort: return the slots with rows, where their rows start, and the rows.
-
-    >>> by_slot(np.array([2, 0, 2], np.int32), 3)
-    (array([0, 2]), array([0, 1, 3]), array([1, 0, 2], dtype=int32))
-    """
-    counts = np.zeros(n_slots, np.int32)
-    count_rows(slots, counts)
-    few = len(slots) < n_slots // 16  # then sorting them is cheaper than scanning all counts
-    touched = np.unique(slots).astype(np.int64) if few else np.flatnonzero(counts)
-    starts, order = np.empty(len(touched) + 1, np.int64), np.empty(len(slots), np.int32)
-    lay_out(slots, counts, touched, starts, order)
-    return touched, starts, order
 
 
 # ---------------------------------------------------------------------------- the index
@@ -224,13 +270,13 @@ class Keys:
         return index
 
 
-_KIND: dict[str, Entry] = {"kind": Choice(("", "numbers", "text"))}
+_KIND: dict[str, FieldEntry] = {"kind": Choice(("", "numbers", "text"))}
 FIELDS = {
     "": Fields(_KIND | {"numbers": Array(np.int64, (0,))}),
     "numbers": Fields(_KIND | {"numbers": Array(np.int64, ("*",))}),
     "text": Fields(
         _KIND | {"text": Array(np.uint8, ("bytes",)), "lengths": Array(np.int64, ("*",), least=0, most="bytes")},
-        rules=[Rule("lengths", "must add up to the text", lambda known: known["lengths"].sum() == known["bytes"])],
+        rules=[FieldRule("lengths", "must add up to the text", lambda known: known["lengths"].sum() == known["bytes"])],
     ),
 }
 """Saved entries of an index, by the kind of its keys."""

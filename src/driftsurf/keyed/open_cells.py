@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -13,24 +12,20 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray, IntArray, Segment, State
 from driftsurf.core.journal import json_lines
 from driftsurf.core.random import MASK
-from driftsurf.keyed.cell_store import StepLog, cell_models, key_loop, key_shape
-from driftsurf.keyed.key_labels import Labels
+from driftsurf.keyed.cell_store import cell_models, key_loop, key_shape
 from driftsurf.keyed.key_saver import StateWriter, StrategyWriter
 from driftsurf.keyed.keys import key_seed
-from driftsurf.keyed.layout import KEY, Blocks
-from driftsurf.keyed.packed import ALIGNED
-from driftsurf.keyed.results import NEVER, Part, Steps
+from driftsurf.keyed.labels import Labels
+from driftsurf.keyed.layout import KEY, Blocks, StepLog
+from driftsurf.keyed.record import RecordWriter
+from driftsurf.keyed.results import NEVER, NEW, ServedPart, Steps, Summaries, next_state
 from driftsurf.keyed.rows import RowsByKey
-from driftsurf.keyed.serving import ImmediateLabels
-from driftsurf.keyed.step_lines import RecordWriter
-from driftsurf.keyed.summaries import Summaries
-from driftsurf.keyed.summary import next_state
-from driftsurf.keyed.visit import NEW, KeyedLearner
+from driftsurf.keyed.serving import ALIGNED, ImmediateLabels
+from driftsurf.keyed.visit import KeyedLearner
 from driftsurf.native.store import KeyLoop, Room
 from driftsurf.session.session import Session
-from driftsurf.strategies._cell_arrays import COUNTS
+from driftsurf.strategies._cell_arrays import COUNTS, REACTIVE_STEP
 from driftsurf.strategies._cell_models import CellModels
-from driftsurf.strategies._cell_outcome import REACTIVE_STEP
 from driftsurf.strategies.cell import fits_cell
 
 __all__ = ["LEAST_SLOTS", "Call", "OpenCells"]
@@ -69,22 +64,19 @@ class OpenCells:
     ----------
     learner
         How every key is learned.
-    places
-        Rows that a cell has room for; None for as many as a key may ever need.
     most_bytes
         Memory of the cells, roughly.
     """
 
-    def __init__(self, learner: KeyedLearner, places: int | None, most_bytes: int) -> None:
+    def __init__(self, learner: KeyedLearner, most_bytes: int) -> None:
         assert learner.batch_size is not None
         self._learner = learner
         template, columns = learner.session(0), len(learner.features)
         strategy: Any = template.strategy
         self._labels = Labels(learner)
         growing = not (self._labels.closed or self._labels.regression)
-        shape = key_shape(template, columns, fills=learner.on_gap == "fill", growing=growing)
-        self._bounded = places is not None
-        self._shape = shape if places is None else dataclasses.replace(shape, places=places)
+        self._shape = key_shape(template, columns, fills=learner.on_gap == "fill", growing=growing)
+        self._most_bytes = most_bytes
         self._models = cell_models(strategy, columns, strategy.learner.capabilities.min_classes)
         """Turns a cell into the state of a strategy, or a decision."""
         self._blank: FloatArray = self._models._cell.judged.copy()
@@ -93,6 +85,7 @@ class OpenCells:
         self._blocks = Blocks(0, self._shape)
         self._states = StateWriter(learner, _surroundings(learner))
         self._strategies = StrategyWriter(self._models, strategy, self._blank)
+        self._strategies.prepare(self._blocks.grown(1, 0), self._loop, self._room)
         self._lines = RecordWriter(self._models, learner.batch_size)
         self._slots: dict[Any, int] = {}
         self._free: list[int] = []
@@ -102,13 +95,8 @@ class OpenCells:
         self._summaries = Summaries()
         self._saved: dict[int, tuple[int, bytes]] = {}
         """For some slots, how many time steps they had learned when they were read, and the packed strategy."""
-        self.most: int = max(LEAST_SLOTS, most_bytes // self._shape.bytes_per_key)
-        """Keys that can be open at the same time."""
-
-    @property
-    def places(self) -> int:
-        """Rows that a cell has room for."""
-        return self._shape.places
+        self.most: int = max(LEAST_SLOTS, most_bytes // self._shape.most_bytes)
+        """Keys that can be open at the same time, whatever number of rows they have."""
 
     # -------------------------------------------------------------------- opening and closing
 
@@ -117,6 +105,7 @@ class OpenCells:
         freed = [self._slots.pop(key) for key in keys if key in self._slots]
         for slot in freed:
             self._saved.pop(slot, None)
+        self._blocks.clear(freed)
         self._free += freed
 
     def __contains__(self, key: Any) -> bool:
@@ -127,25 +116,18 @@ class OpenCells:
         get = self._slots.get
         return np.array([get(key, -1) for key in keys], np.int64)
 
-    def have_room(self, slots: IntArray, counts: IntArray) -> Any:
-        """Return whether cells have room for so many more rows."""
-        held = self._blocks.counts[slots]
-        rows = held["next"] - held["first"] + self._blocks.keys["pending"][slots]
-        return self.has_places(rows + counts)
-
-    def has_places(self, count: Any) -> Any:
-        """Return whether a cell has room for so many rows, and a time step more."""
-        return (count + self._shape.batch_size <= self.places) | (not self._bounded)
-
-    def make_room(self, count: int, wanted: Collection[Any]) -> None:
-        """Close keys that are not wanted, if fewer than ``count`` could be opened.
+    def make_room(self, states: Collection[bytes | None], wanted: Collection[Any]) -> None:
+        """Close keys that are not wanted, if there is not enough memory to open keys with these saved bytes.
 
         They are drawn at random. When keys come in turn, those that were opened first would be the next ones to come.
         """
-        missing = count - (self.most - len(self._slots))
-        if missing > 0:
+        block, count = self._shape.block_bytes, len(self._slots)
+        used = self._blocks.rows.used() + block * count
+        missing = used + sum(block + len(state or b"") for state in states) - self._most_bytes
+        if missing > 0 and count:
             others = [key for key in self._slots if key not in wanted]
-            self.close(self._random.sample(others, min(missing, len(others))))
+            surplus = min(-(-missing * count // used), count + len(states) - LEAST_SLOTS, len(others))
+            self.close(self._random.sample(others, max(0, surplus)))
 
     def _reserve(self, count: int) -> list[int]:
         """Return so many free slots, after making more if there are too few."""
@@ -170,6 +152,7 @@ class OpenCells:
             elif self._restore(key, slot, state):
                 self._slots[key] = slot
             else:
+                self._blocks.clear([slot])
                 self._free.append(slot)
         if fresh:
             self._begin([slot for _, slot in fresh])
@@ -218,33 +201,34 @@ class OpenCells:
 
     def _put(self, slot: int, cell: Any, pending: Any) -> bool:
         """Copy a cell and the rows that wait into a slot; return whether they fit."""
-        blocks, batch_size = self._blocks, self._shape.batch_size
+        blocks, shape = self._blocks, self._shape
         base, first, stop = (cell.counts[name].item() for name in ("base", "first", "next"))
         live, n, waiting = slice(first - base, stop - base), stop - first, len(pending)
-        if n + batch_size > self.places or waiting >= batch_size or pending.first_row != stop:
+        if n + shape.batch_size > shape.places or waiting >= shape.batch_size or pending.first_row != stop:
             return False
-        if not ((cell.weight[live] == 1.0).all() and stop == cell.counts["step"].item() * batch_size):
+        if not ((cell.weight[live] == 1.0).all() and stop == cell.counts["step"].item() * shape.batch_size):
             return False
+        blocks.rows = blocks.rows.with_places(np.array([slot]), np.array([n + waiting]))
+        stored = blocks.stored(slot)
         blocks.keys[slot] = np.zeros(1, KEY)[0]
         for name in SMALL:
             getattr(blocks, name)[slot] = getattr(cell, name)
         blocks.models[slot], blocks.counts[slot] = cell.models, cell.counts[0]
         blocks.counts["base"][slot] = first
-        if self._shape.judged:
+        if shape.judged:
             blocks.judged[slot] = cell.judged
-        blocks.X[slot, :n], blocks.y[slot, :n] = cell.X[live], cell.y[live]
-        blocks.tables[slot, :, :n, 0] = cell.tables[:, live]
+        stored.X[:n], stored.y[:n], stored.tables[:, :n, 0] = cell.X[live], cell.y[live], cell.tables[:, live]
         if waiting:
             rows = pending.view(Segment(pending.first_row, pending.next_row))
             if not (rows.weight == 1.0).all():
                 return False
-            blocks.X[slot, n : n + waiting], blocks.y[slot, n : n + waiting] = rows.X, rows.y
+            stored.X[n : n + waiting], stored.y[n : n + waiting] = rows.X, rows.y
             blocks.keys["pending"][slot] = waiting
         return True
 
     # -------------------------------------------------------------------- serving
 
-    def serve(self, rows: RowsByKey, keys: IntArray, slots: IntArray) -> Part:
+    def serve(self, rows: RowsByKey, keys: IntArray, slots: IntArray) -> ServedPart:
         """Serve the rows of keys that are open; ``keys`` are their numbers in ``rows``.
 
         Keys whose rows cannot be served here stay as they are, or are closed if they are new; keys that fail are
@@ -271,15 +255,14 @@ class OpenCells:
         gaps, failed = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.bool_)
         if self._shape.growing:
             blocks.keys["total"][slots], blocks.keys["against"][slots] = self._labels.counts(slots)
-        log = StepLog.of(
-            int(((blocks.keys["pending"][slots] + np.diff(starts)) // self._shape.batch_size).sum()), every=True
-        )
+        starts = np.ascontiguousarray(starts)
+        log = StepLog.of(int(blocks.make_room(self._loop, slots, starts).sum()), every=True)
         batch = np.ascontiguousarray(rows.X, np.float64), by_place, None, None, False, predicted, made
-        groups = slots, np.ascontiguousarray(starts), order.astype(np.int32), failed, gaps
-        self._loop.observe(blocks.bytes, None, batch, groups, log, self._room)
+        groups = slots, starts, order.astype(np.int32), failed, gaps
+        self._loop.observe(blocks.memory, batch, groups, log, self._room)
         return Call(order, slots, starts, codes, predicted[order], made[order], gaps, failed), log
 
-    def _part(self, rows: RowsByKey, keys: IntArray, work: Call, log: StepLog) -> Part:
+    def _part(self, rows: RowsByKey, keys: IntArray, work: Call, log: StepLog) -> ServedPart:
         """Return what the rows led to, and keep the summaries; keys that failed are closed and left out."""
         summaries = self._summaries
         steps = self._steps(work, log, rows.sequence[work.order])
@@ -294,7 +277,7 @@ class OpenCells:
         for group in steps.group:
             self._saved.pop(int(slots[group]), None)
         summaries["bytes"][slots] = self._sizes(slots)
-        return Part(rows, keys, work.order, work.starts, predicted, steps, summaries.columns(slots))
+        return ServedPart(rows, keys, work.order, work.starts, predicted, steps, summaries.columns(slots))
 
     def _without_failed(
         self, rows: RowsByKey, keys: IntArray, work: Call, steps: Steps
@@ -321,7 +304,7 @@ class OpenCells:
         seeds = [self._seeds[slot] for slot in slots.tolist()]
         sizes = self._strategies.sizes(self._blocks, slots, seeds)
         waiting, columns = self._blocks.keys["pending"][slots], self._shape.n_features
-        rows = waiting * columns * self._blocks.X.itemsize
+        rows = waiting * columns * np.dtype(self._shape.row_type).itemsize
         means = 2 * columns * 8 if self._shape.filled else 0
         made: IntArray = sizes + 16 * waiting + rows + -rows % ALIGNED + means
         return made
@@ -338,7 +321,7 @@ class OpenCells:
         read_at, strategy = self._saved.get(slot, (-1, b""))
         if steps != read_at:
             strategy = self._strategies.packed(blocks, slot, self._seeds[slot], counts, models)
-        a, waiting = counts[NEXT] - counts[BASE], key["pending"].item()
+        a, waiting, stored = counts[NEXT] - counts[BASE], key["pending"].item(), blocks.stored(slot)
         around = self._states.around(
             {
                 "steps": steps,
@@ -346,8 +329,8 @@ class OpenCells:
                 **self._labels.state(slot, key["known"].item()),
                 "pending.first_row": counts[NEXT],
             },
-            blocks.y[slot, a : a + waiting].astype(np.float64).tobytes(),
-            blocks.X[slot, a : a + waiting].tobytes(),
+            stored.y[a : a + waiting].astype(np.float64).tobytes(),
+            stored.X[a : a + waiting].tobytes(),
             waiting,
         )
         means = blocks.means[slot].tobytes() if self._shape.filled else b""

@@ -44,20 +44,8 @@ def usual_rows(n_features: int, n_classes: int = 2) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyedOptions:
-    """How every key of a keyed run is learned, as plain values.
-
-    :meth:`learner` turns them into a :class:`~driftsurf.keyed.KeyedLearner`, whose parameters explain most of them.
-    ``step_size``, ``l2``, ``threshold``, ``reactive_length``, ``significance`` and ``max_rows`` are for the default
-    strategy, DriftSurf around logistic regression (softmax regression for three or more classes, linear regression for
-    numbers); ``strategy`` replaces it by any other.
-
-    Examples
-    --------
-    >>> learner = KeyedOptions(batch_size=16, threshold=0.2).learner(["price", "stock"])
-    >>> learner.batch_size, learner.features, learner.strategy.threshold
-    (16, ('price', 'stock'), 0.2)
-    """
+class KeyOptions:
+    """What a run with a learner for each key learns from, and when a key is left out."""
 
     features: tuple[str, ...] = option(
         (),
@@ -65,7 +53,6 @@ class KeyedOptions:
         metavar="COLUMN,...",
         commas=True,
     )
-    drop: tuple[str, ...] = option((), "Columns to leave out of the features.", flag=None, repeated=True)
     classes: tuple[Any, ...] | None = option(
         None,
         "The labels, separated by commas.  [default: those that appear]",
@@ -73,13 +60,6 @@ class KeyedOptions:
         commas=True,
         parse=parse_label,
     )
-    batch_size: int | None = option(
-        32, "Rows of a key that make a time step; None (epoch) for the rows of each epoch.", flag=None
-    )
-    delay: float | None = option(
-        None, "How much later than its row a label may come, by id, in units of the sequence.", flag=None
-    )
-    max_pending: int = option(1000, "Rows of a key that wait for their labels at most.", flag=None)
     max_bytes: int | None = option(
         None,
         "Largest state of a key in bytes; a key above it is put in quarantine.  [default: 4 MiB; more for wide tables]",
@@ -95,6 +75,32 @@ class KeyedOptions:
     on_gap: OnGap = option(
         "fill", "Missing cells: fill them with the key's mean so far, or put the key in quarantine.", choices=ON_GAP
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedOptions(KeyOptions):
+    """How every key of a keyed run is learned, as plain values.
+
+    :meth:`learner` turns them into a :class:`~driftsurf.keyed.KeyedLearner`, whose parameters explain most of them.
+    ``step_size``, ``l2``, ``threshold``, ``reactive_length``, ``significance`` and ``max_rows`` are for the default
+    strategy, DriftSurf around logistic regression (softmax regression for three or more classes, linear regression for
+    numbers); ``strategy`` replaces it by any other.
+
+    Examples
+    --------
+    >>> learner = KeyedOptions(batch_size=16, threshold=0.2).learner(["price", "stock"])
+    >>> learner.batch_size, learner.features, learner.strategy.threshold
+    (16, ('price', 'stock'), 0.2)
+    """
+
+    drop: tuple[str, ...] = option((), "Columns to leave out of the features.", flag=None, repeated=True)
+    batch_size: int | None = option(
+        32, "Rows of a key that make a time step; None (epoch) for the rows of each epoch.", flag=None
+    )
+    delay: float | None = option(
+        None, "How much later than its row a label may come, by id, in units of the sequence.", flag=None
+    )
+    max_pending: int = option(1000, "Rows of a key that wait for their labels at most.", flag=None)
     strategy: Strategy | None = field(default=None)
     step_size: float | Literal["auto"] = option(
         "auto", 'Size of a gradient step; "auto" also scales the columns.', flag=None
@@ -187,7 +193,7 @@ class EngineOptions:
     --------
     >>> from driftsurf.runs import RunOptions
     >>> options = RunOptions.of(label="sold", key="shop", sequence="day", engine="spark", master="local[4]")
-    >>> options.engine.master
+    >>> options.master
     'local[4]'
     >>> options.given("engine")
     {'engine': 'spark', 'master': 'local[4]'}

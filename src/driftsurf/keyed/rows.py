@@ -1,21 +1,40 @@
-"""Rows of one key, and the rows of many keys in columns."""
+"""Rows of one key, the rows of many keys in columns, and missing cells filled with the means of a key."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import FloatArray, IntArray, State
-from driftsurf.core.fields import Array, Fields, Json, Rule
+from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
+from driftsurf.core.fields import Array, FieldRule, Fields, Json
 from driftsurf.errors import InputError, ShapeError
+from driftsurf.native.keys import count_rows, lay_out
 
-__all__ = ["KeyRows", "RowsByKey", "new_rows"]
+__all__ = ["ColumnMeans", "KeyRows", "RowsByKey", "Slots", "by_slot", "find_gaps", "new_rows"]
+
+Slots = npt.NDArray[np.int32]
+"""The number of the key of each row."""
+
+
+def by_slot(slots: Slots, n_slots: int) -> tuple[IntArray, IntArray, Slots]:
+    """Group rows by slot, like a stable sort: return the slots with rows, where their rows start, and the rows.
+
+    >>> by_slot(np.array([2, 0, 2], np.int32), 3)
+    (array([0, 2]), array([0, 1, 3]), array([1, 0, 2], dtype=int32))
+    """
+    counts = np.zeros(n_slots, np.int32)
+    count_rows(slots, counts)
+    few = len(slots) < n_slots // 16  # then sorting them is cheaper than scanning all counts
+    touched = np.unique(slots).astype(np.int64) if few else np.flatnonzero(counts)
+    starts, order = np.empty(len(touched) + 1, np.int64), np.empty(len(slots), np.int32)
+    lay_out(slots, counts, touched, starts, order)
+    return touched, starts, order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,11 +286,11 @@ FIELDS = Fields(
         "starts": Array(np.int64, ("*",), least=0, most="used"),
     },
     rules=[
-        Rule("names", "must differ", lambda known: len(set(known["names"])) == len(known["names"])),
-        Rule("codes", "must be places of words", lambda known: (known["codes"] < len(known["words"])).all()),
-        Rule("order", "must be places of rows", lambda known: (known["order"] < len(known["sequence"])).all()),
-        Rule("starts", "must be one for each key", lambda known: len(known["starts"]) == len(known["names"]) + 1),
-        Rule(
+        FieldRule("names", "must differ", lambda known: len(set(known["names"])) == len(known["names"])),
+        FieldRule("codes", "must be places of words", lambda known: (known["codes"] < len(known["words"])).all()),
+        FieldRule("order", "must be places of rows", lambda known: (known["order"] < len(known["sequence"])).all()),
+        FieldRule("starts", "must be one for each key", lambda known: len(known["starts"]) == len(known["names"]) + 1),
+        FieldRule(
             "starts",
             "must grow from 0 to the end of the rows",
             lambda known: (
@@ -283,3 +302,75 @@ FIELDS = Fields(
     ],
 )
 """Saved entries of rows by key: compiled code reads rows at these places."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnMeans:
+    """The mean of each column over the rows that a key has taken.
+
+    Values are added one after the other, so that rounding does not depend on how rows are spread over visits. A column
+    without a value so far, or with values too large to be added, has the mean 0.
+    """
+
+    totals: FloatArray
+    """The number of values of each column, and their sum: shape (2, columns)."""
+
+    @classmethod
+    def empty(cls, columns: int) -> Self:
+        """Return the means of a key without rows."""
+        return cls(np.zeros((2, columns)))
+
+    def filled(self, X: DenseRows) -> DenseRows:
+        """Return rows whose gaps are filled with the mean of all values before each row, those of ``X`` included."""
+        gaps = np.isnan(X)
+        return np.where(gaps, _means(self._after_each(X)[:-1]), X) if gaps.any() else X
+
+    def filled_alike(self, X: DenseRows) -> DenseRows:
+        """Return rows in which each gap is filled with the mean as it is now."""
+        return np.where(np.isnan(X), _means(self.totals), X)
+
+    def fill_as_they_come(self, rows: KeyRows, *, late: bool) -> KeyRows:
+        """Fill each gap with the mean of all values before its row, those of ``rows`` included."""
+        gaps = find_gaps(rows, late=late)
+        if not gaps.any():
+            return rows
+        return _filled(rows, gaps, _means(self._after_each(rows.X)[:-1]))
+
+    def fill(self, rows: KeyRows, *, late: bool) -> KeyRows:
+        """Fill each gap with the mean as it is now; rows that are not learned do not change the means."""
+        gaps = find_gaps(rows, late=late)
+        return _filled(rows, gaps, _means(self.totals)) if gaps.any() else rows
+
+    def after(self, X: DenseRows) -> ColumnMeans:
+        """Return the means after these rows; values that are not finite are left out."""
+        return ColumnMeans(self._after_each(X)[-1])
+
+    def _after_each(self, X: DenseRows) -> FloatArray:
+        """Return the totals before the first row and after each row: shape (rows + 1, 2, columns)."""
+        totals = np.empty((len(X) + 1, *self.totals.shape))
+        totals[0] = self.totals
+        totals[1:, 0] = there = np.isfinite(X)
+        totals[1:, 1] = X if there.all() else np.where(there, X, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.cumsum(totals, axis=0, out=totals)
+
+
+def find_gaps(rows: KeyRows, *, late: bool) -> npt.NDArray[np.bool_]:
+    """Return which cells have no value. With late labels, a row with a label and no values at all has no gaps."""
+    gaps = np.isnan(rows.X)
+    if late and gaps.any():
+        labelled = np.array([label is not None for label in rows.y])
+        gaps[gaps.all(axis=1) & labelled] = False
+    return gaps
+
+
+def _means(totals: FloatArray) -> FloatArray:
+    counts, sums = totals[..., 0, :], totals[..., 1, :]
+    with np.errstate(invalid="ignore"):
+        means = sums / np.maximum(counts, 1.0)
+    return np.where(np.isfinite(means), means, 0.0)
+
+
+def _filled(rows: KeyRows, gaps: npt.NDArray[np.bool_], means: FloatArray) -> KeyRows:
+    """Return the rows with these means in place of gaps."""
+    return replace(rows, X=np.where(gaps, means, rows.X))

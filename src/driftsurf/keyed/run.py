@@ -1,4 +1,4 @@
-"""A keyed run over files, on any engine, with the same options and the same outputs."""
+"""A keyed run over files on any engine, and what an engine is given and has to do."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from driftsurf import registry
 from driftsurf.core import files
@@ -16,6 +16,7 @@ from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
 from driftsurf.data import FileSource, ReadingOptions, Source
 from driftsurf.data.inferred_options import InferredOptions, infer_options, with_inferred
+from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.data.target import Target, Task, find_labelled, find_target, is_unread_number
 from driftsurf.errors import (
@@ -28,16 +29,90 @@ from driftsurf.errors import (
     SchemaError,
     SourceError,
 )
-from driftsurf.keyed.derived import DerivedColumns, find_derived
 from driftsurf.keyed.folder import ABOUT, KeyedFolder
-from driftsurf.keyed.grouping import Columns, check_columns
-from driftsurf.keyed.job import Engine, EpochReport, KeyedJob
+from driftsurf.keyed.grouping import Columns, DerivedColumns, check_columns, find_derived
 from driftsurf.keyed.models import keyed_task
 from driftsurf.keyed.options import KeyedOptions
 from driftsurf.keyed.quarantine import REMEDIES, first_held
 from driftsurf.keyed.visit import KeyedLearner
 
-__all__ = ["find_engine", "make_engine", "run_keyed"]
+__all__ = ["Engine", "EpochReport", "KeyedJob", "find_engine", "make_engine", "run_keyed"]
+
+EpochReport: TypeAlias = Callable[[int, Mapping[str, int]], None]
+"""Called after each epoch with its number and its counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedJob:
+    """A keyed run over files, ready for an engine: options are checked, columns are known.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.keyed import Columns, KeyedOptions, run_keyed
+    >>> from driftsurf.keyed.local import LocalEngine
+    >>> class Announced(LocalEngine):
+    ...     def run(self, job):
+    ...         print(job.columns.key, job.learner.features, job.unused)
+    ...         return super().run(job)
+    >>> table = Path(tempfile.mkdtemp()) / "sales.csv"
+    >>> _ = table.write_text("shop,day,price,sold,note\\n1,1,9.5,no,a\\n1,2,2.5,yes,b\\n")
+    >>> columns = Columns(key="shop", sequence="day", label="sold")
+    >>> _ = run_keyed(str(table), table.parent / "run", columns, KeyedOptions(), engine=Announced())
+    shop ('price',) ('note',)
+    """
+
+    source: str
+    """A file, a folder or a pattern."""
+    files: tuple[str, ...]
+    """The files that it has now."""
+    out: Path
+    """The run folder."""
+    learner: KeyedLearner
+    columns: Columns
+    kinds: Mapping[str, Kind]
+    """Kinds of the columns that are used, as the first rows have them."""
+    unused: tuple[str, ...]
+    """Columns that need not be read."""
+    reading: ReadingOptions
+    """How text is read."""
+    ttl: float | None = None
+    """Keys that are silent for longer are dropped, in units of the sequence."""
+    on_epoch: EpochReport | None = None
+    derived: DerivedColumns
+    """Columns that the engine adds to each table before it groups the rows."""
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Groups rows by key, keeps the bytes of each key and calls ``KeyedLearner.visit``.
+
+    An engine is registered under its name (kind "engine", here or through the entry points ``driftsurf.engines``). The
+    parameters of its constructor are the options that only this engine has. It imports what it needs when it runs, so
+    that its module can be imported, and its name listed, without that.
+
+    Examples
+    --------
+    >>> from driftsurf import registry
+    >>> engine = registry.get("engine", "local").make(epoch=500)
+    >>> isinstance(engine, Engine), engine.first_rows
+    (True, 500)
+    """
+
+    @property
+    def first_rows(self) -> int:
+        """How many rows are read to find out what the columns hold."""
+        ...
+
+    def check(self, reading: ReadingOptions) -> None:
+        """Raise OptionError if an option of this engine, or of reading text, cannot be used."""
+        ...
+
+    def run(self, job: KeyedJob) -> KeyedFolder:
+        """Learn all rows that the source has now, resuming an earlier run, and return the run folder."""
+        ...
+
 
 READING = ReadingOptions()
 READ_WITH = "reading"

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import IntArray, State
-from driftsurf.core.fields import Array, Entry, Fields, Text, misfit
+from driftsurf.core.fields import Array, FieldEntry, Fields, Text, misfit
 from driftsurf.core.state import nest
 from driftsurf.core.targets import LARGEST_VALUE
-from driftsurf.keyed.key_store import MEANS, REASONS
-from driftsurf.keyed.layout import Blocks, Shape
-from driftsurf.keyed.norms import MEMORY, Norms
+from driftsurf.keyed.layout import MEANS, MEMORY, REASONS, TABLE, VALUES, WEIGHT, Blocks, KeyShape
 from driftsurf.learners._learner import NEVER
-from driftsurf.strategies._cell_arrays import NO_RIVAL, REACTIVE, STABLE, Rule, Training
-from driftsurf.strategies._unit import WINDOW
+from driftsurf.strategies._cell_arrays import NO_RIVAL, REACTIVE, STABLE, StepRule, Training
+from driftsurf.strategies.driftsurf_state import WINDOW
 
 __all__ = [
     "KEY_FIELDS",
@@ -42,24 +40,12 @@ GUARD_ROWS = {"total": 2, "mass": 3, "excess": 4}
 """Saved numbers of a range guard, with their rows in its array."""
 SCALES = "factor", "centre"
 """Arrays that are saved if columns are scaled."""
-KEYS_AT_ONCE = 4096
-"""Keys that are saved at a time, which bounds the memory for their indices."""
 MOST_UNUSED = 2**30
 """Largest number of bytes of the blocks of a saved fleet, whatever its file holds ..."""
 MOST_SPARSE = 10_000
 """... and, for a larger one, the largest number for each byte in its file."""
 MOST = 2**40
 """No count of a key reaches this; what follows from counts stays far below 2**63."""
-
-
-class Live(NamedTuple):
-    """Where the rows and the table entries of some keys are: in the saved arrays, and in their blocks."""
-
-    keys: slice
-    rows: slice
-    row_places: tuple[IntArray, ...]
-    entries: slice
-    entry_places: tuple[IntArray, ...]
 
 
 def blocks_state(blocks: Blocks, n: int, *, scaled: bool) -> State:
@@ -74,44 +60,44 @@ def blocks_state(blocks: Blocks, n: int, *, scaled: bool) -> State:
     if shape.growing:
         state["key.waiting"] = blocks.keys["waiting"][:n].astype(np.int64)
     state |= nest("model", {name: blocks.models[name][:n].copy() for name in _model_fields(shape)})
-    rows = int(_rows(blocks, n).sum())
-    X, y = np.empty((rows, shape.n_features), shape.row_type), np.empty(rows, shape.label_type)
-    weight = np.empty(rows if shape.weighted else 0)
-    tables = np.empty((int(_entries(blocks, n)[1].sum()), shape.outputs))
-    for live in _live(blocks, n):
-        X[live.rows] = blocks.X[live.keys][live.row_places]
-        y[live.rows] = blocks.y[live.keys][live.row_places]
-        if shape.weighted:
-            weight[live.rows] = blocks.weight[live.keys][live.row_places]
-        tables[live.entries] = blocks.tables[live.keys][live.entry_places]
     state |= {"weights": blocks.w[:n].copy(), "sums": blocks.G[:n].copy()}
     if scaled:
         state |= {name: getattr(blocks, name)[:n].copy() for name in SCALES}
+    slots, places = slice(0, n), _row_places(blocks, n)
     if shape.weighted:
-        state["row_weights"] = weight
+        state["row_weights"] = blocks.rows.read(slots, WEIGHT, *places, np.float64)
     if shape.judged:
         state["judged"] = blocks.judged[:n].copy()
     if shape.filled:
         state["means"] = blocks.means[:n].copy()
-    return state | {"rows": X, "labels": y, "tables": tables.reshape(-1)}
+    return state | {
+        "rows": blocks.rows.read(slots, VALUES, *places, shape.row_type).reshape(-1, shape.n_features),
+        "labels": blocks.rows.read(slots, shape.y_part, *places, shape.label_type),
+        "tables": blocks.rows.read(*_table_places(blocks, n), np.float64),
+    }
 
 
-def guards_state(blocks: Blocks, norms: Norms, n: int) -> State:
+def guards_state(blocks: Blocks, n: int) -> State:
     """Return the numbers of the range guards of the first ``n`` keys as flat entries."""
     sums = {f"guard.{name}": blocks.guard[:n, row].copy() for name, row in GUARD_ROWS.items()}
-    state: State = {**sums, "guard.counts": norms.counts[:n].copy(), "guard.norms": norms.joined(n)}
+    counts = blocks.keys["norms"][:n].astype(np.int64)
+    state: State = {
+        **sums,
+        "guard.counts": counts,
+        "guard.norms": blocks.norms.read(slice(0, n), 0, 0, counts, np.float64),
+    }
     return state | ({"range": blocks.range[:n].copy()} if blocks.shape.valued else {})
 
 
 def restored_blocks(
     state: Mapping[str, Any],
     seeds: npt.NDArray[np.uint64],
-    shape: Shape,
-    rule: Rule,
+    shape: KeyShape,
+    rule: StepRule,
     training: Training,
     n_classes: int,
-) -> tuple[Blocks, Norms]:
-    """Return the blocks that ``blocks_state`` saved, with norms of rows; StateError if the entries do not fit together.
+) -> Blocks:
+    """Return the blocks that ``blocks_state`` saved; StateError if the entries do not fit together.
 
     What the loop ``complete`` works out is left to the caller.
     """
@@ -119,12 +105,10 @@ def restored_blocks(
     sizes = {"n_features": shape.n_features, "n_weights": width * shape.outputs, "n_judged": shape.judged}
     known = _fields(shape, n_classes, scaled=scaled).read(state, n_keys=n, **sizes)
     saved = sum(array.nbytes for array in known.values() if isinstance(array, np.ndarray))
-    if (n + 1) * shape.bytes_per_key > MOST_UNUSED + MOST_SPARSE * saved:
-        raise misfit(
-            state, "fleet", f"makes {shape.bytes_per_key:,} bytes of each of {n} keys, of {saved:,} in the file"
-        )
+    if (n + 1) * shape.block_bytes > MOST_UNUSED + MOST_SPARSE * saved:
+        raise misfit(state, "fleet", f"makes {shape.block_bytes:,} bytes of each of {n} keys, of {saved:,} in the file")
     blocks = Blocks(n, shape)
-    blocks.clear()
+    blocks.bytes[:] = 0
     blocks.counts["seed"] = seeds
     for name, most in _most(shape).items():
         if not (known[f"key.{name}"] <= most).all():
@@ -137,9 +121,8 @@ def restored_blocks(
         blocks.judged[:] = known["judged"]
     if shape.filled:
         blocks.means[:] = known["means"]
-    norms = Norms(n)
     if shape.guarded:
-        norms = _restored_guards(state, known, blocks)
+        _restore_guards(state, known, blocks)
     blocks.w[:], blocks.G[:] = known["weights"], known["sums"]
     for name, usual in (("factor", 1.0), ("centre", 0.0)):
         getattr(blocks, name)[:] = known[name] if scaled else usual
@@ -149,22 +132,22 @@ def restored_blocks(
         if not good:
             raise misfit(state, entry, "contradicts the other counts of a key")
     _derive(blocks, prequential=rule.prequential)
-    n_tables = _entries(blocks, n)[1].sum() * shape.outputs
-    for entry, count in (("rows", _rows(blocks, n).sum()), ("tables", n_tables)):
+    places, tables = _row_places(blocks, n), _table_places(blocks, n)
+    for entry, count in (("rows", places[1].sum()), ("tables", tables[3].sum() * shape.outputs)):
         if len(known[entry]) != count:
             raise misfit(state, entry, f"has {len(known[entry])} rows, but the counts of the keys make {count}")
-    tables = known["tables"].reshape(-1, shape.outputs)
-    for live in _live(blocks, n):
-        blocks.X[live.keys][live.row_places] = known["rows"][live.rows]
-        blocks.y[live.keys][live.row_places] = known["labels"][live.rows]
-        if shape.weighted:
-            blocks.weight[live.keys][live.row_places] = known["row_weights"][live.rows]
-        blocks.tables[live.keys][live.entry_places] = tables[live.entries]
-    return blocks, norms
+    slots = np.arange(n)
+    blocks.rows = blocks.rows.with_places(slots, places[1])
+    blocks.rows.write(slots, VALUES, *places, known["rows"])
+    blocks.rows.write(slots, shape.y_part, *places, known["labels"])
+    blocks.rows.write(*tables, known["tables"])
+    if shape.weighted:
+        blocks.rows.write(slots, WEIGHT, *places, known["row_weights"])
+    return blocks
 
 
-def _restored_guards(state: Mapping[str, Any], known: Mapping[str, Any], blocks: Blocks) -> Norms:
-    """Put back what ``guards_state`` saved; return the norms of rows."""
+def _restore_guards(state: Mapping[str, Any], known: Mapping[str, Any], blocks: Blocks) -> None:
+    """Put back what ``guards_state`` saved."""
     for name, row in GUARD_ROWS.items():
         blocks.guard[:, row] = known[f"guard.{name}"]
     if blocks.shape.valued:
@@ -174,15 +157,18 @@ def _restored_guards(state: Mapping[str, Any], known: Mapping[str, Any], blocks:
     counts, values = known["guard.counts"], known["guard.norms"]
     if len(values) != counts.sum():
         raise misfit(state, "guard.norms", f"has {len(values)} norms, but the counts of the keys make {counts.sum()}")
-    return Norms.of_joined(counts, values)
+    slots = np.arange(len(counts))
+    blocks.keys["norms"] = counts
+    blocks.norms = blocks.norms.with_places(slots, counts)
+    blocks.norms.write(slots, 0, 0, counts, values)
 
 
-def _key_fields(shape: Shape) -> tuple[str, ...]:
+def _key_fields(shape: KeyShape) -> tuple[str, ...]:
     """Return the names of the saved counts of keys."""
     return KEY_FIELDS + JUDGED_FIELDS * (shape.judged > 0) + ("waiting",) * shape.growing
 
 
-def _model_fields(shape: Shape) -> tuple[str, ...]:
+def _model_fields(shape: KeyShape) -> tuple[str, ...]:
     """Return the names of the saved numbers of models."""
     return MODEL_FIELDS + ("target",) * shape.valued
 
@@ -194,39 +180,19 @@ def _key_field(blocks: Blocks, name: str) -> npt.NDArray[Any]:
     return values
 
 
-def _entries(blocks: Blocks, n: int) -> tuple[IntArray, IntArray]:
-    """Return, for each model, the place of the first row of its sample set and the number of its table entries."""
+def _row_places(blocks: Blocks, n: int) -> tuple[IntArray, IntArray]:
+    """Return the first place of the rows that each key holds, those that wait included, and how many they are."""
+    counts = blocks.counts[:n]
+    first = counts["first"]
+    return first - counts["base"], counts["next"] + blocks.keys["pending"][:n] - first
+
+
+def _table_places(blocks: Blocks, n: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return the slot and the part of the gradient table of each model, its first place, and its number of entries."""
     models, base = blocks.models[:n], blocks.counts["base"][:n, np.newaxis]
     lo = models["lo"]
-    return np.maximum(lo - base, 0), np.where(lo < 0, 0, models["admitted"] - lo)
-
-
-def _rows(blocks: Blocks, n: int) -> IntArray:
-    """Return how many rows each key holds, including those that wait for a full time step."""
-    counts = blocks.counts[:n]
-    count: IntArray = counts["next"] + blocks.keys["pending"][:n] - counts["first"]
-    return count
-
-
-def _live(blocks: Blocks, n: int) -> Iterator[Live]:
-    """Yield where rows and table entries are, for some keys at a time."""
-    rows, entries = 0, 0
-    first, n_rows = (blocks.counts["first"] - blocks.counts["base"])[:n], _rows(blocks, n)
-    starts, n_entries = _entries(blocks, n)
-    for start in range(0, n, KEYS_AT_ONCE):
-        part = slice(start, min(n, start + KEYS_AT_ONCE))
-        at = _places(first[part], n_rows[part])
-        model, place = _places(starts[part].ravel(), n_entries[part].ravel())
-        some, others = slice(rows, rows + len(at[0])), slice(entries, entries + len(place))
-        yield Live(part, some, at, others, (model // 2, model % 2, place))
-        rows, entries = some.stop, others.stop
-
-
-def _places(first: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return i, and the place, of each of ``counts[i]`` rows from place ``first[i]`` on."""
-    owner = np.repeat(np.arange(len(counts)), counts)
-    before = np.cumsum(counts) - counts
-    return owner, np.arange(len(owner)) + (first - before)[owner]
+    first, counts = np.maximum(lo - base, 0), np.where(lo < 0, 0, models["admitted"] - lo)
+    return np.repeat(np.arange(n), 2), np.tile([TABLE, TABLE + 1], n), first.ravel(), counts.ravel()
 
 
 def _first_rows(blocks: Blocks) -> IntArray:
@@ -244,6 +210,7 @@ def _checks(blocks: Blocks) -> Iterator[tuple[str, Any]]:
     """
     shape, keys, counts, models = blocks.shape, blocks.keys, blocks.counts, blocks.models
     yield "key.waiting", (keys["waiting"] <= keys["errors"]).all()
+    yield "centre", not blocks.centre[:, :, -1].any()  # the intercept has none
     n = np.arange(len(keys))
     step, made = counts["step"], counts["made"]
     old, new = models[n, counts["predictive"]], models[n, 1 - counts["predictive"]]
@@ -289,7 +256,7 @@ def _derive(blocks: Blocks, *, prequential: bool) -> None:
     blocks.bounds[:] = start[:, np.newaxis] + shape.batch_size * np.arange(shape.reactive_length + 1)
 
 
-def _most(shape: Shape) -> dict[str, int]:
+def _most(shape: KeyShape) -> dict[str, int]:
     """Return the largest value of each count that is bounded."""
     most = {
         "pending": shape.batch_size - 1,
@@ -310,21 +277,23 @@ def pending_state(blocks: Blocks, slot: int) -> State:
     shape, counts = blocks.shape, blocks.counts[slot]
     first, base = int(counts["next"]), int(counts["base"])
     count = int(blocks.keys[slot]["pending"])
-    places = slice(first - base, first - base + count)
+    places, rows = slice(first - base, first - base + count), blocks.stored(slot)
     return {
         "n_features": shape.n_features,
         "sparse": False,
         "dtype": shape.row_type,
         "first_row": first,
-        "y": blocks.y[slot, places].astype(np.float64),
-        "weight": blocks.weight[slot, places].copy() if shape.weighted else np.ones(count),
-        "X": blocks.X[slot, places].copy(),
+        "y": rows.y[places].astype(np.float64),
+        "weight": rows.weight[places].copy() if shape.weighted else np.ones(count),
+        "X": rows.X[places].copy(),
     }
 
 
-def guard_state(blocks: Blocks, norms: Norms, slot: int, factor: float) -> State:
+def guard_state(blocks: Blocks, slot: int, factor: float) -> State:
     """Return the range guard of a key, as a session saves it."""
-    state: State = {"factor": float(factor), "recent": norms.of(slot)}
+    counts = blocks.keys["norms"][slot : slot + 1].astype(np.int64)
+    recent = blocks.norms.read(slice(slot, slot + 1), 0, 0, counts, np.float64)
+    state: State = {"factor": float(factor), "recent": recent}
     if blocks.counts["step"][slot]:  # before the first step a guard knows no columns
         state |= {name: blocks.guard[slot, row].copy() for name, row in GUARD_ROWS.items()}
     return state
@@ -333,7 +302,7 @@ def guard_state(blocks: Blocks, norms: Norms, slot: int, factor: float) -> State
 # ---------------------------------------------------------------------------- declaration
 
 
-def _fields(shape: Shape, n_classes: int, *, scaled: bool) -> Fields:
+def _fields(shape: KeyShape, n_classes: int, *, scaled: bool) -> Fields:
     """Return the saved entries of a fleet; its keys are declared by their index."""
     entries = dict(_ALWAYS) | {"rows": Array(np.dtype(shape.row_type).type, ("n_rows", "n_features"))}
     entries["labels"] = Array(np.uint8, ("n_rows",), most=n_classes - 1)
@@ -357,7 +326,7 @@ def _fields(shape: Shape, n_classes: int, *, scaled: bool) -> Fields:
 
 
 _SUMS = Array(np.float64, ("n_keys", "n_features"), least=0.0)
-_GUARDS: dict[str, Entry] = {
+_GUARDS: dict[str, FieldEntry] = {
     **{f"guard.{name}": _SUMS for name in GUARD_ROWS},
     "guard.counts": Array(np.int64, ("n_keys",), least=0, most=MEMORY),
     "guard.norms": Array(np.float64, ("n_norms",), least=0.0, missing=True),  # infinite if a square overflowed
@@ -366,7 +335,7 @@ _COUNT = Array(np.int64, ("n_keys",), least=0, most=MOST - 1)
 _PAIR = Array(np.int64, ("n_keys", 2), least=0, most=MOST - 1)
 _REAL_PAIR = Array(np.float64, ("n_keys", 2), missing=True)
 _WEIGHTS = Array(np.float64, ("n_keys", 2, "n_weights"))
-_ALWAYS: dict[str, Entry] = {
+_ALWAYS: dict[str, FieldEntry] = {
     "fleet": Text(),
     **{f"key.{name}": _COUNT for name in KEY_FIELDS},
     **{f"model.{name}": _PAIR for name in MODEL_FIELDS},

@@ -1,28 +1,128 @@
-"""Rows of one key through its model, up to the first row that cannot be learned."""
+"""Rows of one key through its model, up to the first row that cannot be learned; and the packed state of a model.
+
+A state of many small entries is packed into one array, so that reading and writing a key costs little per entry.
+Layout: the lengths of the two texts (8 bytes each, little-endian), the arrays one after the other, the names of the
+entries as JSON, and their values in the same order as JSON. The value of an array is its type and shape.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import Array, Fields
-from driftsurf.core.state import name_in, to_bytes
+from driftsurf.core.state import DTYPES, compact, name_in, part_at, to_bytes
 from driftsurf.core.targets import ClassTargets
-from driftsurf.errors import InputError
-from driftsurf.keyed.packed import packed, unpacked
+from driftsurf.errors import InputError, StateError
 from driftsurf.keyed.quarantine import Fault, error_fault, label_fault
 from driftsurf.keyed.rows import KeyRows
 from driftsurf.native.columns import all_finite
 from driftsurf.session.late import DelayedLabels
 from driftsurf.session.session import Session
 
-__all__ = ["ImmediateLabels", "LateLabels", "Served", "Serving"]
+__all__ = ["ImmediateLabels", "KeyServing", "LateLabels", "ServedRows", "array_bytes", "packed", "unpacked"]
+
+SCALARS = bool, int, float, str
+HEAD = 16
+ALIGNED = 8
+"""Arrays start at multiples of this many bytes, since compiled code takes aligned arrays only."""
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def packed(state: Mapping[str, Any]) -> Bytes:
+    """Pack a state into an array of bytes; the same entries in the same order give the same bytes.
+
+    >>> unpacked(packed({"seed": 7, "best": 0.25, "table": np.zeros(2)}))
+    {'seed': 7, 'best': 0.25, 'table': array([0., 0.])}
+    """
+    arrays: list[bytes] = []
+    values: list[Any] = []
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            if value.dtype.str not in DTYPES:
+                raise StateError(f"the entry {name!r} has type {value.dtype}; choices: {', '.join(DTYPES)}")
+            arrays.append(value.tobytes() + bytes(-value.nbytes % ALIGNED))
+            values.append([value.dtype.str, *value.shape])
+        elif isinstance(value, SCALARS):
+            values.append(value)
+        else:
+            raise StateError(
+                f"the entry {name!r} is a {type(value).__name__}; a state holds bool, int, float, str and arrays"
+            )
+    texts = _text(tuple(state)), _compact(values)
+    lengths = [len(text).to_bytes(8, "little") for text in texts]
+    return np.frombuffer(b"".join([*lengths, *arrays, *texts]), np.uint8)
+
+
+def array_bytes(data: Bytes) -> int:
+    """Return how many bytes the arrays of a packed state take.
+
+    >>> array_bytes(packed({"seed": 7, "table": np.zeros(2)}))
+    16
+    """
+    if data.dtype != np.uint8 or data.ndim != 1 or data.size < HEAD:
+        raise StateError("a packed state is no array of bytes")
+    texts = np.frombuffer(data[:HEAD].tobytes(), "<u8").tolist()
+    return int(data.size) - HEAD - int(sum(texts))
+
+
+def unpacked(data: Any, name: str = "") -> State:
+    """Return the state that ``packed`` packed into the entry of this name; StateError for anything else."""
+    try:
+        room = data.copy()  # the arrays are views of it, which the caller may change
+        text = room.tobytes()
+        names, values = (int.from_bytes(text[start : start + 8], "little") for start in (0, 8))
+        middle, end = len(text) - values, len(text) - values - names
+        found = _read(_names(text[end:middle]), json.loads(text[middle:].decode()), room, end)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise StateError(f"the saved entry {name!r} cannot be unpacked: {error!r}", entry=name) from error
+    return part_at(name and name + ".", found)
+
+
+def _read(names: tuple[str, ...], values: list[Any], room: Bytes, end: int) -> State:
+    position = HEAD
+    state: dict[str, Any] = {}
+    for name, value in zip(names, values, strict=True):
+        if type(value) is list:
+            dtype, *shape = value
+            array: npt.NDArray[Any] = np.ndarray(shape, DTYPES[dtype], room, position)
+            state[name] = array
+            position += array.nbytes + -array.nbytes % ALIGNED
+        elif type(value) in SCALARS:
+            state[name] = value
+        else:
+            raise TypeError(f"{name} is {value!r}")
+    if position != end:
+        raise ValueError(f"the arrays end at {position}, the texts begin at {end}")
+    return state
+
+
+def _compact(values: list[Any] | tuple[str, ...]) -> bytes:
+    """Return values as JSON, floats with all digits that are needed to read them back exactly."""
+    return compact(values).encode()
+
+
+_text = functools.lru_cache(maxsize=64)(_compact)
+"""The names of entries hardly differ between keys and visits, so that their text is cached."""
+
+
+@functools.lru_cache(maxsize=64)
+def _names(text: bytes) -> tuple[str, ...]:
+    names = json.loads(text.decode())
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError("the names of the entries are not distinct text")
+    return tuple(names)
+
 
 NOT_THE_KEYS_FAULT = MemoryError, OSError
 """Errors of the machine, not of a row: the engine must see them and repeat the visit."""
@@ -39,7 +139,7 @@ PACKED, LATE = Fields({"strategy": _BYTES, "around": _BYTES}), Fields({"late": _
 
 
 @dataclass
-class Served:
+class ServedRows:
     """Predictions and decisions for the rows of a visit, in their order."""
 
     predicted: list[Any] = field(default_factory=list)
@@ -64,7 +164,7 @@ class Served:
         self.decided_at += [at] * len(decisions)
 
 
-class Serving(ABC):
+class KeyServing(ABC):
     """A key's model during a visit; its state may take ``max_bytes`` after each time step."""
 
     def __init__(self, session: Session, features: Sequence[str], max_bytes: int) -> None:
@@ -73,7 +173,7 @@ class Serving(ABC):
         self.max_bytes = max_bytes
 
     @abstractmethod
-    def take(self, rows: KeyRows, served: Served) -> tuple[int, Fault | None]:
+    def take(self, rows: KeyRows, served: ServedRows) -> tuple[int, Fault | None]:
         """Predict and learn rows; return how many could be taken, and what was wrong with the next one.
 
         Rows after a bad one are not taken. A bad row may have left traces in the model and in ``served``: the caller
@@ -86,7 +186,7 @@ class Serving(ABC):
         """Rows that wait for their label."""
         return 0
 
-    def refuse(self, rows: KeyRows, served: Served) -> None:
+    def refuse(self, rows: KeyRows, served: ServedRows) -> None:
         """Predict rows that are not learned, as far as they can be predicted."""
         predicted = self._predict(rows.X)
         served.predicted += predicted
@@ -147,7 +247,7 @@ class Serving(ABC):
         return None
 
 
-class ImmediateLabels(Serving):
+class ImmediateLabels(KeyServing):
     """Serves rows whose label comes with them or never; a row without a label is only predicted.
 
     Most visits bring too few rows for a time step, and nothing but a time step changes the strategy. Its entries, by
@@ -161,7 +261,7 @@ class ImmediateLabels(Serving):
         self._strategy_steps = -1
         """... after this many time steps; -1 if it had not started."""
 
-    def take(self, rows: KeyRows, served: Served) -> tuple[int, Fault | None]:
+    def take(self, rows: KeyRows, served: ServedRows) -> tuple[int, Fault | None]:
         """Predict and learn rows, in pieces that do not go beyond the end of a time step."""
         X = self._narrow(rows.X)
         good, fault = self._count_finite(X, rows)
@@ -193,7 +293,7 @@ class ImmediateLabels(Serving):
             stop += 1
         return stop, labelled
 
-    def _observe(self, X: FloatArray, y: list[Any], last: int, served: Served) -> Exception | Fault | None:
+    def _observe(self, X: FloatArray, y: list[Any], last: int, served: ServedRows) -> Exception | Fault | None:
         """Predict and learn labelled rows that end with row ``last``; return what went wrong."""
         can_predict = self._can_predict
         try:
@@ -236,13 +336,13 @@ class ImmediateLabels(Serving):
         return stop - 1, error_fault(bad)
 
     def _take_as_one_step(
-        self, X: FloatArray, rows: KeyRows, good: int, fault: Fault | None, served: Served
+        self, X: FloatArray, rows: KeyRows, good: int, fault: Fault | None, served: ServedRows
     ) -> tuple[int, Fault | None]:
         """Take all rows as one time step; rows without a label are predicted by the model before it."""
         labelled = [i for i in range(good) if rows.y[i] is not None]
         bare = [i for i in range(good) if rows.y[i] is None]
         predicted = dict(zip(bare, self._predict(X[bare]), strict=True))
-        own = Served()
+        own = ServedRows()
         if labelled:
             y = [rows.y[i] for i in labelled]
             bad = self._observe(X[labelled], y, int(rows.sequence[labelled[-1]]), own)
@@ -256,7 +356,7 @@ class ImmediateLabels(Serving):
         return good, fault
 
 
-class LateLabels(Serving):
+class LateLabels(KeyServing):
     """Serves rows whose labels may come later, by id; rows wait for them, for a bounded time and in bounded number.
 
     Rows are taken one by one, since each has its own time: whether a label is too late must not depend on how rows are
@@ -274,7 +374,7 @@ class LateLabels(Serving):
         """Rows that wait for their label."""
         return len(self._delayed)
 
-    def take(self, rows: KeyRows, served: Served) -> tuple[int, Fault | None]:
+    def take(self, rows: KeyRows, served: ServedRows) -> tuple[int, Fault | None]:
         """Predict rows with features, which then wait; learn a row when its label comes, alone or with it."""
         assert rows.ids is not None
         alone = np.isnan(rows.X).all(axis=1) & np.array([label is not None for label in rows.y], np.bool_)
@@ -291,7 +391,7 @@ class LateLabels(Serving):
                 return place, bad
         return good, fault
 
-    def _take_one(self, at: int, id_: Any, x: FloatArray | None, label: Any, served: Served) -> Fault | None:
+    def _take_one(self, at: int, id_: Any, x: FloatArray | None, label: Any, served: ServedRows) -> Fault | None:
         """Take one row, or a label alone if ``x`` is None; return what is wrong with the label or the size."""
         due = False
         predicted: Any = None

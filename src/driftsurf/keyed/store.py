@@ -18,15 +18,14 @@ from typing import Any, NamedTuple
 
 from driftsurf import __version__
 from driftsurf.core import disk
-from driftsurf.core.json_text import parse_json
+from driftsurf.core.files import parse_json
 from driftsurf.core.options import shown
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import Option, StateError, StateVersionError
-from driftsurf.keyed.results import Results
+from driftsurf.keyed.results import Results, Visit
 from driftsurf.keyed.rows import RowsByKey
-from driftsurf.keyed.visit import Visit
 
-__all__ = ["SPAN", "Progress", "StateStore"]
+__all__ = ["SPAN", "EpochProgress", "StateStore"]
 
 LAYOUT = 1
 """Number of the layout of the file; files of earlier versions have 0."""
@@ -34,7 +33,7 @@ SPAN = 32
 """Every key is written as a whole in one of so many epochs, and tails are kept for as long."""
 
 
-class Progress(NamedTuple):
+class EpochProgress(NamedTuple):
     """How far a run has come."""
 
     epochs: int = 0
@@ -102,12 +101,12 @@ class StateStore:
         """Close the file."""
         self._db.close()
 
-    def progress(self) -> Progress:
+    def progress(self) -> EpochProgress:
         """Return the progress of the last committed epoch."""
         with self._named_errors():
             found = self._db.execute("SELECT value FROM progress").fetchone()
         try:
-            return Progress(*parse_json(found[0])) if found else Progress()
+            return EpochProgress(*parse_json(found[0])) if found else EpochProgress()
         except (ValueError, TypeError) as error:
             raise StateError(f"{str(self.path)!r} is damaged: its progress is {shown(found[0])}") from error
 
@@ -178,7 +177,7 @@ class StateStore:
     def keep(
         self,
         done: Results | Mapping[Any, Visit],
-        progress: Progress,
+        progress: EpochProgress,
         states_of: Callable[[Collection[Any]], Mapping[Any, bytes | None]] = lambda keys: {},
     ) -> None:
         """Commit an epoch: the progress of the run, and the states of keys after it.

@@ -13,64 +13,64 @@ import numpy as np
 
 from driftsurf.core.abilities import RowBounded
 from driftsurf.core.contracts import State, Strategy
-from driftsurf.core.fields import Array, Entry, Fields, Json, Text
+from driftsurf.core.fields import Array, FieldEntry, Fields, Json, Text
 from driftsurf.core.journal import Journal, json_lines
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.core.values import replace
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError
-from driftsurf.keyed.gaps import ColumnMeans, find_gaps
-from driftsurf.keyed.kept import KeptModels
 from driftsurf.keyed.keys import key_seed
 from driftsurf.keyed.options import ON_GAP, OnGap
-from driftsurf.keyed.packed import array_bytes
 from driftsurf.keyed.quarantine import Fault
-from driftsurf.keyed.rows import KeyRows, new_rows
-from driftsurf.keyed.serving import ImmediateLabels, LateLabels, Served, Serving
-from driftsurf.keyed.summary import KeySummary, after_visit, chained
+from driftsurf.keyed.results import NEW, KeySummary, Visit, after_visit, chained
+from driftsurf.keyed.rows import ColumnMeans, KeyRows, find_gaps, new_rows
+from driftsurf.keyed.serving import ImmediateLabels, KeyServing, LateLabels, ServedRows, array_bytes
 from driftsurf.session.described import described_option
 from driftsurf.session.session import Session
+from driftsurf.strategies._base import saved_class, saved_params
 
-__all__ = ["KeyedLearner", "Visit"]
+__all__ = ["KeptModels", "KeyedLearner"]
 
-NEW = KeySummary()
-Opened: TypeAlias = tuple[KeySummary, Serving, ColumnMeans | None]
-"""Summary, model and column means of a key."""
+MOST_BYTES = 2**24
+"""Size of all saved states whose models are kept, roughly; the models take a few times as much memory."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Visit:
-    """Result of a visit to a key.
+class KeptModels:
+    """Models by key, each with the bytes that were saved of it.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from driftsurf.keyed import KeyRows, KeyedOptions
-    >>> learner = KeyedOptions(batch_size=16, classes=("no", "yes")).learner(["price"])
-    >>> X = np.arange(64.0)[:, None] % 7
-    >>> visit = learner.visit("Rome", None, KeyRows(np.arange(64), X, np.where(X[:, 0] > 3, "yes", "no").tolist()))
-    >>> visit.decided_at, visit.predicted[-4:], visit.true[-4:]
-    ([15, 31, 47, 63], ['yes', 'yes', 'yes', 'no'], ['yes', 'yes', 'yes', 'no'])
-    >>> visit.summary.steps, visit.summary.errors
-    (4, 11)
+    A model is handed out for exactly these bytes and only once: it then belongs to the visit, and if the visit fails,
+    the next one reads the bytes. So results do not depend on what is kept, and bytes from anywhere else are always
+    checked. When there is no more room, the models that are kept stay, so that visits to many keys in turn find some.
+
+    >>> kept = KeptModels()
+    >>> kept.keep(7, b"saved", "model")
+    >>> kept.take(7, b"other"), kept.take(7, b"saved")
+    (None, None)
+    >>> kept.keep(7, b"saved", "model")
+    >>> kept.take(7, b"saved"), kept.take(7, b"saved")
+    ('model', None)
     """
 
-    state: bytes
-    """To be kept and passed to the next visit; empty if the key was dropped."""
-    sequence: list[int]
-    """The sequence numbers of the rows that were taken or refused, in order."""
-    predicted: list[Any]
-    """One prediction for each of them, None where there was nothing to predict with. For a late label, what was
-    predicted for its row."""
-    true: list[Any]
-    """One label for each of them, None where there is none, or a bad one."""
-    decided_at: list[int]
-    """The sequence number of the last row of each time step that the visit completed."""
-    decisions: list[str]
-    """The record of each of these time steps, as a line of a journal."""
-    transitions: list[str]
-    """The kinds of transitions of each of these time steps, separated by commas."""
-    summary: KeySummary
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self.most_bytes = most_bytes
+        self._models: dict[int, tuple[bytes, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def keep(self, key: int, state: bytes, model: Any) -> None:
+        """Keep the model that was saved as ``state``, if there is room; nobody else may use it from now on."""
+        if (len(self._models) + 1) * len(state) <= self.most_bytes:
+            self._models[key] = state, model
+
+    def take(self, key: int, state: bytes) -> Any | None:
+        """Return the model that was saved as ``state``, and drop it; None if another one or none was kept."""
+        saved, model = self._models.pop(key, (None, None))
+        return model if saved == state else None
+
+
+Opened: TypeAlias = tuple[KeySummary, KeyServing, ColumnMeans | None]
+"""Summary, model and column means of a key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,10 +168,10 @@ class KeyedLearner:
 
     def about(self) -> dict[str, Any]:
         """Return all that a saved key depends on, as plain values that a run folder keeps and compares."""
-        params = self.strategy.get_params(deep=False)
+        params = saved_params(self.strategy)
         options = {name: described_option(value) for name, value in params.items() if name != "seed"}
         return {
-            "strategy": {"name": type(self.strategy).__name__, **options},
+            "strategy": {"name": saved_class(self.strategy).__name__, **options},
             "features": list(self.features),
             "classes": None if self.classes is None else list(self.classes),
             "batch_size": self.batch_size,
@@ -181,7 +181,7 @@ class KeyedLearner:
             "seed": self.seed,
         }
 
-    @property
+    @functools.cached_property
     def regression(self) -> bool:
         """Whether numbers are predicted rather than classes."""
         return self.strategy.learner.capabilities.regression
@@ -232,7 +232,7 @@ class KeyedLearner:
         summary = replace(summary, duplicates=summary.duplicates + len(rows) - len(new))
         if len(new):
             summary = replace(summary, high_water=int(new.sequence[-1]))
-        served, good = Served(), 0
+        served, good = ServedRows(), 0
         if not summary.quarantine:
             filled = new if means is None else means.fill_as_they_come(new, late=self._late)
             serving, served, good, fault = self._take(key, state, serving, filled)
@@ -252,18 +252,18 @@ class KeyedLearner:
         return self.delay is not None
 
     def _take(
-        self, key: Any, state: bytes | None, serving: Serving, rows: KeyRows
-    ) -> tuple[Serving, Served, int, Fault | None]:
+        self, key: Any, state: bytes | None, serving: KeyServing, rows: KeyRows
+    ) -> tuple[KeyServing, ServedRows, int, Fault | None]:
         """Learn the rows before the first one that cannot be learned; return how many they are, and what is wrong.
 
         A bad row leaves no trace: the visit starts again from the saved state, and ends before that row.
         """
-        served, first_fault = Served(), None
+        served, first_fault = ServedRows(), None
         good, fault = serving.take(rows, served)
         while fault is not None:
             self._confirm(key, state, rows, fault)
             rows = rows.take(np.arange(good))
-            first_fault, serving, served = fault, self._open(key, state)[1], Served()
+            first_fault, serving, served = fault, self._open(key, state)[1], ServedRows()
             good, fault = serving.take(rows, served)
         return serving, served, good, first_fault
 
@@ -273,7 +273,7 @@ class KeyedLearner:
         An exception that a signal handler or another thread has raised is not the fault of a row.
         """
         if fault.error is not None:
-            again = self._open(key, state)[1].take(rows, Served())[1]
+            again = self._open(key, state)[1].take(rows, ServedRows())[1]
             if again is None or type(again.error) is not type(fault.error):
                 raise fault.error
 
@@ -305,7 +305,7 @@ class KeyedLearner:
         if kept is not None:
             return kept
         session = self._template.fresh(seed)
-        serving: Serving = (
+        serving: KeyServing = (
             ImmediateLabels(session, self.features, self.max_bytes)
             if self.delay is None
             else LateLabels(
@@ -325,7 +325,13 @@ class KeyedLearner:
         return summary, serving, means
 
     def _close(
-        self, key: Any, summary: KeySummary, serving: Serving, means: ColumnMeans | None, new: KeyRows, served: Served
+        self,
+        key: Any,
+        summary: KeySummary,
+        serving: KeyServing,
+        means: ColumnMeans | None,
+        new: KeyRows,
+        served: ServedRows,
     ) -> Visit:
         lines = ["".join(json_lines([decision])) for decision in served.decisions]
         summary = replace(summary, digest=chained(summary.digest, lines))
@@ -371,7 +377,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     for name, default in vars(NEW).items()
 }
 """Types that each field of a saved summary may have."""
-_ABOUT: dict[str, Entry] = {"keyed": Text(), "summary": Json(_read_summary)}
+_ABOUT: dict[str, FieldEntry] = {"keyed": Text(), "summary": Json(_read_summary)}
 FIELDS = Fields(_ABOUT, parts=["model"])
 WITH_MEANS = Fields(_ABOUT | {"means": Array(np.float64, (2, "columns"), missing=True)}, parts=["model"])
 """Saved entries of a key, without and with the means by which gaps are filled; the sums may have overflowed."""

@@ -26,7 +26,7 @@ from driftsurf.core.contracts import (
     Undo,
 )
 from driftsurf.core.fields import Fields
-from driftsurf.core.parameters import parameter_names
+from driftsurf.core.options import parameter_names
 from driftsurf.core.state import resolved
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, StateError

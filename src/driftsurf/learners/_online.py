@@ -22,8 +22,8 @@ from driftsurf.core.contracts import (
     State,
     Undo,
 )
-from driftsurf.core.fields import Entry, Fields, Whole
-from driftsurf.core.parameters import Parameterised
+from driftsurf.core.fields import FieldEntry, Fields, Whole
+from driftsurf.core.options import Parameterised
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, ShapeError, StateError
 from driftsurf.native.experts import log_losses, moments_after
@@ -80,7 +80,7 @@ class Online:
     gradients: int
 
 
-COUNTS: dict[str, Entry] = {
+COUNTS: dict[str, FieldEntry] = {
     "n_features": Whole(1, 2**31 - 1),
     "n_classes": Whole(0, 2**31 - 1),
     "hi": Whole(-1),

@@ -6,8 +6,7 @@ import math
 from typing import Literal, Self
 
 from driftsurf.core.contracts import Segment
-from driftsurf.core.options import choice, number, truth, whole
-from driftsurf.core.parameters import Parameterised
+from driftsurf.core.options import Parameterised, choice, number, truth, whole
 from driftsurf.errors import OptionError
 
 MOST_STEPS_PER_ROW, MOST_STEPS = 1e4, 10**8

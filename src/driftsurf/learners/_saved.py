@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from driftsurf.core.fields import Array, Entry, Fields, Real, Rule, Values, Whole
+from driftsurf.core.fields import Array, FieldEntry, FieldRule, Fields, Real, Values, Whole
 from driftsurf.learners._linear import LARGEST
 
 
@@ -20,7 +20,7 @@ def linear_fields(dimensions: int, *, tabled: bool, regression: bool, anchored: 
     """
     outputs = ("outputs",)[: dimensions - 1]
     weights = Array(np.float64, ("width", *outputs), least=-LARGEST, most=LARGEST)
-    entries: dict[str, Entry] = {
+    entries: dict[str, FieldEntry] = {
         "weights": weights,
         "gradient_sum": weights,
         "factor": Array(np.float64, ("width",), least=0.0),
@@ -44,24 +44,26 @@ def linear_fields(dimensions: int, *, tabled: bool, regression: bool, anchored: 
         return len(known["anchor"]) in (0, *(known[name] for name in lengths))
 
     rules = [
-        Rule("weights", "must have a weight at least for the intercept", lambda known: known["weights"].size > 0),
-        Rule("centre", "must be 0 for the intercept", lambda known: not known["centre"][-1:].any()),
-        Rule("anchor", "must be empty, or as long as the weights of a learner with an anchor", anchor_fits),
-        Rule("admitted", "must be between lo and hi, or -1 as they are", _are_ordered),
-        Rule("table", "must have an entry for each row of the sample set", _table_fits if tabled else _has_no_table),
-        Rule("drawn", "must be the number of entries in the table", _drawn_fits),
+        FieldRule("weights", "must have a weight at least for the intercept", lambda known: known["weights"].size > 0),
+        FieldRule("centre", "must be 0 for the intercept", lambda known: not known["centre"][-1:].any()),
+        FieldRule("anchor", "must be empty, or as long as the weights of a learner with an anchor", anchor_fits),
+        FieldRule("admitted", "must be between lo and hi, or -1 as they are", _are_ordered),
+        FieldRule(
+            "table", "must have an entry for each row of the sample set", _table_fits if tabled else _has_no_table
+        ),
+        FieldRule("drawn", "must be the number of entries in the table", _drawn_fits),
     ]
     if regression:
         vector = Array(np.float64, ("ranges",))
         entries |= {"target": Real(), "low": vector, "high": vector, "evidence": Array(np.float64, ("evidenced",))}
         rules += [
-            Rule(
+            FieldRule(
                 "low",
                 "must be empty or have one value per column",
                 lambda known: known["ranges"] in (0, known["width"] - 1),
             ),
-            Rule("evidence", "must be empty or have four values", lambda known: known["evidenced"] in (0, 4)),
-            Rule("high", "must not be below low", lambda known: (known["low"] <= known["high"]).all()),
+            FieldRule("evidence", "must be empty or have four values", lambda known: known["evidenced"] in (0, 4)),
+            FieldRule("high", "must not be below low", lambda known: (known["low"] <= known["high"]).all()),
         ]
     return Fields(entries, rules=rules)
 

@@ -89,7 +89,7 @@ class LinearModel:
         """
         choice("dtype", dtype, ("float64", "float32"))
         if find_spec("onnx") is None:
-            raise MissingExtraError("to_onnx needs onnx: pip install 'driftsurf[onnx]'")
+            raise MissingExtraError("to_onnx needs onnx: pip install 'driftsurf[export]'")
         from driftsurf.learners.onnx import graph_of
 
         pair = self.classes is not None and len(self.coef) == 1

@@ -18,6 +18,7 @@ from driftsurf.learners._linear import Linear, margins, margins_of_all
 from driftsurf.learners._update import Update
 from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.native.linear import logistic_losses, saga, saga_both, sgd
+from driftsurf.native.scores import MarginScorer
 from driftsurf.registry import register
 
 __all__ = ["LogisticRegression", "paper_learner"]
@@ -154,7 +155,7 @@ class LogisticRegression(SoftmaxRegression):
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return ``scores`` of the model as it is now; later updates do not affect it."""
         weights = self._raw_weights
-        return functools.partial(margins, weights) if weights.ndim == 1 else super().scorer()
+        return MarginScorer(weights) if weights.ndim == 1 else super().scorer()
 
     @classmethod
     def joint_scorer(cls, models: Sequence[Self]) -> Callable[[Rows], Sequence[FloatArray]]:

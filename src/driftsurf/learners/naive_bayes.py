@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, Rows, Segment, State
-from driftsurf.core.fields import Array, Fields, Rule
+from driftsurf.core.fields import Array, FieldRule, Fields
 from driftsurf.core.options import number
 from driftsurf.core.values import lazy, replace
 from driftsurf.learners._online import COUNTS, Moments, Online, OnlineLearner, counts_of
@@ -121,6 +121,6 @@ FIELDS = Fields(
         "mean": Array(np.float64, ("n_classes", "n_features")),
         "squares": Array(np.float64, ("n_classes", "n_features"), least=0.0),
     },
-    rules=[Rule("n_classes", "must be at least 2", lambda known: known["n_classes"] >= 2)],
+    rules=[FieldRule("n_classes", "must be at least 2", lambda known: known["n_classes"] >= 2)],
 )
 """Saved entries of a model."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, IntArray, Rows, Segment, State
-from driftsurf.core.fields import Array, Fields, Real, Rule, Truth, Values, Whole
+from driftsurf.core.fields import Array, FieldRule, Fields, Real, Truth, Values, Whole
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.values import lazy, replace
 from driftsurf.learners._online import COUNTS, Moments, Online, OnlineLearner, counts_of
@@ -285,8 +285,8 @@ FIELDS = Fields(
         "target_squares": Array(np.float64, (1,), least=0.0),
     },
     rules=[
-        Rule("n_classes", "must not be 1", lambda known: known["n_classes"] != 1),
-        Rule("theta", "must have the size that columns, units and classes require", _theta_fits),
+        FieldRule("n_classes", "must not be 1", lambda known: known["n_classes"] != 1),
+        FieldRule("theta", "must have the size that columns, units and classes require", _theta_fits),
     ],
 )
 """Saved entries of a model."""

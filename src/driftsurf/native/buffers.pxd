@@ -1,7 +1,18 @@
-"""The arrays of one call into C: pointers to their memory, checked once and released together."""
+"""The arrays of one call into C: pointers to their memory, checked once and released together.
+
+While arrays are held, the thread is in its usual floating-point mode (``float_mode.h``).
+"""
 
 from cpython.buffer cimport PyObject_GetBuffer, PyBuffer_Release, PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
+
+cdef extern from "float_mode.h" nogil:
+    enum:
+        DS_FLUSHING
+    uint64_t ds_float_mode() noexcept
+    void ds_set_float_mode(uint64_t mode) noexcept
+    uint64_t ds_enter_usual_mode() noexcept
+    void ds_leave_usual_mode(uint64_t before) noexcept
 
 cdef enum:
     MOST_BUFFERS = 24
@@ -10,10 +21,13 @@ cdef struct Buffers:
     # Views of the arrays of one call. ``count`` has to be 0 before the first one.
     Py_buffer views[MOST_BUFFERS]
     int count
+    uint64_t mode  # the floating-point mode before the first one
 
 
 cdef inline void release(Buffers* held) noexcept:
     """Release all arrays of a call."""
+    if held.count > 0:
+        ds_leave_usual_mode(held.mode)
     while held.count > 0:
         held.count -= 1
         PyBuffer_Release(&held.views[held.count])
@@ -38,6 +52,8 @@ cdef inline Py_buffer* hold(Buffers* held, object array, const char* kinds, Py_s
         raise TypeError("too many arrays")
     view = &held.views[held.count]
     PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (PyBUF_WRITABLE if writable else 0))
+    if held.count == 0:
+        held.mode = ds_enter_usual_mode()
     held.count += 1
     suits = (size == 0 or view.itemsize == size) and (dimensions < 0 or view.ndim == dimensions)
     if not suits or not is_one_of(kinds, view.format):

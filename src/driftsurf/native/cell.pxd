@@ -44,6 +44,7 @@ cdef class Cell:
     cdef int64_t _budget(self, int64_t count) noexcept nogil
     cdef int _write(self, Rows rows, int64_t place) noexcept nogil
     cdef bint _fits(self, Rows rows, int64_t place) noexcept nogil
+    cdef int64_t _observe(self, X, y, weight, tested, factors, RangeGuard guard, out) except -1
     cdef int64_t _learn(self, int64_t count, int64_t steps, bint tested) except -1
     cdef int _fade(self, int64_t count, factors) except -1
     cdef bint _predict(self, Buffers* held, Rows rows, Rows stored, RangeGuard guard, double* scores) except -1

@@ -4,19 +4,24 @@ The memory of a cell are arrays that Python has made, so that its state can be r
 on a mark, to which it goes back if it cannot be completed.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.math cimport INFINITY, fabs
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from driftsurf.native.buffers cimport Buffers, columns_of, integers, real_out, reals, release
+from driftsurf.native.buffers cimport ds_enter_usual_mode, ds_leave_usual_mode
 from driftsurf.native.guard cimport RangeGuard
 from driftsurf.native.gil cimport PyEval_RestoreThread, PyEval_SaveThread, PyThreadState
 from driftsurf.native.layout cimport (
     LEARNED,
+    LOGISTIC,
     MOST_BYTES,
     ORDERED,
+    PREDICTED_BY,
+    PREDICTS_NEXT,
     RANGES,
     STEPS,
     TRANSITIONS,
@@ -31,6 +36,7 @@ from driftsurf.native.layout cimport (
 )
 from driftsurf.native.model cimport rows_between, score
 from driftsurf.native.rows cimport rows_of
+from driftsurf.native.scores cimport MarginScorer, set_weights
 from driftsurf.native.step cimport learn
 
 
@@ -159,6 +165,71 @@ cdef class Workspace:
         return 0
 
 
+@cython.final
+@cython.no_gc  # the garbage collector need not look at thousands of records in a journal, which hold no cycles
+@cython.freelist(16)
+cdef class StepRecord:
+    """What a step leaves behind: numbers, of which its decision is made when somebody asks for it.
+
+    Making a decision takes longer than learning a few rows, and most decisions are never looked at.
+
+    Parameters
+    ----------
+    whole, real
+        Whole numbers and real numbers of the step, in the order of ``Scratch``, as bytes.
+    step, next_row, rows
+        Numbers of the step and of the row after it, and how many rows it learned.
+    reader
+        Object whose method ``read`` makes the decision.
+    """
+
+    cdef int64_t[STEPS] whole
+    cdef double[ORDERED] real
+    cdef int64_t step
+    cdef readonly int64_t rows_seen  # number of rows up to and including this step
+    cdef int64_t rows
+    cdef object reader
+
+    def __cinit__(self, bytes whole=None, bytes real=None, int64_t step=0, int64_t next_row=0, int64_t rows=0, reader=None):
+        if whole is not None:
+            if len(whole) != sizeof(self.whole) or len(real) != sizeof(self.real):
+                raise ValueError("the record of a step has numbers of another step")
+            memcpy(self.whole, <char*>whole, sizeof(self.whole))
+            memcpy(self.real, <char*>real, sizeof(self.real))
+            self.step, self.rows_seen, self.rows, self.reader = step, next_row, rows, reader
+
+    def __reduce__(self):
+        return StepRecord, (self._whole(), self._real(), self.step, self.rows_seen, self.rows, self.reader)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    cdef bytes _whole(self):
+        return PyBytes_FromStringAndSize(<char*>self.whole, sizeof(self.whole))
+
+    cdef bytes _real(self):
+        return PyBytes_FromStringAndSize(<char*>self.real, sizeof(self.real))
+
+    @property
+    def transitions(self):
+        """Number of transitions."""
+        return self.whole[TRANSITIONS]
+
+    @property
+    def switched(self):
+        """Whether another model predicts next than before."""
+        return self.whole[PREDICTED_BY] != self.whole[PREDICTS_NEXT]
+
+    def decision(self):
+        """Return the decision."""
+        cdef int64_t k
+        whole, real = [self.whole[k] for k in range(STEPS)], [self.real[k] for k in range(ORDERED)]
+        return self.reader.read(whole, real, self.step, self.rows_seen - self.rows, self.rows)
+
+
 cdef class Cell:
     """Rows and models of one strategy around a linear learner, in arrays that Python owns.
 
@@ -179,7 +250,7 @@ cdef class Cell:
         Number of rows for whose scores there is room from the start.
     """
 
-    def __init__(self, parts, small, rule, training, int64_t sides, int64_t longest=0):
+    def __cinit__(self, parts, small, rule, training, int64_t sides, int64_t longest=0):
         cdef Buffers held
         cdef Py_ssize_t n = 0
         cdef double* at
@@ -375,6 +446,14 @@ cdef class Cell:
         LEARNED; UNSUITED or DIVERGED, as ``learn`` of ``step.pyx`` returns them, or NOT_FINITE, if a value is not, and
         everything is as it was marked; or FULL, if there is no room for the rows, and nothing was changed.
         """
+        cdef uint64_t mode = ds_enter_usual_mode()
+        try:
+            return self._observe(X, y, weight, tested, factors, guard, out)
+        finally:
+            ds_leave_usual_mode(mode)
+
+    cdef int64_t _observe(self, X, y, weight, tested, factors, RangeGuard guard, out) except -1:
+        """Learn a batch, as ``observe`` says, in the usual floating-point mode."""
         cdef Buffers held
         cdef Rows rows, stored
         cdef Py_ssize_t n = 0, m = 0, known = 0
@@ -392,7 +471,7 @@ cdef class Cell:
             codes = reals(&held, y, &n)
             if n != rows.n or rows.d != self.arrays.X.d or (rows.indptr == NULL) != (self.arrays.X.indptr == NULL):
                 raise ValueError("the batch does not have the form of the rows of this cell")
-            if guard is not None and guard.d != 0 and guard.d != rows.d:
+            if guard is not None and guard.numbers != NULL and guard.d != rows.d:
                 raise ValueError(f"the guard has {guard.d} columns, and the rows have {rows.d}")
             if not self._fits(rows, place):
                 return FULL
@@ -443,7 +522,7 @@ cdef class Cell:
         cdef bint within = True
         cdef Counts* counts = self.arrays.counts
         limits = None if guard is None else guard.limits
-        if limits is not None:
+        if limits is not None and stored.d:
             most = reals(held, limits, &length)
             within = ds_all_within(stored, most, length // stored.d)
             if not within:
@@ -494,6 +573,8 @@ cdef class Cell:
         cdef Buffers held
         cdef Py_ssize_t n = 0
         cdef const double* shares
+        if self.arrays.sides < 2:
+            raise ValueError("a cell for a single model has no gradient table for other weights")
         values = factors(lo, hi)
         held.count = 0
         try:
@@ -522,19 +603,24 @@ cdef class Cell:
         finally:
             release(&held)
 
-    def record(self):
-        """Return what the last step left behind.
+    def margin_scorer(self):
+        """Return the margins by the model that predicts now, of a cell for two classes; later steps do not affect them."""
+        cdef MarginScorer scorer = MarginScorer.__new__(MarginScorer)
+        cdef int64_t size = self.arrays.X.d + 1, side = self.arrays.counts.predictive ^ self.arrays.counts.challenged
+        if self.training.kind != LOGISTIC:
+            raise TypeError("only a model of two classes has margins")
+        set_weights(scorer, self.arrays.raw + side * size, size)
+        return scorer
 
-        These are counts and records, risks, the number of transitions, the number of the step and the row after it.
-        """
+    def record(self, reader):
+        """Return what the last step left behind; ``reader`` makes a decision of it."""
         cdef const Scratch* scratch = &self.workspace.scratch
-        return (
-            PyBytes_FromStringAndSize(<char*>scratch.whole, STEPS * 8),
-            PyBytes_FromStringAndSize(<char*>scratch.real, ORDERED * 8),
-            scratch.whole[TRANSITIONS],
-            self.arrays.counts.step - 1,
-            self.arrays.counts.next,
-        )
+        cdef StepRecord record = StepRecord.__new__(StepRecord)
+        memcpy(record.whole, scratch.whole, sizeof(record.whole))
+        memcpy(record.real, scratch.real, sizeof(record.real))
+        record.step, record.rows_seen, record.rows = self.arrays.counts.step - 1, self.arrays.counts.next, self.scored
+        record.reader = reader
+        return record
 
     @property
     def divergence(self):
@@ -544,7 +630,10 @@ cdef class Cell:
     def steps_of(self, int64_t side):
         """Return the row of each gradient step of a model in the last step, as bytes, and the row they count from."""
         cdef const Scratch* scratch = &self.workspace.scratch
-        cdef int64_t steps = scratch.whole[STEPS + 2 * side]
+        cdef int64_t steps
+        if not 0 <= side < self.arrays.sides:
+            raise IndexError(f"there is no model on side {side}")
+        steps = scratch.whole[STEPS + 2 * side]
         return (
             PyBytes_FromStringAndSize(<char*>(scratch.orders + side * scratch.most_steps), steps * 8),
             scratch.whole[STEPS + 2 * side + 1],
@@ -575,7 +664,7 @@ cdef int64_t small_length(int64_t d, int64_t outputs, int64_t sides, int64_t rea
     """Return how many numbers a cell has beside rows and tables."""
     cdef int64_t judged = RANGES + 4 * sides * d if regression else UNITS
     return size_of(
-        16 * (1 + sides) + reactive_length + 1 + 4 * sides * (d + 1) + 3 * size_of(sides, d + 1, outputs)
+        16 * (1 + sides) + size_of(reactive_length, 1, 1) + 1 + 4 * sides * (d + 1) + 3 * size_of(sides, d + 1, outputs)
         + 4 * (sides - 2) + judged, 1, 1
     )
 

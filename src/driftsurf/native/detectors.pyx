@@ -34,6 +34,26 @@ cdef double PROPORTION = 10.0
 """ADWIN clips a value to this multiple of the root mean square of its window, but never below 1."""
 
 
+ctypedef Py_ssize_t (*Loop)(const double* values, Py_ssize_t n, double* numbers, const double* options) noexcept nogil
+
+
+cdef tuple consume(values, tuple numbers, int count, Loop loop, const double* options):
+    """Run a loop over values, from the numbers of a detector on; return the values consumed, and the numbers."""
+    cdef double now[MOST_NUMBERS]
+    cdef Py_ssize_t n = 0, consumed
+    cdef Buffers held
+    held.count = 0
+    unpack(numbers, count, now)
+    try:
+        x = reals(&held, values, &n)
+        saved = let_go(n)
+        consumed = loop(x, n, now, options)
+        take_back(saved)
+    finally:
+        release(&held)
+    return consumed, packed(now, count)
+
+
 cdef int unpack(tuple numbers, int count, double* out) except -1:
     """Copy the numbers of a detector."""
     cdef int k
@@ -76,24 +96,13 @@ def ddm(values, tuple numbers, int64_t min_rows, double warning_level, double dr
 
     The numbers are the level, the rows, the errors, and p_min and s_min where p + s was lowest.
     """
-    cdef double now[MOST_NUMBERS]
-    cdef Py_ssize_t n = 0, consumed
-    cdef Buffers held
-    held.count = 0
-    unpack(numbers, 5, now)
-    try:
-        x = reals(&held, values, &n)
-        saved = let_go(n)
-        consumed = ddm_loop(x, n, now, min_rows, warning_level, drift_level)
-        take_back(saved)
-    finally:
-        release(&held)
-    return consumed, packed(now, 5)
+    cdef double[3] options
+    options[0], options[1], options[2] = min_rows, warning_level, drift_level
+    return consume(values, numbers, 5, ddm_loop, options)
 
 
-cdef Py_ssize_t ddm_loop(
-    const double* values, Py_ssize_t n, double* numbers, int64_t min_rows, double warning_level, double drift_level
-) noexcept nogil:
+cdef Py_ssize_t ddm_loop(const double* values, Py_ssize_t n, double* numbers, const double* options) noexcept nogil:
+    cdef double min_rows = options[0], warning_level = options[1], drift_level = options[2]
     cdef double level = numbers[0], rows = numbers[1], errors = numbers[2], p_min = numbers[3], s_min = numbers[4]
     cdef double x, p, s
     cdef Py_ssize_t consumed = 0
@@ -122,24 +131,13 @@ def eddm(values, tuple numbers, int64_t min_errors, double warning_level, double
     The numbers are the level, the rows since the last error, the errors, the mean distance p and the sum of its squared
     deviations, and the largest p + 2 s.
     """
-    cdef double now[MOST_NUMBERS]
-    cdef Py_ssize_t n = 0, consumed
-    cdef Buffers held
-    held.count = 0
-    unpack(numbers, 6, now)
-    try:
-        x = reals(&held, values, &n)
-        saved = let_go(n)
-        consumed = eddm_loop(x, n, now, min_errors, warning_level, drift_level)
-        take_back(saved)
-    finally:
-        release(&held)
-    return consumed, packed(now, 6)
+    cdef double[3] options
+    options[0], options[1], options[2] = min_errors, warning_level, drift_level
+    return consume(values, numbers, 6, eddm_loop, options)
 
 
-cdef Py_ssize_t eddm_loop(
-    const double* values, Py_ssize_t n, double* numbers, int64_t min_errors, double warning_level, double drift_level
-) noexcept nogil:
+cdef Py_ssize_t eddm_loop(const double* values, Py_ssize_t n, double* numbers, const double* options) noexcept nogil:
+    cdef double min_errors = options[0], warning_level = options[1], drift_level = options[2]
     cdef double level = numbers[0], distance = numbers[1], errors = numbers[2]
     cdef double p = numbers[3], squares = numbers[4], largest = numbers[5]
     cdef double x, before, reach
@@ -261,24 +259,13 @@ def page_hinkley(values, tuple numbers, int64_t min_rows, double delta, double t
     The numbers are the level, the rows, their mean, the faded sum of deviations above it, and the size of the newest
     values, which is halved with each row.
     """
-    cdef double now[MOST_NUMBERS]
-    cdef Py_ssize_t n = 0, consumed
-    cdef Buffers held
-    held.count = 0
-    unpack(numbers, 5, now)
-    try:
-        x = reals(&held, values, &n)
-        saved = let_go(n)
-        consumed = page_hinkley_loop(x, n, now, min_rows, delta, threshold, alpha)
-        take_back(saved)
-    finally:
-        release(&held)
-    return consumed, packed(now, 5)
+    cdef double[4] options
+    options[0], options[1], options[2], options[3] = min_rows, delta, threshold, alpha
+    return consume(values, numbers, 5, page_hinkley_loop, options)
 
 
-cdef Py_ssize_t page_hinkley_loop(
-    const double* values, Py_ssize_t n, double* numbers, int64_t min_rows, double delta, double threshold, double alpha
-) noexcept nogil:
+cdef Py_ssize_t page_hinkley_loop(const double* values, Py_ssize_t n, double* numbers, const double* options) noexcept nogil:
+    cdef double min_rows = options[0], delta = options[1], threshold = options[2], alpha = options[3]
     cdef double level = numbers[0], rows = numbers[1], mean = numbers[2], total = numbers[3], size = numbers[4]
     cdef double x
     cdef Py_ssize_t consumed = 0

@@ -434,6 +434,81 @@ def chain_after(counts, int64_t last, y, double keep):
         release(&held)
 
 
+def rate_scores(rates, int64_t rows, int64_t n_classes):
+    """Return the log-probabilities (rows, n_classes) of labels by their recent rate, the same for each row.
+
+    ``rates`` (2, classes) are counts of the recent labels and of all; the shares of all count as one recent label.
+    """
+    cdef Buffers held
+    cdef int64_t known = rates.shape[1], c, i
+    cdef const double* recent
+    cdef double* to
+    if known > n_classes:
+        raise ValueError(f"there are rates of {known} classes instead of {n_classes}")
+    held.count = 0
+    try:
+        out = np.empty((rows, n_classes))
+        to, recent = of_size(&held, out, rows * n_classes, True), of_size(&held, rates, 2 * known)
+        if rows > 0:
+            for c in range(n_classes):
+                to[c] = ds_log(rate_of(recent, known, n_classes, c))
+        for i in range(n_classes, rows * n_classes):
+            to[i] = to[i - n_classes]
+        return out
+    finally:
+        release(&held)
+
+
+def rates_after(rates, y, double keep):
+    """Return ``rate_scores``' counts after the codes ``y``, and by how much they had predicted these better.
+
+    The share ``keep`` of the recent counts is kept at each label. The second number is the mean of log r - log s over the
+    labels, where r is the recent rate and s the share of all labels, each mixed with one percent of equal shares.
+    """
+    cdef Buffers held
+    cdef int64_t known = rates.shape[1], n = len(y), i, c, code
+    cdef double* to
+    cdef double* leads
+    cdef const double* codes
+    cdef double lead = 0.0, floor = 0.01 / known if known else 0.0
+    held.count = 0
+    try:
+        out = rates.copy()
+        to, codes = of_size(&held, out, 2 * known, True), of_size(&held, y, n)
+        check_codes(codes, n, known)
+        leads = of_size(&held, np.empty(known), known, True)
+        for c in range(known):
+            leads[c] = ds_log(0.99 * rate_of(to, known, known, c) + floor) - ds_log(0.99 * share_of(to, known, known, c) + floor)
+        for i in range(n):
+            code = <int64_t>codes[i]
+            lead += leads[code]
+            for c in range(known):
+                to[c] *= keep
+            to[code] += 1.0
+            to[known + code] += 1.0
+        return out, lead / n if n else 0.0
+    finally:
+        release(&held)
+
+
+cdef double share_of(const double* rates, int64_t known, int64_t K, int64_t c) noexcept nogil:
+    """Return the share of a class among all labels; each class counts as one label more."""
+    cdef double total = <double>K
+    cdef int64_t k
+    for k in range(known):
+        total += rates[known + k]
+    return ((rates[known + c] if c < known else 0.0) + 1.0) / total
+
+
+cdef double rate_of(const double* rates, int64_t known, int64_t K, int64_t c) noexcept nogil:
+    """Return the rate of a class among the recent labels, of which the share among all labels is one more."""
+    cdef double total = 1.0
+    cdef int64_t k
+    for k in range(known):
+        total += rates[k]
+    return ((rates[c] if c < known else 0.0) + share_of(rates, known, K, c)) / total
+
+
 def mixed(G, weights):
     """Return the log-probabilities of the mixture, given what ``stacked_shares`` returned."""
     cdef Buffers held

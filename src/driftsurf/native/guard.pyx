@@ -11,28 +11,6 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 
-cdef extern from "guard.h" nogil:
-    cdef enum:
-        DS_ADMITTED, DS_UNSIZED
-        DS_FACTOR, DS_COLUMN_CAP, DS_TOTAL, DS_MASS, DS_EXCESS, DS_ROWS_OF_GUARD
-        DS_GUARD_MEMORY
-    const double DS_CAP, DS_LIMIT
-
-    ctypedef struct Admission:
-        const double* before
-        const double* recent
-        int64_t n_recent
-        double squared
-        int clips
-        double* after
-        double* later
-        double* work
-
-    int ds_admit_new(Rows rows, const Admission* guard, const double* sizes, double* norms, int64_t* extremes,
-                     int64_t* kept, int* weighted) noexcept
-    void ds_sizes_of_rows(Rows rows, double* sizes, double* work) noexcept
-
-
 cdef extern from *:
     bint __sync_bool_compare_and_swap(int64_t* place, int64_t old, int64_t new) noexcept nogil
 
@@ -86,6 +64,9 @@ cdef Norms norms_with_room(int64_t capacity):
     return norms
 
 
+cdef Norms NO_NORMS = norms_with_room(0)
+
+
 cdef bint reserve(Norms norms, int64_t last, int64_t count) noexcept:
     """Reserve room behind the norms up to ``last``; false if there is none, or another guard has added some there."""
     return last + count <= norms.capacity and __sync_bool_compare_and_swap(&norms.used, last, last + count)
@@ -106,11 +87,14 @@ cdef class RangeGuard:
         Sums of each column, as the properties of the same names return them; None before the first row.
     """
 
+    def __cinit__(self):
+        self.norms = NO_NORMS
+
     def __init__(self, double factor=2.0, bint clips=False, recent=(), total=None, mass=None, excess=None):
         cdef Buffers held
         cdef Py_ssize_t n = 0, k
         cdef double* values
-        if self.norms is not None:
+        if self.norms is not NO_NORMS:
             raise TypeError("a guard cannot be changed")
         self.factor, self.clips = factor, clips
         held.count = 0
@@ -171,11 +155,10 @@ cdef class RangeGuard:
         cdef RangeGuard after
         cdef int64_t extremes = 0
         cdef int weighted = 0
-        cdef bint sparse = isinstance(X, tuple)
-        weights = np.empty(X[2].shape[0] - 1 if sparse else X.shape[0])
         held.count = 0
         try:
             rows_of(&held, X, &rows)
+            weights = np.empty(rows.n)
             after = self.after(rows, real_out(&held, weights), &extremes, &weighted)
             if self.clips and extremes:
                 X = clipped(X, rows, after.room_for_values())

@@ -495,6 +495,7 @@ def schedule(order, table, old, int64_t admitted, int64_t waiting, uint64_t seed
         overwritten = real_out(&held, old, &size, -1)
         width = held.views[2].shape[1] if held.views[2].ndim == 2 else 1
         expect(size == steps * width, "old")
+        expect(0 <= admitted <= room and waiting >= 0, "table")
         expect(room >= (admitted + min(waiting, (steps + 1) // 2)) * width, "table")
         return ds_schedule(places, steps, entries, overwritten, width, admitted, waiting, seed, k, alternating)
     finally:

@@ -1,6 +1,10 @@
 """Elementary functions with the same bits on every machine; the tests compare them with exact values."""
 
-from driftsurf.native.buffers cimport Buffers, real_out, reals, release
+from driftsurf.native.buffers cimport (
+    DS_FLUSHING, Buffers, ds_enter_usual_mode, ds_float_mode, ds_leave_usual_mode, ds_set_float_mode, real_out, reals,
+    release,
+)
+from libc.stdint cimport uint64_t
 
 
 cdef extern from "ds_math.h" nogil:
@@ -14,17 +18,26 @@ cdef extern from "ds_math.h" nogil:
 
 def exp(double x):
     """Return the exponential of a number."""
-    return ds_exp(x)
+    cdef uint64_t mode = ds_enter_usual_mode()
+    cdef double found = ds_exp(x)
+    ds_leave_usual_mode(mode)
+    return found
 
 
 def log(double x):
     """Return the natural logarithm of a number."""
-    return ds_log(x)
+    cdef uint64_t mode = ds_enter_usual_mode()
+    cdef double found = ds_log(x)
+    ds_leave_usual_mode(mode)
+    return found
 
 
 def power(double base, double exponent):
     """Return a number to the power of another."""
-    return ds_pow(base, exponent)
+    cdef uint64_t mode = ds_enter_usual_mode()
+    cdef double found = ds_pow(base, exponent)
+    ds_leave_usual_mode(mode)
+    return found
 
 
 def evaluate(str name, values, out):
@@ -57,3 +70,25 @@ def evaluate(str name, values, out):
                 y[i] = function(x[i])
     finally:
         release(&held)
+
+
+cdef class usual_mode:
+    """Context in which this thread computes in its usual floating-point mode, also in Python and NumPy.
+
+    A library that is built with ``-ffast-math`` may have switched subnormal numbers off in the thread.
+    """
+
+    cdef uint64_t before
+
+    def __enter__(self):
+        self.before = ds_enter_usual_mode()
+
+    def __exit__(self, *_):
+        ds_leave_usual_mode(self.before)
+
+
+def set_flushing(bint on):
+    """Let this thread take subnormal numbers for 0, or not; return whether it did, so that it can be restored."""
+    cdef uint64_t mode = ds_float_mode()
+    ds_set_float_mode(mode | DS_FLUSHING if on else mode & ~<uint64_t>DS_FLUSHING)
+    return (mode & DS_FLUSHING) == DS_FLUSHING and DS_FLUSHING != 0

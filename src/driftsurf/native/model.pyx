@@ -74,6 +74,7 @@ cdef extern from "multi.h" nogil:
     void ds_saga_both(Descent* one, Descent* two, int64_t steps, double mu)
     int64_t ds_discharge(Rows rows, const double* table, double* G, Frame frame)
     int64_t ds_multi_saga(const Descent* model, int64_t steps, double mu, int64_t K, Loss loss, double* work)
+    void ds_multi_saga_both(Descent* one, Descent* two, int64_t steps, double mu, int64_t K, const Loss* losses, double* work)
     int64_t ds_multi_discharge(Rows rows, const double* table, double* G, int64_t K, Frame frame)
 
 
@@ -421,35 +422,68 @@ cdef void rescale(CellArrays* cell, int64_t side, const Training* training, Scra
     model.rescale_at = 2 * model.seen if model.seen < GROWN_ROWS else NEVER
 
 
+cdef inline Loss loss_of(const CellArrays* cell, int64_t side, const Training* training) noexcept nogil:
+    """Return the loss of a model."""
+    cdef Loss loss
+    loss.kind, loss.epsilon, loss.reach = training.kind, training.epsilon, training.reach
+    loss.shift = cell.models[side].target
+    return loss
+
+
+cdef inline bint is_turned(const CellArrays* cell) noexcept nogil:
+    """Return whether gradient steps work on transposed weights: a dense row meets one output after the other."""
+    return cell.outputs > 1 and cell.X.indptr == NULL
+
+
+cdef inline void turn_in(const CellArrays* cell, Descent* descent, double* room) noexcept nogil:
+    """Let gradient steps work on transposed copies of weights and gradient sums."""
+    cdef int64_t width = width_of(cell), K = cell.outputs
+    turn(descent.model.w, width, K, room)
+    turn(descent.model.G, width, K, room + width * K)
+    descent.model.w, descent.model.G = room, room + width * K
+
+
+cdef inline void turn_back(const CellArrays* cell, int64_t side, const Descent* descent) noexcept nogil:
+    """Write transposed weights and gradient sums back."""
+    cdef int64_t width = width_of(cell), K = cell.outputs
+    turn(descent.model.w, K, width, weights_of(cell, cell.w, side))
+    turn(descent.model.G, K, width, weights_of(cell, cell.G, side))
+
+
 cdef void run_update(CellArrays* cell, int64_t side, int64_t steps, const Training* training, Scratch* scratch) noexcept nogil:
     """Take the gradient steps of one model."""
     cdef ModelCounts* model = &cell.models[side]
     cdef Descent descent = descent_of(cell, side, scratch)
-    cdef int64_t width = width_of(cell), K = cell.outputs
-    cdef bint turned = K > 1 and cell.X.indptr == NULL
-    cdef double* w = descent.model.w
-    cdef double* G = descent.model.G
-    cdef double* work = scratch.columns + 2 * width * K
-    cdef Loss loss
+    cdef int64_t size = width_of(cell) * cell.outputs
     if training.kind == LOGISTIC:
         model.drawn = ds_saga(&descent, steps, training.l2)
         return
-    loss.kind, loss.epsilon, loss.shift, loss.reach = training.kind, training.epsilon, model.target, training.reach
-    if turned:  # the loop for dense rows runs along the columns of one output, which must be contiguous
-        descent.model.w, descent.model.G = scratch.columns, scratch.columns + width * K
-        turn(w, width, K, descent.model.w)
-        turn(G, width, K, descent.model.G)
-    model.drawn = ds_multi_saga(&descent, steps, training.l2, K, loss, work)
-    if turned:
-        turn(descent.model.w, K, width, w)
-        turn(descent.model.G, K, width, G)
+    if is_turned(cell):
+        turn_in(cell, &descent, scratch.columns)
+    model.drawn = ds_multi_saga(
+        &descent, steps, training.l2, cell.outputs, loss_of(cell, side, training), scratch.columns + 4 * size
+    )
+    if is_turned(cell):
+        turn_back(cell, side, &descent)
 
 
 cdef void run_both(CellArrays* cell, int64_t steps, const Training* training, Scratch* scratch) noexcept nogil:
-    """Take the gradient steps of both models of logistic regression, in turn."""
+    """Take the gradient steps of both models on dense rows, in turn."""
     cdef Descent one = descent_of(cell, 0, scratch)
     cdef Descent two = descent_of(cell, 1, scratch)
-    ds_saga_both(&one, &two, steps, training.l2)
+    cdef int64_t size = width_of(cell) * cell.outputs
+    cdef Loss[2] losses
+    if training.kind == LOGISTIC:
+        ds_saga_both(&one, &two, steps, training.l2)
+    else:
+        losses[0], losses[1] = loss_of(cell, 0, training), loss_of(cell, 1, training)
+        if is_turned(cell):
+            turn_in(cell, &one, scratch.columns)
+            turn_in(cell, &two, scratch.columns + 2 * size)
+        ds_multi_saga_both(&one, &two, steps, training.l2, cell.outputs, losses, scratch.columns + 4 * size)
+        if is_turned(cell):
+            turn_back(cell, 0, &one)
+            turn_back(cell, 1, &two)
     cell.models[0].drawn = one.drawn
     cell.models[1].drawn = two.drawn
 

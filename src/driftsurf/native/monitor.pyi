@@ -1,9 +1,9 @@
 """Loops of the detection of drifts."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
-from driftsurf.core.contracts import DenseRows, FloatArray, IntArray
+from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, Rows, Strategy
 
 WEIGHT: int
 MEAN: int
@@ -37,57 +37,18 @@ LABELS: int
 OTHERS: int
 VALUES: int
 JUDGED: int
-MARGINS: int
-NUMBERS: int
-LOSSES: int
 LEAST_ROWS: int
 LEAST_RARE: int
 RUN_LENGTH: float
 HALF_LIFE: float
-LONGEST: float
 RARE: float
 NOT_RARE: float
-ANCHOR_ROWS: int
-CHECK_EVERY: int
-WINDOW_EVERY: int
+CONTEST_ROWS: int
 MOST_ROWS: int
-ANCHOR_DUE: int
-LOOK_DUE: int
-CHECK_DUE: int
-WEIGHING_DUE: int
-WINDOW_DUE: int
+BET_PART: int
+LEAST_CHECKED: int
 ALTERNATIVES: tuple[float, ...]
 
-def variance_of(mean: float, mode: int, v: FloatArray) -> float: ...
-def centre_of(target: float, v: FloatArray) -> float: ...
-def bet(mean: float, v: FloatArray, variance: float, place: int) -> tuple[float, float, float]: ...
-def row_losses(scores: FloatArray, targets: FloatArray, v: FloatArray, losses: FloatArray, mode: int) -> None: ...
-def scan_losses(
-    scores: FloatArray,
-    targets: FloatArray,
-    v: FloatArray,
-    mode: int,
-    start: int,
-    least: float,
-    run_length: float,
-    half_life: float,
-) -> int: ...
-def reference_of(usual: float, weight: float, mode: int, v: FloatArray) -> float: ...
-def check_losses(scores: FloatArray, targets: FloatArray, v: FloatArray, mode: int) -> tuple[float, float, float]: ...
-def bet_on_losses(
-    losses: FloatArray,
-    start: int,
-    mode: int,
-    v: FloatArray,
-    contest: FloatArray,
-    looks: bool,
-    reference: float,
-    spread: float,
-    needed: float,
-    before: float,
-    risen: float,
-    most: float,
-) -> int: ...
 def judge_models(
     owner: IntArray,
     stops: IntArray,
@@ -109,28 +70,77 @@ class Held:
     marks: IntArray
     def __init__(self, X: DenseRows, y: FloatArray, scores: FloatArray, marks: IntArray) -> None: ...
 
+def follower_of(
+    kind: type[Any],
+    options: tuple[Any, ...],
+    entries: dict[str, Any],
+    rows: tuple[Any, ...] | None,
+    numbers: bytes,
+    waiting: tuple[int, ...],
+) -> Any: ...
+
 class Follower:
     memory: Held
     start: int
     stop: int
     first_mark: int
     marks_stop: int
-    anchor_at: int
-    def __init__(self, mode: int, allocate: Callable[[int, int, Any, Any], Held]) -> None: ...
+    regression: bool
+    smallest_rise: float
+    drift_risk: float
+    rows: int
+    contests: int
+    drifting: bool
+    peak: float
+    back: Any
+    drifts: Any
+    changes: Any
+    updates: Any
+    contest: Any
+    anchors: Any
+    old: Any
+    means: Any
+    parts: Any
+    def __init__(self, regression: bool = ..., smallest_rise: float = ..., drift_risk: float = ...) -> None: ...
+    def __copy__(self) -> Self: ...
     @property
     def values(self) -> bytes: ...
+    @property
+    def usual(self) -> float: ...
+    @property
+    def span(self) -> float: ...
+    @property
+    def unit(self) -> float: ...
+    @property
+    def mean_square(self) -> float: ...
+    @property
+    def capitals(self) -> tuple[float, ...]: ...
+    @property
+    def old_rise(self) -> tuple[float, int, float, float]: ...
+    def set_numbers(
+        self,
+        *,
+        values: FloatArray | None = ...,
+        capitals: Sequence[float] | None = ...,
+        old_rise: Sequence[float] | None = ...,
+    ) -> None: ...
+    def add_to_contest(self, losses: float, rows: int) -> None: ...
+    def start_over(self, weight: float, mean: float) -> None: ...
+    def variance(self, mean: float) -> float: ...
+    def centre(self, target: float) -> float: ...
+    def bet(self, mean: float, variance: float, place: int) -> tuple[float, float, float]: ...
+    def standard_error(self, mean: float, rows: float) -> float: ...
+    def losses_into(self, scores: FloatArray, y: FloatArray, out: FloatArray) -> None: ...
+    def scan_losses(self, losses: FloatArray, y: FloatArray, start: int = ...) -> int: ...
+    def bet_on_losses(self, losses: FloatArray, looks: bool, needed: float, least: float) -> int: ...
     @property
     def waiting_rows(self) -> int: ...
     @property
     def waiting_mark(self) -> tuple[int, int, int, int]: ...
-    def with_values(self, values: FloatArray, anchor_at: int) -> Follower: ...
-    def with_anchor_at(self, row: int) -> Follower: ...
     @property
     def held_from(self) -> int: ...
-    def after(
-        self, step: int, first_row: int, X: DenseRows, y: FloatArray, scores: FloatArray, busy: bool
-    ) -> tuple[Follower, int, int]: ...
-    def extended(
+    def forget_rows(self) -> None: ...
+    def hold(
         self,
         first_row: int,
         step: int,
@@ -139,8 +149,22 @@ class Follower:
         y: FloatArray,
         scores: FloatArray,
         closed: bool,
-    ) -> Follower: ...
+    ) -> None: ...
+    def after(
+        self,
+        step: int,
+        first_row: int,
+        X: Rows,
+        y: FloatArray,
+        scores: FloatArray,
+        scorer: Callable[[Rows], FloatArray] | None,
+        columns: Callable[[], Sequence[str]],
+        classes: Sequence[Any],
+        strategy: Strategy,
+    ) -> Self: ...
     def block(self, which: int) -> tuple[int, int, int, int, int]: ...
     def between(self, lo: int, hi: int) -> tuple[int, int, int]: ...
-    def means_of(self, a: int, b: int, out: FloatArray) -> None: ...
+    def moments(self, a: int, b: int, out: FloatArray) -> None: ...
     def step_of(self, row: int) -> int: ...
+
+def may_have_moved(before: FloatArray, window: FloatArray, shift: float) -> bool: ...

@@ -48,6 +48,8 @@ cdef inline int rows_of(Buffers* held, object X, Rows* rows) except -1:
     rows.indices = columns_of(held, X[1], &stored)
     rows.indptr = integers(held, X[2], &n)
     rows.n, rows.d = n - 1, X[3]
+    if not 0 <= rows.d < 2**31:  # columns are int32
+        raise ValueError(f"CSR rows cannot have {rows.d} columns")
     if n < 1 or rows.indptr[0] < 0 or rows.indptr[n - 1] > min(stored, view.shape[0]):
         raise ValueError("CSR rows do not fit their values")
     return 0

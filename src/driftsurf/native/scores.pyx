@@ -1,12 +1,20 @@
 """Scores of rows by linear models, and counts over the scores of a step. Weights have the intercept last."""
 
+cimport cython
 from driftsurf.native.buffers cimport Buffers, expect, integer_out, integers, real_out, reals, release
 from driftsurf.native.gil cimport PyThreadState, let_go, take_back
 from driftsurf.native.rows cimport Rows, rows_of
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+import numpy as np
+
+from driftsurf.errors import ShapeError
 
 
 cdef extern from "scores.h" nogil:
+    void ds_margins(Rows rows, const double* w, double* out) noexcept
     void ds_margins_of_all(Rows rows, const double* weights, int64_t models, double* out) noexcept
     void ds_outputs(Rows rows, const double* W, int64_t K, double* out, const double* limits) noexcept
     void ds_log_softmax(double* z, int64_t n, int64_t K) noexcept
@@ -47,6 +55,99 @@ def margins(X, w, out):
         take_back(thread)
     finally:
         release(&held)
+
+
+@cython.final
+@cython.freelist(8)
+cdef class MarginScorer:
+    """Margins of rows by a linear model as it was at one moment, whatever it learns later.
+
+    >>> MarginScorer(np.array([2.0, 0.5]))(np.array([[1.0], [3.0]]))
+    array([2.5, 6.5])
+    """
+
+    def __init__(self, weights):
+        cdef Buffers held
+        cdef Py_ssize_t n = 0
+        cdef double* values
+        if self.w != NULL:
+            raise TypeError("the weights of a scorer cannot be changed")
+        held.count = 0
+        try:
+            values = reals(&held, np.ascontiguousarray(weights, np.float64), &n)
+            set_weights(self, values, n)
+        finally:
+            release(&held)
+
+    def __dealloc__(self):
+        free(self.w)
+
+    def __reduce__(self):
+        return MarginScorer, (self.weights,)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    @property
+    def weights(self):
+        """Copy of the weights, the intercept last."""
+        cdef Buffers held
+        out = np.empty(self.size)
+        held.count = 0
+        memcpy(real_out(&held, out), self.w, 8 * self.size)
+        release(&held)
+        return out
+
+    def __call__(self, X):
+        """Return w.x + intercept for each row; ShapeError unless rows have as many columns as the weights."""
+        cdef Buffers held
+        cdef Rows rows
+        cdef PyThreadState* thread
+        cdef double* found
+        held.count = 0
+        try:
+            rows_of(&held, X, &rows)
+            if rows.d + 1 != self.size:
+                raise ShapeError(f"X has {rows.d} features, but this model was made for {self.size - 1}")
+            out = np.empty(rows.n)
+            found = real_out(&held, out)
+            thread = let_go(rows.n * rows.d)
+            ds_margins(rows, self.w, found)
+            take_back(thread)
+        finally:
+            release(&held)
+        return out
+
+
+cdef int set_weights(MarginScorer scorer, const double* weights, int64_t size) except -1:
+    """Copy weights to a new scorer."""
+    scorer.w = <double*>malloc(8 * (size + 1))
+    if scorer.w == NULL:
+        raise MemoryError(f"no memory for {size} weights")
+    memcpy(scorer.w, weights, 8 * size)
+    scorer.size = size
+    return 0
+
+
+def classes_of_margins(margins, bint ties):
+    """Return the code of the class that each margin stands for: 1 above 0, and at 0 if ``ties``."""
+    cdef Buffers held
+    cdef Py_ssize_t n = 0, i
+    cdef double* values
+    cdef int64_t* codes
+    held.count = 0
+    try:
+        values = reals(&held, margins, &n)
+        out = np.empty(n, np.int64)
+        codes = integer_out(&held, out)
+        for i in range(n):
+            codes[i] = values[i] > 0.0 or (ties and values[i] == 0.0)
+    finally:
+        release(&held)
+    return out
 
 
 def outputs(X, W, out, limits=None):

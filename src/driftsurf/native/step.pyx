@@ -406,6 +406,8 @@ cdef int64_t learn(CellArrays* cell, int64_t count, int64_t steps, bint tested, 
     scratch.real[LEAD_ERROR] = 0.0
     if not training.regression:  # a single output is for two classes
         for i in range(count):
+            if not cell.y[a + i] >= 0.0:
+                return UNSUITED
             largest = cell.y[a + i] if cell.y[a + i] > largest else largest
         if largest > (cell.outputs if cell.outputs > 2 else 2) - 1.0:
             return UNSUITED

@@ -1,21 +1,37 @@
 """The loop over the rows of many keys: fill gaps, predict, store, and learn whole time steps, one key after the other.
 
-Each key has a *slot*, the index of its block of memory. ``driftsurf.keyed.layout`` describes a block; it holds a cell
-(``layout.pxd``), which the step of a single model learns, and what is counted for the key beside it. Behind the rows
-that were learned are the rows that wait until their time step is full.
+Each key has a *slot*, the index of its block of memory, and a piece of memory for rows (``arena.pxd``).
+``driftsurf.keyed.layout`` describes both; they hold a cell (``layout.pxd``), which the step of a single model learns,
+and what is counted for the key beside it. Behind the rows that were learned are the rows that wait until their time
+step is full.
 
 All memory is allocated before a loop starts, so that none can fail half-way. Loops run without the GIL, and several
 threads may serve disjoint slots.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove, memset
 
+from driftsurf.native.arena cimport LINE, Pieces, is_inside, piece_at, places_of, read_pieces
 from driftsurf.native.buffers cimport Buffers, hold, integer_out, integers, real_out, reals, release
 from driftsurf.native.cell cimport Workspace, rule_from, training_from
+from driftsurf.native.guard cimport (
+    DS_UNSIZED,
+    DS_COLUMN_CAP,
+    DS_TOTAL,
+    DS_MASS,
+    DS_ROWS_OF_GUARD,
+    DS_GUARD_MEMORY,
+    DS_CAP,
+    DS_LIMIT,
+    Admission,
+    ds_admit,
+    ds_sizes_of_rows,
+)
 from driftsurf.native.layout cimport (
     LEARNED,
+    MOST_BYTES,
     NO_RIVAL,
     ORDERED,
     STEPS,
@@ -61,33 +77,6 @@ cdef extern from "columns.h" nogil:
     double ds_limit_of(double total, double mass, double most) noexcept
 
 
-cdef extern from "guard.h" nogil:
-    enum:
-        DS_ADMITTED
-        DS_UNSIZED
-        DS_COLUMN_CAP
-        DS_TOTAL
-        DS_MASS
-        DS_ROWS_OF_GUARD
-        DS_GUARD_MEMORY
-    double DS_CAP
-    double DS_LIMIT
-
-    ctypedef struct Admission:
-        const double* before
-        const double* recent
-        int64_t n_recent
-        double squared
-        int clips
-        double* after
-        double* later
-        double* work
-
-    int ds_admit(Rows rows, const Admission* guard, const double* sizes, double* norms, int64_t* extremes,
-                 int64_t* kept, int* weighted) noexcept
-    void ds_sizes_of_rows(Rows rows, double* sizes, double* work) noexcept
-
-
 cdef extern from "losses.h" nogil:
     double ds_pairwise_sum(const double* values, int64_t n) noexcept
 
@@ -98,12 +87,19 @@ cdef extern from "multi.h" nogil:
 
 
 cdef enum:
-    LINE = 64               # bytes of a cache line
     MOST_LINES = 64         # lines of one request; more would evict the block in use from the first-level cache
     KEYS_AHEAD = 8          # groups between the prefetch of a key's counts and their use
     ROWS_AHEAD = 24         # rows of the call between the prefetch of one and its use
     NOT_FINITE = 1          # codes of the reasons for quarantine
     DIVERGED_KEY = 3
+
+cdef enum:
+    # Parts of a piece of memory for rows.
+    TABLE = 0
+    NUMBER = 2
+    WEIGHT = 3
+    VALUES = 4
+    CODE = 5
 
 OUTCOME_SIZES = STEPS, ORDERED
 """Whole and real numbers that the log keeps of a step."""
@@ -125,15 +121,16 @@ cdef struct Key:
     uint8_t learned
     uint8_t total
     uint8_t against
-    uint8_t unused[10]
+    uint16_t norms          # norms of rows that the guard remembers
+    uint8_t unused[8]
 
 
 cdef struct Layout:
     # Sizes that all keys share, and the offset of each part of a block in bytes.
-    int64_t size, d, places, outputs, batch, judged_size
+    int64_t size, d, outputs, batch, judged_size
     bint single, weighted, filled, guarded, growing, valued
-    int64_t models, counts, keys, bounds, w, G, factor, gain, centre, raw, centred, judged, tables, means, guard, range
-    int64_t weight, X, y
+    int64_t models, counts, keys, bounds, w, G, factor, gain, centre, raw, centred, judged, means, guard, range
+    Pieces rows, norms
 
 
 cdef struct Loop:
@@ -150,9 +147,11 @@ cdef struct Loop:
 
     char* memory            # the blocks
     int64_t slots
-    double* norms
-    const int64_t* norm_starts
-    int64_t* norm_counts
+    char* stored            # the pieces for rows
+    const int64_t* codes_of_rows
+    char* norms             # the pieces for norms of rows, which a guard remembers
+    const int64_t* codes_of_norms
+    int64_t stored_bytes, norms_bytes
 
     const char* rows
     bint rows_single
@@ -177,6 +176,8 @@ cdef struct Loop:
     int64_t* log_group
     int64_t* log_place
     int64_t* log_length
+    int64_t log_room        # steps for which the log has room
+    bint too_small          # whether something did not fit into the log or the pieces
 
     Scratch* step
     double* y
@@ -214,26 +215,49 @@ cdef inline int64_t item_of(const Loop* t) noexcept nogil:
     return 4 if t.at.single else 8
 
 
-cdef inline char* row_of(const Loop* t, char* block, int64_t place) noexcept nogil:
-    return block + t.at.X + place * t.at.d * item_of(t)
+cdef struct Piece:
+    # The rows of a key.
+    int64_t places
+    char* tables
+    double* weight
+    char* X
+    char* y
+
+
+cdef inline Piece piece_of(const Loop* t, int64_t k) noexcept nogil:
+    """Return where the rows of the key in slot k are."""
+    cdef const Pieces* rows = &t.at.rows
+    cdef int64_t code = t.codes_of_rows[k], places = places_of(rows, code)
+    cdef char* start = piece_at(t.stored, code)
+    cdef Piece piece
+    piece.places = places
+    piece.tables = start
+    piece.weight = <double*>(start + places * rows.offsets[WEIGHT])
+    piece.X = start + places * rows.offsets[VALUES]
+    piece.y = start + places * rows.offsets[NUMBER if t.at.valued else CODE]
+    return piece
+
+
+cdef inline char* row_of(const Loop* t, const Piece* piece, int64_t place) noexcept nogil:
+    return piece.X + place * t.at.d * item_of(t)
 
 
 cdef inline int64_t predicting(const Counts* counts) noexcept nogil:
     return counts.predictive ^ (counts.challenged != 0)
 
 
-cdef void describe(const Loop* t, char* block, CellArrays* cell) noexcept nogil:
-    """Describe the cell of a block; labels that are codes are those of the working memory."""
+cdef void describe(const Loop* t, char* block, const Piece* piece, CellArrays* cell) noexcept nogil:
+    """Describe the cell of a block and its rows; labels that are codes are those of the working memory."""
     cdef const Layout* at = &t.at
-    cell.X.values = block + at.X
+    cell.X.values = piece.X
     cell.X.indices = NULL
     cell.X.indptr = NULL
-    cell.X.n = at.places
+    cell.X.n = piece.places
     cell.X.d = at.d
     cell.X.is_single = at.single
-    cell.y = <double*>(block + at.y) if at.valued else t.y
-    cell.weight = <double*>(block + at.weight) if at.weighted else t.ones
-    cell.tables = <double*>(block + at.tables)
+    cell.y = <double*>piece.y if at.valued else t.y
+    cell.weight = piece.weight if at.weighted else t.ones
+    cell.tables = <double*>piece.tables
     cell.counts = <Counts*>(block + at.counts)
     cell.models = <ModelCounts*>(block + at.models)
     cell.bounds = <int64_t*>(block + at.bounds)
@@ -256,23 +280,23 @@ cdef inline void move_to_front(char* values, int64_t start, int64_t count) noexc
         memmove(values, values + start, count)
 
 
-cdef void make_room(const Loop* t, char* block) noexcept nogil:
+cdef void make_room(const Loop* t, char* block, const Piece* piece) noexcept nogil:
     """Move the rows of a key to the front if there is no room for another time step."""
     cdef const Layout* at = &t.at
     cdef Counts* counts = counts_of(t, block)
     cdef int64_t first = counts.first - counts.base, n = counts.next - counts.first, side, row, label
     cdef char* table
-    if first + n + at.batch <= at.places:
+    if first + n + at.batch <= piece.places:
         return
     row, label = at.d * item_of(t), 8 if at.valued else 1
-    move_to_front(block + at.X, first * row, n * row)
-    move_to_front(block + at.y, first * label, n * label)
+    move_to_front(piece.X, first * row, n * row)
+    move_to_front(piece.y, first * label, n * label)
     for side in range(2):
         if side == counts.predictive or counts.rival != NO_RIVAL:  # otherwise it holds nothing yet
-            table = block + at.tables + side * at.places * at.outputs * 8
+            table = piece.tables + side * piece.places * at.outputs * 8
             move_to_front(table, first * at.outputs * 8, n * at.outputs * 8)
     if at.weighted:
-        move_to_front(block + at.weight, first * 8, n * 8)
+        move_to_front(<char*>piece.weight, first * 8, n * 8)
     counts.base = counts.first
 
 
@@ -293,34 +317,33 @@ cdef void prefetch_groups(const Loop* t, int64_t g) noexcept nogil:
     cdef char* block
     cdef Counts* counts
     cdef int64_t place, n, width
+    cdef Piece piece
     if g + KEYS_AHEAD < t.groups:
         block = block_of(t, t.touched[g + KEYS_AHEAD])
         DS_PREFETCH(block + at.counts)  # the first half of the counts is enough to predict
         DS_PREFETCH(block + at.keys)
     if g + 2 < t.groups:
-        block = block_of(t, t.touched[g + 2])
+        block, piece = block_of(t, t.touched[g + 2]), piece_of(t, t.touched[g + 2])
         counts = counts_of(t, block)
         n = t.starts[g + 3] - t.starts[g + 2]
         place = counts.next - counts.base + key_of(t, block).pending
         width = 8 * (at.d + 1) * at.outputs
         prefetch_bytes(block + at.raw + predicting(counts) * width, width)
-        prefetch_bytes(row_of(t, block, place), item_of(t) * at.d * min(n, at.places - place))
-        DS_PREFETCH(block + at.y + place * (8 if at.valued else 1))
+        prefetch_bytes(row_of(t, &piece, place), item_of(t) * at.d * min(n, piece.places - place))
+        DS_PREFETCH(piece.y + place * (8 if at.valued else 1))
         if at.filled:
             prefetch_bytes(block + at.means, 16 * at.d)
         if at.guarded:
             prefetch_bytes(block + at.guard, 8 * DS_ROWS_OF_GUARD * at.d)
 
 
-cdef const char* next_step(const Loop* t, int64_t g) noexcept nogil:
-    """Return the block with the next time step among the few whose counts were prefetched; NULL for none."""
+cdef int64_t next_step(const Loop* t, int64_t g) noexcept nogil:
+    """Return the slot with the next time step among the few whose counts were prefetched; -1 for none."""
     cdef int64_t h
-    cdef char* block
     for h in range(g + 1, min(g + KEYS_AHEAD, t.groups)):
-        block = block_of(t, t.touched[h])
-        if key_of(t, block).pending + t.starts[h + 1] - t.starts[h] >= t.at.batch:
-            return block
-    return NULL
+        if key_of(t, block_of(t, t.touched[h])).pending + t.starts[h + 1] - t.starts[h] >= t.at.batch:
+            return t.touched[h]
+    return -1
 
 
 cdef inline void prefetch_row(const Loop* t, int64_t i) noexcept nogil:
@@ -386,11 +409,11 @@ cdef int64_t take_row(const Loop* t, int64_t r, double* means, bint counted, cha
     return -1
 
 
-cdef inline void keep_label(const Loop* t, char* block, int64_t place, int64_t r) noexcept nogil:
+cdef inline void keep_label(const Loop* t, const Piece* piece, int64_t place, int64_t r) noexcept nogil:
     if t.at.valued:
-        (<double*>(block + t.at.y))[place] = (<const double*>t.codes)[r]
+        (<double*>piece.y)[place] = (<const double*>t.codes)[r]
     else:
-        (<uint8_t*>(block + t.at.y))[place] = (<const uint8_t*>t.codes)[r]
+        (<uint8_t*>piece.y)[place] = (<const uint8_t*>t.codes)[r]
 
 
 cdef inline void put_prediction(const Loop* t, int64_t r, double value) noexcept nogil:
@@ -445,7 +468,7 @@ cdef inline bint is_second(const Key* key, int64_t total, double margin) noexcep
     return (-margin if key.learned == 0 else margin) >= 0.0
 
 
-cdef void predict_rows(const Loop* t, char* block, const void* values, int64_t n, int64_t total) noexcept nogil:
+cdef void predict_rows(const Loop* t, char* block, const Piece* piece, const void* values, int64_t n, int64_t total) noexcept nogil:
     """Write the code or number that is predicted for each row to ``margins``.
 
     ``total`` is the number of classes that the key knows, if it learns its own.
@@ -460,7 +483,7 @@ cdef void predict_rows(const Loop* t, char* block, const void* values, int64_t n
     if t.at.guarded:
         limit_rows(t, block, values, n)
         values = t.shown
-    describe(t, block, &cell)
+    describe(t, block, piece, &cell)
     rows = cell.X
     rows.values = values
     rows.n = n
@@ -484,7 +507,7 @@ cdef void predict_rows(const Loop* t, char* block, const void* values, int64_t n
         limit_numbers(t, block, n)
 
 
-cdef double predict_single(const Loop* t, char* block, int64_t r) noexcept nogil:
+cdef double predict_single(const Loop* t, char* block, const Piece* piece, int64_t r) noexcept nogil:
     """Return what is predicted for a row that is not learned, and may have any values.
 
     It is the first class, or no number, if a value is not finite; and the first class, or 0, before any row was taken.
@@ -496,7 +519,7 @@ cdef double predict_single(const Loop* t, char* block, int64_t r) noexcept nogil
         return NAN if t.at.valued else 0.0
     if known == 0 and counts_of(t, block).next + key.pending == 0:
         return 0.0
-    predict_rows(t, block, t.row, 1, known)
+    predict_rows(t, block, piece, t.row, 1, known)
     return t.margins[0]
 
 
@@ -518,7 +541,7 @@ cdef void extend_range(const double* y, const double* weight, int64_t n, const d
         after[1] = before[1] if bounded_before and before[1] > high else high
 
 
-cdef int64_t admit_step(Loop* t, char* block, int64_t k) noexcept nogil:
+cdef int64_t admit_step(Loop* t, char* block, const Piece* piece, int64_t k) noexcept nogil:
     """Admit the rows that wait to the guard of their key, as ``RangeGuard.admit`` and ``Session`` do.
 
     Values beyond their limits are limited, and the weight of rows that are too large is reduced. Returns how many norms
@@ -527,20 +550,20 @@ cdef int64_t admit_step(Loop* t, char* block, int64_t k) noexcept nogil:
     cdef const Layout* at = &t.at
     cdef Counts* counts = counts_of(t, block)
     cdef int64_t a = counts.next - counts.base, n = at.batch, d = at.d, i, c, extremes = 0, kept = 0
-    cdef double* weight = <double*>(block + at.weight) + a
+    cdef double* weight = piece.weight + a
     cdef int weighted = 0
     cdef double norm, whole, most
     cdef Admission guard
     cdef Rows rows
     if at.valued:
-        extend_range(<const double*>(block + at.y) + a, weight, n, <const double*>(block + at.range), t.range)
-    rows.values = row_of(t, block, a)
+        extend_range(<const double*>piece.y + a, weight, n, <const double*>(block + at.range), t.range)
+    rows.values = row_of(t, piece, a)
     rows.indices = NULL
     rows.indptr = NULL
     rows.n, rows.d, rows.is_single = n, d, at.single
     guard.before = <const double*>(block + at.guard)
-    guard.recent = t.norms + t.norm_starts[k]
-    guard.n_recent = t.norm_counts[k]
+    guard.recent = <const double*>piece_at(t.norms, t.codes_of_norms[k])
+    guard.n_recent = min(<int64_t>key_of(t, block).norms, places_of(&at.norms, t.codes_of_norms[k]))
     guard.squared = t.squared
     guard.clips = True
     guard.after, guard.later, guard.work = t.after, t.later, t.values
@@ -571,8 +594,11 @@ cdef int64_t admit_step(Loop* t, char* block, int64_t k) noexcept nogil:
 cdef void keep_guard(Loop* t, char* block, int64_t k, int64_t kept) noexcept nogil:
     """Keep the numbers of the guard after the rows of a time step."""
     memcpy(block + t.at.guard, t.after, 8 * DS_ROWS_OF_GUARD * t.at.d)
-    memcpy(t.norms + t.norm_starts[k], t.later, 8 * kept)
-    t.norm_counts[k] = kept
+    if kept <= places_of(&t.at.norms, t.codes_of_norms[k]):
+        memcpy(piece_at(t.norms, t.codes_of_norms[k]), t.later, 8 * kept)
+        key_of(t, block).norms = <uint16_t>kept
+    else:
+        t.too_small = True
     if t.at.valued:
         memcpy(block + t.at.range, t.range, 16)
 
@@ -590,13 +616,13 @@ cdef inline int64_t n_steps(const Loop* t, int64_t row) noexcept nogil:
     return <int64_t>ds_floor(t.per_row * (row + t.at.batch)) - <int64_t>ds_floor(t.per_row * row)
 
 
-cdef void undo(Loop* t, char* block, CellArrays* cell) noexcept nogil:
+cdef void undo(Loop* t, char* block, const CellArrays* cell) noexcept nogil:
     """Put everything back as it was before a step."""
     cdef int64_t K = t.at.outputs, side, j, output, start
     cdef double* table
-    memcpy(block, t.saved, t.at.tables)
+    memcpy(block, t.saved, t.at.means)
     for side in range(2):
-        table = cell.tables + side * t.at.places * K
+        table = cell.tables + side * cell.X.n * K
         start = t.step.whole[STEPS + 2 * side + 1] - cell.counts.base
         for j in range(t.step.whole[STEPS + 2 * side]):
             for output in range(K):
@@ -612,7 +638,9 @@ cdef void note_step(Loop* t, Key* key, int64_t g, int64_t i, int64_t step) noexc
         key.transitions += count
         key.last_kind = <uint8_t>(1 + whole[TRANSITION + (count - 1) * TRANSITION_SIZE])
         key.last_step = step
-    if count or t.every:
+    if (count or t.every) and n >= t.log_room:
+        t.too_small = True
+    elif count or t.every:
         memcpy(t.whole + n * STEPS, whole, 8 * STEPS)
         memcpy(t.real + n * ORDERED, t.step.real, 8 * ORDERED)
         t.log_group[n] = g
@@ -620,27 +648,29 @@ cdef void note_step(Loop* t, Key* key, int64_t g, int64_t i, int64_t step) noexc
         t.log_length[0] = n + 1
 
 
-cdef bint take_step(Loop* t, char* block, int64_t k, int64_t g, int64_t i) noexcept nogil:
+cdef bint take_step(Loop* t, char* block, const Piece* piece, int64_t k, int64_t g, int64_t i) noexcept nogil:
     """Take one time step of the key in slot k, or undo all of it; return whether it was taken."""
     cdef const Layout* at = &t.at
     cdef Key* key = key_of(t, block)
     cdef CellArrays cell
     cdef Counts* counts
-    cdef int64_t step, kept = 0, j
-    cdef const uint8_t* labels = <const uint8_t*>(block + at.y)
-    describe(t, block, &cell)
+    cdef int64_t step, kept = 0, j, following = next_step(t, g)
+    cdef const uint8_t* labels = <const uint8_t*>piece.y
+    describe(t, block, piece, &cell)
     counts = cell.counts
     step = counts.step
-    cell.ahead = next_step(t, g)
-    cell.ahead_size = 0 if cell.ahead == NULL else at.size
+    if following >= 0:
+        prefetch_bytes(block_of(t, following), at.means)
+        cell.ahead = piece_at(t.stored, t.codes_of_rows[following])
+        cell.ahead_size = at.rows.total * places_of(&at.rows, t.codes_of_rows[following])
     if not at.valued:
         for j in range(counts.first - counts.base, counts.next - counts.base + at.batch):
             t.y[j] = labels[j]
-    memcpy(t.saved, block, at.tables)
+    memcpy(t.saved, block, at.means)
     t.step.whole[STEPS] = 0
     t.step.whole[STEPS + 2] = 0
     if at.guarded:
-        kept = admit_step(t, block, k)
+        kept = admit_step(t, block, piece, k)
     if learn(&cell, at.batch, n_steps(t, counts.next), False, &t.rule, &t.training, t.step) != LEARNED:
         undo(t, block, &cell)
         return False
@@ -650,7 +680,7 @@ cdef bint take_step(Loop* t, char* block, int64_t k, int64_t g, int64_t i) noexc
     key.pending = 0
     key.errors += key.waiting
     key.waiting = 0.0
-    make_room(t, block)
+    make_room(t, block, piece)
     return True
 
 
@@ -677,20 +707,20 @@ cdef int64_t count_good(const Loop* t, int64_t start, int64_t n) noexcept nogil:
     return good
 
 
-cdef int64_t store_rows(Loop* t, char* block, int64_t g, int64_t start, int64_t n, int64_t at) noexcept nogil:
+cdef int64_t store_rows(Loop* t, char* block, const Piece* piece, int64_t g, int64_t start, int64_t n, int64_t at) noexcept nogil:
     """Copy the next rows into a block; return how many come before one with a value that is not finite."""
     cdef double* means = <double*>(block + t.at.means)
-    cdef double* weight = <double*>(block + t.at.weight)
+    cdef double* weight = piece.weight
     cdef int64_t j, r, gaps
     for j in range(n):
         prefetch_row(t, start + j)
         r = t.order[start + j]
-        gaps = take_row(t, r, means, True, row_of(t, block, at + j))
+        gaps = take_row(t, r, means, True, row_of(t, piece, at + j))
         if gaps < 0:
             return j
         if t.gaps != NULL:
             t.gaps[g] += gaps
-        keep_label(t, block, at + j, r)
+        keep_label(t, piece, at + j, r)
         if t.at.weighted:
             weight[at + j] = 1.0 if t.weight == NULL else t.weight[r]
     return n
@@ -739,10 +769,11 @@ cdef void observe_rows(Loop* t) noexcept nogil:
     cdef char* block
     cdef Key* key
     cdef Counts* counts
+    cdef Piece piece
     for g in range(t.groups):
         prefetch_groups(t, g)
         k = t.touched[g]
-        block = block_of(t, k)
+        block, piece = block_of(t, k), piece_of(t, k)
         key, counts = key_of(t, block), counts_of(t, block)
         i, stop = t.starts[g], t.starts[g + 1]
         while i < stop:
@@ -750,28 +781,31 @@ cdef void observe_rows(Loop* t) noexcept nogil:
             if key.quarantine == 0 and t.bad != NULL and t.bad[r] > 0:
                 key.quarantine = t.bad[r]
             if key.quarantine > 0:
-                put_prediction(t, r, predict_single(t, block, r))
+                put_prediction(t, r, predict_single(t, block, &piece, r))
                 key.refused += 1
                 t.failed[g] |= not t.checked
                 i += 1
                 continue
             at = counts.next - counts.base + key.pending
             n = min(stop - i, t.at.batch - key.pending)
+            if at + n > piece.places:
+                t.too_small = True
+                break
             if t.bad != NULL:
                 n = count_good(t, i, n)
-            good = store_rows(t, block, g, i, n, at)
+            good = store_rows(t, block, &piece, g, i, n, at)
             if good < n:
                 key.quarantine = NOT_FINITE  # for the row after the good ones
                 n = good
                 if n == 0:
                     continue
-            predict_rows(t, block, row_of(t, block, at), n, key.total if t.at.growing else 0)
+            predict_rows(t, block, &piece, row_of(t, &piece, at), n, key.total if t.at.growing else 0)
             known = count_rows(t, key, i, n, counts.step > 0)
             key.pending += n
             i += n
             if key.pending < t.at.batch:
                 key.known = <uint8_t>known
-            elif take_step(t, block, k, g, i - 1):
+            elif take_step(t, block, &piece, k, g, i - 1):
                 key.known = <uint8_t>known
                 key.learned = <uint8_t>known
             else:
@@ -787,9 +821,10 @@ cdef void complete_keys(Loop* t, int64_t stop) noexcept nogil:
     cdef Counts* counts
     cdef ModelCounts* model
     cdef CellArrays cell
+    cdef Piece piece
     for k in range(stop):
-        block = block_of(t, k)
-        describe(t, block, &cell)
+        block, piece = block_of(t, k), piece_of(t, k)
+        describe(t, block, &piece, &cell)
         key, counts = key_of(t, block), cell.counts
         for side in range(2):
             count = 0
@@ -804,13 +839,13 @@ cdef void complete_keys(Loop* t, int64_t stop) noexcept nogil:
             complete_model(&cell, side, &t.training, t.step)
         if not t.at.growing:  # otherwise it depends on the classes that were known, and is saved
             a = counts.next - counts.base
-            predict_rows(t, block, row_of(t, block, a), key.pending, 0)
+            predict_rows(t, block, &piece, row_of(t, &piece, a), key.pending, 0)
             key.waiting = 0.0
             for j in range(key.pending):
                 if t.at.valued:
-                    key.waiting += fabs(t.margins[j] - (<double*>(block + t.at.y))[a + j])
+                    key.waiting += fabs(t.margins[j] - (<double*>piece.y)[a + j])
                 else:
-                    key.waiting += t.margins[j] != (<uint8_t*>(block + t.at.y))[a + j]
+                    key.waiting += t.margins[j] != (<uint8_t*>piece.y)[a + j]
         if not t.at.valued:  # saved as one count
             key.errors -= key.waiting
 
@@ -821,28 +856,29 @@ cdef void complete_keys(Loop* t, int64_t stop) noexcept nogil:
 cdef class Room:
     """Working memory of one thread for a ``KeyLoop``."""
 
+    cdef KeyLoop loop
     cdef Workspace step
     cdef char* memory
     cdef Loop pointers
 
-    def __cinit__(self, KeyLoop loop):
+    def __cinit__(self, KeyLoop loop not None):
         cdef const Layout* at = &loop.loop.at
         cdef Loop* t = &self.pointers
-        cdef int64_t batch = at.batch, d = at.d, most_steps
+        cdef int64_t batch = at.batch, d = at.d, places = at.rows.most, most_steps
         cdef size_t place = 0
         cdef size_t sizes[13]
         cdef char* parts[13]
         cdef int number
-        self.memory = NULL
+        self.memory, self.loop = NULL, loop
         most_steps = loop.loop.per_batch
         if most_steps < 0:
             most_steps = <int64_t>ds_floor(loop.loop.per_row * batch) + 2
         self.step = Workspace()
-        self.step.reserve(d, at.outputs, 2, batch, at.places, most_steps)
-        sizes[0] = sizes[1] = 8 * at.places
+        self.step.reserve(d, at.outputs, 2, batch, places, most_steps)
+        sizes[0] = sizes[1] = 8 * places
         sizes[2] = 8 * batch * at.outputs
         sizes[3] = 8 * UNITS
-        sizes[4] = at.tables
+        sizes[4] = at.means
         sizes[5] = 8 * d * batch if at.guarded else 0
         sizes[6] = 8 * d
         sizes[7] = 8 * DS_ROWS_OF_GUARD * d
@@ -864,20 +900,23 @@ cdef class Room:
         t.saved, t.shown, t.row = parts[4], parts[5], parts[6]
         t.after, t.later, t.norms_out = <double*>parts[7], <double*>parts[8], <double*>parts[9]
         t.values, t.sizing, t.sizes = <double*>parts[10], <double*>parts[11], <double*>parts[12]
-        for number in range(at.places):
+        for number in range(places):
             t.ones[number] = 1.0
         memset(t.blank, 0, 8 * UNITS)
 
     def __dealloc__(self):
         free(self.memory)
 
-    cdef void lend(self, Loop* t) noexcept:
+    cdef int lend(self, KeyLoop loop, Loop* t) except -1:
         cdef const Loop* own = &self.pointers
+        if self.loop is not loop:
+            raise ValueError("this working memory belongs to another loop")
         t.step = &self.step.scratch
         t.y, t.ones, t.margins, t.blank = own.y, own.ones, own.margins, own.blank
         t.saved, t.shown, t.row = own.saved, own.shown, own.row
         t.after, t.later, t.norms_out = own.after, own.later, own.norms_out
         t.values, t.sizing, t.sizes = own.values, own.sizing, own.sizes
+        return 0
 
 
 cdef class KeyLoop:
@@ -886,7 +925,7 @@ cdef class KeyLoop:
     Parameters
     ----------
     layout
-        Sizes, flags and offsets by name, as in ``Layout`` above.
+        Sizes, flags, offsets and pieces by name, as in ``Layout`` above.
     rule, training
         Parameters of DriftSurf and of the learner, as the step of a cell takes them.
     per_row, per_batch
@@ -901,32 +940,76 @@ cdef class KeyLoop:
     def __cinit__(self, dict layout, rule, training, double per_row, int64_t per_batch, guard):
         cdef Loop* t = &self.loop
         cdef Layout* at = &t.at
+        cdef double width
         memset(t, 0, sizeof(Loop))
         t.rule = rule_from(rule)
         t.training = training_from(training)
         t.per_row, t.per_batch = per_row, per_batch
         t.squared, t.quadratic, t.margin, t.least_weight = guard
-        at.size, at.d, at.places = layout["size"], layout["n_features"], layout["places"]
+        at.size, at.d = layout["size"], layout["n_features"]
+        read_pieces(layout["rows"], &at.rows)
+        read_pieces(layout["norms"], &at.norms)
         at.outputs, at.batch, at.judged_size = layout["outputs"], layout["batch_size"], layout["judged_size"]
         at.single, at.weighted, at.filled = layout["single"], layout["weighted"], layout["filled"]
         at.guarded, at.growing, at.valued = layout["guarded"], layout["growing"], layout["valued"]
-        at.models, at.counts, at.keys, at.bounds = layout["models"], layout["counts"], layout["keys"], layout["bounds"]
-        at.w, at.G, at.factor, at.gain = layout["w"], layout["G"], layout["factor"], layout["gain"]
-        at.centre, at.raw, at.centred, at.judged = layout["centre"], layout["raw"], layout["centred"], layout["judged"]
-        at.tables, at.means, at.guard, at.range = layout["tables"], layout["means"], layout["guard"], layout["range"]
-        at.weight, at.X, at.y = layout["weight"], layout["X"], layout["y"]
+        if not 1 <= at.size <= MOST_BYTES or at.d < 0 or at.outputs < 1 or not 1 <= at.batch <= at.rows.most or at.judged_size < 0:
+            raise ValueError("there are no keys of these sizes")
+        if not 0.0 <= per_row * at.batch < MOST_BYTES or not per_batch < MOST_BYTES:
+            raise ValueError("a time step cannot have so many gradient steps")
+        width = 8.0 * (at.d + 1.0)
+        at.models, at.counts = self.part(layout, "models", 2 * sizeof(ModelCounts)), self.part(layout, "counts", sizeof(Counts))
+        at.keys, at.bounds = self.part(layout, "keys", sizeof(Key)), self.part(layout, "bounds", 8.0 * (t.rule.reactive_length + 1.0))
+        at.w, at.G = self.part(layout, "w", 2 * width * at.outputs), self.part(layout, "G", 2 * width * at.outputs)
+        at.factor, at.gain = self.part(layout, "factor", 2 * width), self.part(layout, "gain", 2 * width)
+        at.centre, at.raw = self.part(layout, "centre", 2 * width), self.part(layout, "raw", 2 * width * at.outputs)
+        at.centred, at.judged = self.part(layout, "centred", 2 * width), self.part(layout, "judged", 8.0 * at.judged_size)
+        at.means = self.part(layout, "means", 16.0 * at.d if at.filled else 0)
+        at.guard = self.part(layout, "guard", 8.0 * DS_ROWS_OF_GUARD * at.d if at.guarded else 0)
+        at.range = self.part(layout, "range", 16 if at.guarded and at.valued else 0)
+        for part, size in (
+            (TABLE, 8 * at.outputs), (TABLE + 1, 8 * at.outputs), (NUMBER, 8 * at.valued), (WEIGHT, 8 * at.weighted),
+            (VALUES, at.d * (4 if at.single else 8)), (CODE, not at.valued)
+        ):
+            if at.rows.sizes[part] != size:
+                raise ValueError("the rows of a key do not have the parts of these sizes")
+        if at.norms.sizes[0] != 8 or at.norms.most > DS_GUARD_MEMORY:
+            raise ValueError("there are no norms of this size")
 
-    cdef int lend(self, Buffers* held, object memory, object norms, Loop* t) except -1:
-        """Set the memory of the keys, ``norms`` being those of the guard, where they start, and how many there are."""
-        cdef Py_buffer* view = hold(held, memory, "B", 1, 1, True)
+    cdef int64_t part(self, dict layout, str name, double size) except -1:
+        """Return where a part of this size begins in a block; ValueError if it does not fit."""
+        cdef int64_t begin = layout[name]
+        if begin < 0 or begin + size > self.loop.at.size:
+            raise ValueError(f"{name} has no room in the block of a key")
+        return begin
+
+    cdef int lend(self, Buffers* held, object memory, Loop* t) except -1:
+        """Set the memory of the keys: blocks, pieces for rows and their codes, pieces for norms and their codes."""
+        cdef Py_buffer* view
+        cdef Py_ssize_t n = 0
+        blocks, rows, row_codes, norms, norm_codes = memory
         t[0] = self.loop
-        t.memory = <char*>view.buf
-        t.slots = view.len // t.at.size
-        if t.at.guarded:
-            values, starts, counts = norms
-            t.norms = real_out(held, values)
-            t.norm_starts = integers(held, starts)
-            t.norm_counts = integer_out(held, counts)
+        view = hold(held, blocks, "B", 1, 1, True)
+        t.memory, t.slots = <char*>view.buf, view.len // t.at.size
+        view = hold(held, rows, "B", 1, 1, True)
+        t.stored, t.stored_bytes = <char*>view.buf, view.len
+        t.codes_of_rows = integers(held, row_codes, &n)
+        if n < t.slots:
+            raise ValueError("there is no piece of memory for the rows of each key")
+        view = hold(held, norms, "B", 1, 1, True)
+        t.norms, t.norms_bytes = <char*>view.buf, view.len
+        t.codes_of_norms = integers(held, norm_codes, &n)
+        if t.at.guarded and n < t.slots:
+            raise ValueError("there is no piece of memory for the norms of each key")
+        return 0
+
+    cdef int check_slot(self, const Loop* t, int64_t slot) except -1:
+        """Raise IndexError unless a slot exists, and its pieces lie in memory."""
+        if not 0 <= slot < t.slots:
+            raise IndexError("there is no such slot")
+        if not is_inside(&t.at.rows, t.codes_of_rows[slot], t.stored_bytes):
+            raise IndexError("there is no such memory for rows")
+        if t.at.guarded and not is_inside(&t.at.norms, t.codes_of_norms[slot], t.norms_bytes):
+            raise IndexError("there is no such memory for norms")
         return 0
 
     cdef int lend_rows(self, Buffers* held, object rows, object codes, object weight, object bad, object predicted,
@@ -959,15 +1042,15 @@ cdef class KeyLoop:
             raise ValueError("there is no room for each prediction")
         return 0
 
-    def observe(self, memory, norms, batch, groups, log, Room room):
+    def observe(self, memory, batch, groups, log, Room room not None):
         """Predict each row with the model of its key as it is when the row arrives, then learn it.
 
         The last thing that it does is to mark the log as complete; with a complete log it does nothing.
 
         Parameters
         ----------
-        memory, norms
-            The blocks, and the norms of the range guard.
+        memory
+            The blocks, the pieces for rows and their codes, and those for norms.
         batch
             Rows, codes of labels or numbers, weights or None, codes of reasons why a row is bad or None, and whether
             all values are known to be finite; then the arrays for the predictions, and for whether each was made after
@@ -986,13 +1069,14 @@ cdef class KeyLoop:
         cdef Loop t
         cdef Py_buffer* view
         cdef Py_ssize_t n_starts = 0, n_order, n_groups = 0, n_gaps = 0
+        cdef Py_ssize_t n_whole = 0, n_real = 0, n_noted = 0, n_places = 0, n_lengths = 0
         cdef int64_t i
         held.count = 0
         rows, codes, weight, bad, checked, predicted, made = batch
         slots, starts, order, failed, gaps = groups
         every, whole, real, group, place, length = log
         try:
-            self.lend(&held, memory, norms, &t)
+            self.lend(&held, memory, &t)
             self.lend_rows(&held, rows, codes, weight, bad, predicted, checked, &t)
             if made is not None:
                 view = hold(&held, made, "B?", 1, 1, True)
@@ -1013,50 +1097,60 @@ cdef class KeyLoop:
                 if n_gaps != n_groups:
                     raise ValueError("there is no count of gaps for each group")
             t.every = every
-            t.whole, t.real = integer_out(&held, whole, NULL, 2), real_out(&held, real, NULL, 2)
-            t.log_group, t.log_place = integer_out(&held, group), integer_out(&held, place)
-            t.log_length = integer_out(&held, length)
+            t.whole, t.real = integer_out(&held, whole, &n_whole, 2), real_out(&held, real, &n_real, 2)
+            t.log_group, t.log_place = integer_out(&held, group, &n_noted), integer_out(&held, place, &n_places)
+            t.log_length = integer_out(&held, length, &n_lengths)
+            t.log_room = min(n_whole // STEPS, n_real // ORDERED, n_noted, n_places)
+            if n_lengths < 2 or not 0 <= t.log_length[0] <= t.log_room:
+                raise ValueError("the arrays of a log do not fit together")
             for i in range(n_groups):
-                if not 0 <= t.touched[i] < t.slots or t.starts[i] > t.starts[i + 1]:
-                    raise IndexError("there is no such slot")
+                self.check_slot(&t, t.touched[i])
+                if t.starts[i] > t.starts[i + 1]:
+                    raise IndexError("groups of rows do not follow each other")
             for i in range(t.starts[0], t.starts[n_groups]):
                 if not 0 <= t.order[i] < t.n_rows:
                     raise IndexError("there is no such row")
-            room.lend(&t)
+            room.lend(self, &t)
             with nogil:
                 if t.log_length[1] == 0:
                     observe_rows(&t)
                     t.log_length[1] = 1
+            if t.too_small:
+                raise ValueError("the log or the memory of keys has no room for the steps of these rows")
         finally:
             release(&held)
 
-    def predict(self, memory, norms, rows, slots, predicted, Room room):
+    def predict(self, memory, rows, slots, predicted, Room room not None):
         """Predict each row by the model in its slot; nothing is learned."""
         cdef Buffers held
         cdef Loop t
         cdef Py_buffer* view
         cdef const int32_t* slot
         cdef int64_t i
+        cdef Piece piece
         held.count = 0
         try:
-            self.lend(&held, memory, norms, &t)
+            self.lend(&held, memory, &t)
             self.lend_rows(&held, rows, None, None, None, predicted, True, &t)
             view = hold(&held, slots, "i", 4, 1, False)
             slot = <const int32_t*>view.buf
             if view.shape[0] != t.n_rows:
                 raise ValueError("there is no slot for each row")
             for i in range(t.n_rows):
-                if not 0 <= slot[i] < t.slots:
-                    raise IndexError("there is no such slot")
-            room.lend(&t)
+                self.check_slot(&t, slot[i])
+            room.lend(self, &t)
             with nogil:
                 for i in range(t.n_rows):
-                    put_prediction(&t, i, predict_single(&t, block_of(&t, slot[i]), i))
+                    piece = piece_of(&t, slot[i])
+                    put_prediction(&t, i, predict_single(&t, block_of(&t, slot[i]), &piece, i))
         finally:
             release(&held)
 
-    def begin(self, memory, slots, seeds, judged, Room room):
-        """Make the first models of new keys; ``judged`` are the numbers by which models are judged before a step."""
+    def begin(self, blocks, slots, seeds, judged, Room room not None):
+        """Make the first models of new keys, which have no rows.
+
+        ``judged`` are the numbers by which models are judged before a step.
+        """
         cdef Buffers held
         cdef Loop t
         cdef Py_buffer* view
@@ -1065,12 +1159,14 @@ cdef class KeyLoop:
         cdef const uint64_t* seed
         cdef const double* blank
         cdef CellArrays cell
+        cdef Piece nothing
         cdef char* block
         cdef double* limits
         cdef int64_t i
+        memset(&nothing, 0, sizeof(Piece))
         held.count = 0
         try:
-            view = hold(&held, memory, "B", 1, 1, True)
+            view = hold(&held, blocks, "B", 1, 1, True)
             t = self.loop
             t.memory, t.slots = <char*>view.buf, view.len // t.at.size
             slot = integers(&held, slots, &n)
@@ -1082,36 +1178,70 @@ cdef class KeyLoop:
             for i in range(n):
                 if not 0 <= slot[i] < t.slots:
                     raise IndexError("there is no such slot")
-            room.lend(&t)
+            room.lend(self, &t)
             with nogil:
                 for i in range(n):
                     block = block_of(&t, slot[i])
-                    memset(block, 0, t.at.tables)
-                    if t.at.filled:
-                        memset(block + t.at.means, 0, 16 * t.at.d)
-                    if t.at.guarded:
-                        memset(block + t.at.guard, 0, 8 * DS_ROWS_OF_GUARD * t.at.d)
-                        if t.at.valued:
-                            limits = <double*>(block + t.at.range)
-                            limits[0], limits[1] = -INFINITY, INFINITY
-                    describe(&t, block, &cell)
+                    memset(block, 0, t.at.size)
+                    if t.at.guarded and t.at.valued:
+                        limits = <double*>(block + t.at.range)
+                        limits[0], limits[1] = -INFINITY, INFINITY
+                    describe(&t, block, &nothing, &cell)
                     memcpy(block + t.at.judged, blank, 8 * t.at.judged_size)
                     cell.counts.seed = seed[i]
                     make_model(&cell, 0, 0, 0, &t.training)
         finally:
             release(&held)
 
-    def complete(self, memory, norms, int64_t stop, Room room):
+    def complete(self, memory, int64_t stop, Room room not None):
         """Work out what follows from saved numbers, in the slots before ``stop``."""
         cdef Buffers held
         cdef Loop t
+        cdef int64_t k
         held.count = 0
         try:
-            self.lend(&held, memory, norms, &t)
-            if not 0 <= stop <= t.slots:
+            self.lend(&held, memory, &t)
+            if stop < 0:
                 raise IndexError("there is no such slot")
-            room.lend(&t)
+            for k in range(stop):
+                self.check_slot(&t, k)
+            room.lend(self, &t)
             with nogil:
                 complete_keys(&t, stop)
+        finally:
+            release(&held)
+
+    def needed(self, blocks, slots, starts, rows, norms, steps):
+        """Write how many places and norms each key needs with the rows of a call, and how many time steps it takes."""
+        cdef Buffers held
+        cdef Py_buffer* view
+        cdef Py_ssize_t n = 0, n_starts = 0, n_rows = 0, n_norms = 0, n_steps = 0
+        cdef Loop t
+        cdef char* block
+        cdef int64_t i, waiting
+        held.count = 0
+        t = self.loop
+        try:
+            view = hold(&held, blocks, "B", 1, 1, False)
+            t.memory, t.slots = <char*>view.buf, view.len // t.at.size
+            slot, start = integers(&held, slots, &n), integers(&held, starts, &n_starts)
+            places, learned = integer_out(&held, rows, &n_rows), integer_out(&held, norms, &n_norms)
+            taken = integer_out(&held, steps, &n_steps)
+            if n_starts != n + 1 or n_rows != n or n_norms != n or n_steps != n:
+                raise ValueError("there is no room for the counts of each key")
+            for i in range(n):
+                if not 0 <= slot[i] < t.slots:
+                    raise IndexError("there is no such slot")
+            with nogil:
+                for i in range(n):
+                    if i + 2 * KEYS_AHEAD < n:
+                        block = block_of(&t, slot[i + 2 * KEYS_AHEAD])
+                        DS_PREFETCH(block + t.at.counts)
+                        DS_PREFETCH(block + t.at.keys)
+                    block = block_of(&t, slot[i])
+                    waiting = key_of(&t, block).pending + start[i + 1] - start[i]
+                    places[i] = counts_of(&t, block).next - counts_of(&t, block).base + waiting
+                    taken[i] = waiting // t.at.batch
+                    learned[i] = key_of(&t, block).norms + taken[i] * t.at.batch
         finally:
             release(&held)

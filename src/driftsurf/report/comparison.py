@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from driftsurf.comparison.compare import (
     MOST_POINTS,
     RELATIVE,
     Comparison,
-    Standing,
+    ModelStanding,
     Standings,
     timings,
     to_json,
@@ -25,23 +26,51 @@ from driftsurf.comparison.matches import FIRST_STEP
 from driftsurf.core import files
 from driftsurf.core.measures import percent, significant
 from driftsurf.core.wording import plural
-from driftsurf.evaluation.ranks import Ranking
-from driftsurf.evaluation.resampling import Interval
+from driftsurf.evaluation.ranks import Interval, Ranking
 from driftsurf.report import html
-from driftsurf.report.comparison_chart import CURVE_STYLE, NARROW, TRIVIAL, WIDE, chart, curves
-from driftsurf.report.rank_chart import rank_chart
+from driftsurf.report.svg import Chart, drawing, element
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import TIMINGS
 from driftsurf.visible import escape, visible
 
-__all__ = ["markdown", "page", "print_result", "write"]
+__all__ = [
+    "CURVE_STYLE",
+    "NARROW",
+    "TRIVIAL",
+    "WIDE",
+    "ChartSize",
+    "chart",
+    "curves",
+    "label",
+    "markdown",
+    "page",
+    "print_result",
+    "rank_chart",
+    "short",
+    "write",
+]
+
+TRIVIAL = "majority", "mean", "persistence"
+"""Models that are trivial rules."""
+
+LINE, GAP, TOP = 17, 12, 34
+CUT = 2.0
+"""Errors above twice that of the mean prediction are drawn at the edge: a model that diverges would hide the others."""
+COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#767676", "currentColor"
+"""The colours of Okabe and Ito, which people with colour blindness can tell apart."""
+CURVE_STYLE = (
+    "".join(f".model-{k} {{ stroke: {colour}; }}" for k, colour in enumerate(COLOURS))
+    + "[class^=model-] { fill: none; stroke-width: 1.5; }"
+    + " .winner { stroke-width: 3; } .trivial { stroke-dasharray: 2 4; }"
+)
+"""Style of the curves of :func:`curves`, which have the colours of :func:`chart`."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of the table of models."""
 
     head: str
-    cell: Callable[[Standing], str]
+    cell: Callable[[ModelStanding], str]
     narrow: int = 0
     """In a narrow terminal, columns are left out in the order of this number; 0 is never left out."""
 
@@ -63,7 +92,7 @@ KINDS = {
 """Descriptions of the kinds of models of a comparison, by the first word of their names."""
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A cell of a table."""
 
     text: str
@@ -76,30 +105,32 @@ class Sheet(NamedTuple):
 
     title: str
     heads: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
     narrow: Sequence[int] = ()
     """Columns that may be left out in a narrow terminal, in this order."""
 
 
 ERRORS = (
-    Column("95 % interval", lambda one: _range(one.error), 6),
-    Column("gap", lambda one: _number(one.behind.value)),
-    Column("95 % interval", lambda one: _range(one.behind), 4),
-    Column("win rate", lambda one: percent(one.wins), 5),
-    Column("rank", lambda one: f"{one.rank:.2f}", 3),
+    TableColumn("95 % interval", lambda one: _range(one.error), 6),
+    TableColumn("gap", lambda one: _number(one.behind.value)),
+    TableColumn("95 % interval", lambda one: _range(one.behind), 4),
+    TableColumn("win rate", lambda one: percent(one.wins), 5),
+    TableColumn("rank", lambda one: f"{one.rank:.2f}", 3),
 )
 IN_UNITS = (
-    Column("MAE", lambda one: "" if one.in_units is None else significant(one.in_units.mae), 7),
-    Column("RMSE", lambda one: "" if one.in_units is None else significant(one.in_units.rmse), 7),
+    TableColumn("MAE", lambda one: "" if one.in_units is None else significant(one.in_units.mae), 7),
+    TableColumn("RMSE", lambda one: "" if one.in_units is None else significant(one.in_units.rmse), 7),
 )
 QUALITY = (
-    Column("kappa", lambda one: _quality(one, "kappa"), 2),
-    Column("balanced error", lambda one: _quality(one, "balanced_error"), 2),
-    Column("log loss", lambda one: _quality(one, "log_loss"), 2),
+    TableColumn("kappa", lambda one: _quality(one, "kappa"), 2),
+    TableColumn("balanced error", lambda one: _quality(one, "balanced_error"), 2),
+    TableColumn("log loss", lambda one: _quality(one, "log_loss"), 2),
 )
-RATIO = (Column("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 7),)
-TIMES = (Column("CPU s", lambda one: f"{one.seconds:.2f}", 2),)
-COSTS = (Column("gradients per row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),)
+RATIO = (TableColumn("relative RMSE", lambda one: _number(one.relative_rmse or 0.0), 7),)
+TIMES = (TableColumn("CPU s", lambda one: f"{one.seconds:.2f}", 2),)
+COSTS = (
+    TableColumn("gradients per row", lambda one: f"{one.gradients_per_row:.1f}" if one.gradients_per_row else "-", 1),
+)
 STYLE = (
     ".wide table { font-size: 13.5px; } td.number { white-space: nowrap; } td b { font-weight: 700; }"
     " h1, h3, p, .legend span { overflow-wrap: anywhere; } th { vertical-align: bottom; }"
@@ -259,8 +290,8 @@ def _sheets(result: Comparison, *, timed: bool = False) -> Iterator[Sheet]:
     several = len(result.sources) > 1
     of_regression = RATIO if several else IN_UNITS
     columns = (
-        Column("model", lambda one: one.model),
-        Column(_error_name(result), lambda one: _number(one.error.value)),
+        TableColumn("model", lambda one: one.model),
+        TableColumn(_error_name(result), lambda one: _number(one.error.value)),
         *ERRORS,
         *(of_regression if result.regression else QUALITY),
         *(TIMES if timed else ()),
@@ -268,7 +299,7 @@ def _sheets(result: Comparison, *, timed: bool = False) -> Iterator[Sheet]:
     )
     ordered = sorted(result.overall.models, key=lambda one: one.error.value)
     narrow = sorted((k for k, one in enumerate(columns) if one.narrow), key=lambda k: columns[k].narrow)
-    rows = [[Cell(column.cell(one)) for column in columns] for one in ordered]
+    rows = [[TableCell(column.cell(one)) for column in columns] for one in ordered]
     yield Sheet("Models", [column.head for column in columns], rows, narrow)
     if several:
         yield _source_sheet(result, timed)
@@ -281,13 +312,13 @@ def _source_sheet(result: Comparison, timed: bool) -> Sheet:
     rows = [
         *(_errors(source.title, source) for source in result.sources),
         _errors("mean", result.overall),
-        [Cell("mean rank"), *(Cell(f"{one.rank:.2f}") for one in models)],
-        *([[Cell("CPU s in all"), *(Cell(f"{one.seconds:.1f}") for one in models)]] if timed else ()),
+        [TableCell("mean rank"), *(TableCell(f"{one.rank:.2f}") for one in models)],
+        *([[TableCell("CPU s in all"), *(TableCell(f"{one.seconds:.1f}") for one in models)]] if timed else ()),
     ]
-    heads = [Cell("source"), *(Cell(one.model) for one in models)]
+    heads = [TableCell("source"), *(TableCell(one.model) for one in models)]
     if len(models) > len(result.sources):  # more models than sources: names of models are easier to read as rows
         heads, *rows = (list(column) for column in zip(heads, *rows, strict=True))
-        heads[0] = Cell("model")
+        heads[0] = TableCell("model")
     return Sheet("Sources", [head.text for head in heads], rows)
 
 
@@ -300,20 +331,23 @@ def _pair_sheet(result: Comparison) -> Sheet:
     best = ranks[result.pairs[0].algorithm]
     rows = [
         [
-            Cell(one.other),
-            Cell(f"{one.lower} of {found.streams}"),
-            Cell(f"{one.higher} of {found.streams}"),
-            Cell(f"{one.probability:.3f}"),
-            Cell("yes" if abs(ranks[one.other] - best) > found.critical_difference else "no"),
+            TableCell(one.other),
+            TableCell(f"{one.lower} of {found.streams}"),
+            TableCell(f"{one.higher} of {found.streams}"),
+            TableCell(f"{one.probability:.3f}"),
+            TableCell("yes" if abs(ranks[one.other] - best) > found.critical_difference else "no"),
         ]
         for one in result.pairs
     ]
     return Sheet("Differences over the sources", heads, rows)
 
 
-def _errors(title: str, standings: Standings) -> list[Cell]:
+def _errors(title: str, standings: Standings) -> list[TableCell]:
     lowest = standings.winner.error.value
-    return [Cell(title), *(Cell(_number(one.error.value, 3), one.error.value == lowest) for one in standings.models)]
+    return [
+        TableCell(title),
+        *(TableCell(_number(one.error.value, 3), one.error.value == lowest) for one in standings.models),
+    ]
 
 
 def _verdict(result: Comparison) -> str:
@@ -334,7 +368,7 @@ def _number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}f}" if value < TOO_LARGE else f"{value:.2g}"
 
 
-def _quality(one: Standing, what: Literal["kappa", "balanced_error", "log_loss"]) -> str:
+def _quality(one: ModelStanding, what: Literal["kappa", "balanced_error", "log_loss"]) -> str:
     """Return one of the numbers of a classification, or a dash for a model that does not have it."""
     value: float | None = None if one.quality is None else getattr(one.quality, what)
     return "-" if value is None else _number(value)
@@ -372,3 +406,140 @@ def _method(result: Comparison) -> str:
         *([] if budget is None else [f"All models had {budget:g} gradients per row"]),
     ]
     return ". ".join(sentences)
+
+
+class ChartSize(NamedTuple):
+    """The size of a chart."""
+
+    width: int
+    left: int
+    """Width of the names of models."""
+    right: int
+    """Width of the numbers at the right."""
+    name_length: int
+    """Characters of a name at most."""
+    ticks: int
+    """Numbers on the axis at most, beside 0."""
+
+
+WIDE, NARROW = ChartSize(960, 330, 60, 46, 10), ChartSize(348, 164, 46, 19, 4)
+"""Layouts for a screen and for a phone."""
+
+
+def chart(result: Comparison, layout: ChartSize = WIDE) -> str:
+    """Return the chart: a line for each model, with a dot at its mean error and a bar for the interval."""
+    groups = [*result.sources, *([result.overall] if len(result.sources) > 1 else [])]
+    highest = max(one.error.high for group in groups for one in group.models)
+    between = next(size for size in (1, 2, 5, 10) if 10 * min(highest, CUT) <= size * layout.ticks)
+    tenths = between * max(1, math.ceil(10 * min(highest, CUT) / between))
+    top = tenths / 10
+    height = TOP + sum(GAP + LINE * (len(group.models) + 1) for group in groups)
+    parts = []
+    for k in range(0, tenths + 1, between):
+        x = _x(k / 10, top, layout)
+        line = element("line", x1=x, x2=x, y1=TOP - 8, y2=height - 4, stroke="currentColor", opacity=0.16)
+        parts.append(line)
+        parts.append(element("text", f"{k / 10:.1f}", x=x, y=TOP - 14, text_anchor="middle", font_size=12, fill="#888"))
+    y = TOP
+    for group in groups:
+        parts += _group(group, y, top, layout)
+        y += GAP + LINE * (len(group.models) + 1)
+    description = f"errors of {len(result.overall.models)} models"
+    return drawing(layout.width, height, description, parts, standalone=True) + "\n"
+
+
+def _group(group: Standings, top_line: int, top: float, layout: ChartSize) -> list[str]:
+    parts = [element("text", group.title, x=8, y=top_line + 12, font_size=13, font_weight=600, fill="currentColor")]
+    for k, one in enumerate(group.models):
+        y = top_line + LINE * (k + 1) + 8
+        colour = COLOURS[k % len(COLOURS)]
+        low, middle, high = (_x(value, top, layout) for value in (one.error.low, one.error.value, one.error.high))
+        weight = 700 if one.model == group.winner.model else 400
+        numbers = f"{one.model}: {one.error.value:.4f} ({one.error.low:.4f} to {one.error.high:.4f})"
+        parts += [
+            label(short(one.model, layout.name_length), layout.left - 12, y, weight),
+            element("line", x1=low, x2=high, y1=y, y2=y, stroke=colour, stroke_width=3, opacity=0.5),
+            element("circle", title=numbers, cx=middle, cy=y, r=4.5, fill=colour),
+            label(f"{one.error.value:.3f}", layout.width - 6, y, weight),
+        ]
+    return parts
+
+
+def curves(source: Standings, y_label: str) -> str:
+    """Return the error of each model on one source over time, with a legend, as HTML."""
+    ours = [max(one.curve) for one in source.models if one.model not in TRIVIAL] or [CUT]
+    drawn = Chart(source.steps, 1.05 * max(0.1, min(max(ours), CUT)), y_label)
+    entries = []
+    for k, one in enumerate(source.models):
+        css = f"model-{k % len(COLOURS)}" + " winner" * (one.model == source.winner.model)
+        css += " trivial" * (one.model in TRIVIAL)
+        width = (source.steps - FIRST_STEP) / len(one.curve)
+        at = [FIRST_STEP + (place + 0.5) * width - 0.5 for place in range(len(one.curve))]
+        drawn.line(one.curve, css=css, title=one.model, at=at)
+        entries.append((css, "line", one.model))
+    picture = drawn.render(f"error over time of {len(source.models)} models on {source.title}")
+    return f'<div class="chart">{picture}</div>{html.legend(entries)}'
+
+
+def label(text: str, x: float, y: float, weight: int) -> str:
+    """Return text that ends at x, in the middle of the line at y."""
+    anchor, colour = "end", "currentColor"
+    return element("text", text, x=x, y=y + 4, text_anchor=anchor, font_size=12, font_weight=weight, fill=colour)
+
+
+def _x(value: float, top: float, layout: ChartSize) -> float:
+    return layout.left + (layout.width - layout.left - layout.right) * min(value / top, 1.0)
+
+
+def short(name: str, longest: int) -> str:
+    """Return a name of at most so many characters."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+RANK_LINE, RANK_TOP = 20, 62
+BAR = 9
+"""Distance between the bars of two groups."""
+
+
+def rank_chart(found: Ranking, layout: ChartSize = WIDE) -> str:
+    """Return the diagram: a line for each model with a dot at its mean rank, and a bar beside models that are alike.
+
+    The models of a bar do not differ by more than the critical difference, whose length is drawn above the axis.
+    """
+    groups = found.alike
+    right = layout.right + BAR * (len(groups) + 2)  # a dot at the last rank stays clear of the bars
+    most = len(found.algorithms)
+    height = RANK_TOP + RANK_LINE * most + 6
+
+    def x(rank: float) -> float:
+        return layout.left + (layout.width - layout.left - right) * (rank - 1.0) / (most - 1)
+
+    parts = _scale(found, x(1.0), x(1.0 + min(found.critical_difference, most - 1.0)))
+    for tick in range(1, most + 1, max(1, math.ceil(most / layout.ticks))):
+        line = element("line", x1=x(tick), x2=x(tick), y1=RANK_TOP - 8, y2=height, stroke="currentColor", opacity=0.16)
+        text = element("text", str(tick), x=x(tick), y=RANK_TOP - 14, text_anchor="middle", font_size=12, fill="#888")
+        parts += [line, text]
+    for place, (name, rank) in enumerate(zip(found.algorithms, found.average_ranks, strict=True)):
+        y = RANK_TOP + RANK_LINE * place + 12
+        parts += [
+            label(short(name, layout.name_length), layout.left - 12, y, 700 if place == 0 else 400),
+            element("circle", title=f"{name}: mean rank {rank:.2f}", cx=x(rank), cy=y, r=4.5, fill="#0072b2"),
+            label(f"{rank:.2f}", layout.width - 6, y, 400),
+        ]
+    for number, group in enumerate(groups):
+        first, last = (found.algorithms.index(group[end]) for end in (0, -1))
+        across = layout.width - layout.right - BAR * (len(groups) - number) + 4
+        title = f"no significant difference: {', '.join(group)}"
+        y1, y2 = RANK_TOP + RANK_LINE * first + 6, RANK_TOP + RANK_LINE * last + 18
+        bar = element("line", title=title, x1=across, x2=across, y1=y1, y2=y2, stroke="#d55e00", stroke_width=4)
+        parts.append(bar)
+    return drawing(layout.width, height, f"mean ranks of {most} models", parts, standalone=True) + "\n"
+
+
+def _scale(found: Ranking, start: float, stop: float) -> list[str]:
+    """Return the critical difference as a length above the axis."""
+    text = f"critical difference {found.critical_difference:.2f}"
+    return [
+        element("line", x1=start, x2=stop, y1=26, y2=26, stroke="#d55e00", stroke_width=4),
+        element("text", text, x=start, y=18, font_size=12, fill="currentColor"),
+    ]

@@ -26,6 +26,11 @@ from driftsurf.report.terminal import console
 
 __all__ = ["Finding", "examine", "print_findings"]
 
+FORMER_EXTRAS = (
+    *("excel", "kafka", "mlflow", "mqtt", "nats", "objects", "onnx"),
+    *("pandas", "postgresql", "rabbitmq", "redis", "telemetry"),
+)
+"""Names of 0.2 for extras that others contain now."""
 OLDEST_PYTHON = 3, 11
 _STYLES = {"good": "green", "note": "", "missing": "yellow", "bad": "bold red"}
 
@@ -109,7 +114,7 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
             core.append(requirement.strip())
         else:
             extras.setdefault(extra[1], []).append(requirement.strip())
-    return core, extras
+    return core, {name: needs for name, needs in extras.items() if name not in {*FORMER_EXTRAS, "all"}}
 
 
 def _dependency(requirement: str) -> Finding:

@@ -26,11 +26,11 @@ __all__ = [
     "SERIES_STYLES",
     "Bar",
     "Bars",
-    "Change",
-    "Event",
+    "Curve",
+    "EventMark",
     "Figure",
     "Overlay",
-    "Series",
+    "TransitionMark",
     "as_json",
     "data",
     "per_row",
@@ -53,7 +53,7 @@ FEW_DAYS = 4 * 86_400
 
 
 @dataclass(frozen=True)
-class Series:
+class Curve:
     """One curve."""
 
     name: str
@@ -64,10 +64,10 @@ class Series:
     marked: bool = False
     """Whether changes are marked on it."""
 
-    def thinned(self, stride: int) -> Series:
+    def thinned(self, stride: int) -> Curve:
         """Return a curve with one value for each ``stride`` steps, at most: the mean of those that are known.
 
-        >>> thin = Series("error", "curve", [0.0, 1.0, math.nan, 0.5, 0.3]).thinned(2)
+        >>> thin = Curve("error", "curve", [0.0, 1.0, math.nan, 0.5, 0.3]).thinned(2)
         >>> thin.values, thin.at
         ([0.5, 0.5, 0.3], [0.5, 3.0, 4.0])
         """
@@ -86,7 +86,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Change:
+class TransitionMark:
     """A transition, at its place among the steps."""
 
     at: float
@@ -95,7 +95,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Event:
+class EventMark:
     """Something that a reader should know: a drift, another expert or model that took over, an order."""
 
     at: float
@@ -116,14 +116,14 @@ class Overlay:
     reactive: Sequence[tuple[float, float, str]] = ()
     drifts: Sequence[tuple[float, float, str]] = ()
     """The true drifts, of a stream that knows them."""
-    changes: Sequence[Change] = ()
+    changes: Sequence[TransitionMark] = ()
     orders: Sequence[tuple[float, float, str]] = ()
     """Orders of an operator. Start and end differ only while the model is pinned."""
     times: Sequence[int] = ()
     """When each step began, in seconds since 1970; empty if that is not known."""
     found: Sequence[tuple[float, float, str, str]] = ()
     """The drifts that were found, from the change to the end, with the name of each."""
-    events: Sequence[Event] = ()
+    events: Sequence[EventMark] = ()
     """What happened, oldest first."""
     first: int = 0
     """Number of the first step."""
@@ -146,7 +146,7 @@ class Figure:
     """Label of the vertical axis."""
     top: float
     """The largest value on the vertical axis."""
-    series: Sequence[Series]
+    series: Sequence[Curve]
     bottom: float = 0.0
     """The smallest value on the vertical axis."""
 

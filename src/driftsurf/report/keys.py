@@ -15,19 +15,27 @@ from driftsurf.core.decisions import TRANSITION_WORDS
 from driftsurf.core.measures import significant
 from driftsurf.core.wording import counted, in_words, optional, plural
 from driftsurf.errors import InputError, RunFolderError
-from driftsurf.evaluation.baselines import BASELINE_NAMES, BASELINE_WORDS, Baselines
+from driftsurf.evaluation.verdict import BASELINE_NAMES, BASELINE_WORDS, Baselines
 from driftsurf.keyed.drifts import DRIFT_HEADS, LEAST_ROWS, KeyDrifts, drift_lines
 from driftsurf.keyed.folder import PAGE, KeyedFolder
-from driftsurf.keyed.outcomes import Outcomes, format_time
-from driftsurf.keyed.rules import KeyScore
+from driftsurf.keyed.outcomes import KeyScore, Outcomes, format_time
 from driftsurf.registry import register
 from driftsurf.report import html
-from driftsurf.report.key_map import LINES, NARROW, STYLE, WIDE, Change, KeyMap
-from driftsurf.report.key_page import KEY_PAGES, key_page_name, write_key_pages
+from driftsurf.report.key_page import (
+    KEY_PAGES,
+    LINES,
+    NARROW,
+    STYLE,
+    WIDE,
+    KeyMap,
+    KeyStep,
+    key_page_name,
+    write_key_pages,
+)
 from driftsurf.report.terminal import console
 from driftsurf.visible import escape, safe_address
 
-__all__ = ["Change", "KeyedRecord", "find_key", "no_better_warning", "print_keys", "render", "write_keyed_page"]
+__all__ = ["KeyStep", "KeyedRecord", "find_key", "no_better_warning", "print_keys", "render", "write_keyed_page"]
 
 Keys: TypeAlias = Mapping[Any, Mapping[str, Any]]
 """The entries of the table of keys, by key."""
@@ -57,7 +65,7 @@ class KeyedRecord:
 
     name: str
     keys: Keys
-    changes: Sequence[Change] = ()
+    changes: Sequence[KeyStep] = ()
     start: int | None = None
     """The first sequence number."""
     dates: bool = False
@@ -77,7 +85,7 @@ class KeyedRecord:
             raise RunFolderError(f"{str(folder.path)!r} has no complete epoch yet, so that there are no keys to show")
         found = Outcomes.read(folder)
         changes = [
-            Change(*row)
+            KeyStep(*row)
             for _, part in folder.parts("journal", ("key", "sequence", "transitions"))
             for row in zip(*part.to_pydict().values(), strict=True)
             if row[2]

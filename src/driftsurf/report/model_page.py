@@ -17,10 +17,10 @@ from driftsurf.evaluation.scores import ScoreRecorder, Scores
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import Trace, TraceBuilder, open_labels
 from driftsurf.registry import register
-from driftsurf.report import html, interactive
+from driftsurf.report import html
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.run_page import render
-from driftsurf.report.sections import RunView, changes, drifts, events, models, risk
+from driftsurf.report.sections import RunView, changes, drifts, events, interactive_page, models, risk
 from driftsurf.session.observation import Observation
 from driftsurf.visible import escape
 
@@ -106,4 +106,4 @@ def _unscored(model: str, data: str, decisions: Sequence[Decision]) -> str:
     run = RunView(Trace(data, int(columns["rows"].max()), (), (), columns), decisions, model)
     shown = [replace(one.SECTION, folded=one is changes) for one in (risk, drifts, events, models, changes)]
     built = [(section, list(section.build(run))) for section in shown]
-    return interactive.document(title, head, overlay_of(run), [one for one in built if one[1]])
+    return interactive_page(title, head, overlay_of(run), [one for one in built if one[1]])

@@ -1,4 +1,4 @@
-"""What a notebook shows of traces and runs: tables, small figures, and the progress of a run."""
+"""Views of traces and runs in a notebook: tables, small figures, plots with matplotlib, and the progress of a run."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.decisions import Decision
+from driftsurf.core.decisions import TRANSITION_WORDS, Decision, alike, describe_alike, plain_expert
 from driftsurf.core.drifts import Drifts
-from driftsurf.core.expert_names import plain_expert
 from driftsurf.core.frames import html_table
 from driftsurf.core.measures import significant
-from driftsurf.core.reactions import alike, describe_alike
 from driftsurf.core.wording import counted, optional
-from driftsurf.evaluation.baselines import BASELINE_NAMES, baselines
+from driftsurf.errors import MissingExtraError
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace
-from driftsurf.evaluation.verdict import verdict_of
+from driftsurf.evaluation.verdict import BASELINE_NAMES, baselines, verdict_of
 from driftsurf.registry import register
-from driftsurf.report.terminal import Progress
+from driftsurf.report.terminal import ProgressBar
 from driftsurf.runs.plan import RunProgress, RunStart
 from driftsurf.runs.result import RunResult
 from driftsurf.visible import escape
 
-__all__ = ["in_notebook", "result_html", "run_progress", "trace_html"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["in_notebook", "plot_trace", "result_html", "run_progress", "trace_html"]
 
 COLOURS = "#0072b2", "#888888", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 WIDTH, HEIGHT, MARGIN = 640, 130, 48
@@ -198,7 +199,7 @@ class TerminalProgress:
     def start(self, start: RunStart) -> None:
         """Show that the run begins."""
         regression = start.regression
-        self._bar = Progress(start.name, start.n_steps, model=start.model, errors=True, regression=regression)
+        self._bar = ProgressBar(start.name, start.n_steps, model=start.model, errors=True, regression=regression)
         self._bar.passed(start.first_step, start.drifts)
         self._bar.__enter__()
 
@@ -248,3 +249,48 @@ class NotebookProgress:
         steps = f"{done:,} steps" if total is None else f"{done:,} of {total:,} steps"
         last = f"; {escape(self._last)}" if self._last else ""
         return f"<div>{escape(self._start.name)} <progress {sizes}></progress> {steps}{last}</div>"
+
+
+MARKS = {"entered": "v", "switched": "^", "kept": "x", "reset": "^", "replaced": "^", "recalled": "^"}
+
+
+@register("page", "plot")
+def plot_trace(trace: Trace, ax: Axes | None = None, drifts: Mapping[str, Drifts] | None = None) -> Axes:
+    """Draw the error of each model at each step, the known drifts, and the transitions of the first model.
+
+    With ``drifts``, those that were found by model, these are marked in place of transitions.
+    """
+    if ax is None:
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise MissingExtraError("plot() needs matplotlib: pip install 'driftsurf[figures]'") from error
+        ax = pyplot.subplots(figsize=(9, 3.5), layout="constrained")[1]
+    for place, model in enumerate(trace.models):
+        colour = COLOURS[place % len(COLOURS)]
+        ax.plot(error_curve(trace, model), label=model, color=colour, lw=1.4, zorder=3 if not place else 2)
+    if trace.models:
+        _mark(ax, trace, drifts)
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    ax.set(title=trace.stream, xlabel="step", ylabel="error" if trace.labels else "root mean squared error")
+    ax.set_ylim(bottom=0.0)
+    return ax
+
+
+def _mark(ax: Axes, trace: Trace, found: Mapping[str, Drifts] | None) -> None:
+    """Mark the known drifts as dashed lines, and the drifts that were found, or the transitions of the first model."""
+    for number, at in enumerate(drift_places(trace)):
+        ax.axvline(at, color="#d55e00", ls="--", lw=1.0, label=None if number else "drift")
+    if found is not None:
+        spans = [span for model, drifts in found.items() for span in found_spans(trace, model, drifts)]
+        for number, (first, last) in enumerate(spans):
+            label = None if number else "drift that was found"
+            ax.axvspan(first, max(last, first + 0.5), color="#d55e00", alpha=0.2, lw=0, label=label)
+        return
+    values = error_curve(trace, trace.models[0])
+    kinds = trace.transitions(trace.models[0])
+    for kind, mark in MARKS.items():
+        places = [place for place, found in enumerate(kinds) if kind in found]
+        if places:
+            words = TRANSITION_WORDS[kind]  # type: ignore[index]
+            ax.plot(places, values[places], mark, color="#222222", ms=5, zorder=4, label=words.phrase)

@@ -12,22 +12,22 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.wording import counted
 from driftsurf.errors import InputError
-from driftsurf.evaluation.columns import ColumnMove
+from driftsurf.evaluation.column_moves import ColumnMove
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace
 from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.belief import experts_of
 from driftsurf.explanation.records import RunRecord
 from driftsurf.registry import register
-from driftsurf.report import html, interactive
+from driftsurf.report import html
 from driftsurf.report.figure import Overlay
 from driftsurf.report.overlay import overlay_of
-from driftsurf.report.sections import RunView, sections
-from driftsurf.report.what_was_run import settings
+from driftsurf.report.sections import Built, RunView, interactive_page, sections
+from driftsurf.report.sections.settings import settings
 from driftsurf.runs.folder import work_unit
 from driftsurf.runs.orders import OrderRecord
+from driftsurf.runs.plan import ORACLE
 from driftsurf.runs.result import RunResult
-from driftsurf.runs.streams import ORACLE
 from driftsurf.visible import escape
 
 __all__ = [
@@ -150,9 +150,7 @@ def render(
         Drifts() if known_drifts is None else known_drifts,
     )
     parts = page_parts(run, orphans=orphans)
-    return interactive.document(
-        title, [*above, f"<h1>{escape(title)}</h1>", *parts.head], parts.overlay, parts.sections
-    )
+    return interactive_page(title, [*above, f"<h1>{escape(title)}</h1>", *parts.head], parts.overlay, parts.sections)
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ class PageParts:
 
     head: Sequence[str]
     """HTML of what stands above the figures: what was run, and the verdict on it."""
-    sections: interactive.Built
+    sections: Built
     """The sections that are not empty."""
     overlay: Overlay
 

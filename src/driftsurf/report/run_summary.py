@@ -1,9 +1,9 @@
-"""The table in the terminal at the end of a run: the model beside an oracle, or beside trivial predictions."""
+"""Terminal output of a run: how its columns were understood, then its result beside other predictions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from rich import box
@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from driftsurf.core.measures import percent, significant
-from driftsurf.core.wording import counted
-from driftsurf.evaluation.baselines import BASELINE_NAMES, baselines
+from driftsurf.core.wording import counted, in_words, optional
+from driftsurf.data.column_summary import ColumnSummary
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
 from driftsurf.evaluation.trace import Trace
-from driftsurf.evaluation.verdict import verdict_of
+from driftsurf.evaluation.verdict import BASELINE_NAMES, baselines, verdict_of
 from driftsurf.explanation.belief import experts_of
 from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report.run_page import orphan_warning
@@ -25,7 +25,7 @@ from driftsurf.report.terminal import console
 from driftsurf.runs.folder import WORK_PER_ROW, work_unit
 from driftsurf.runs.result import RunResult
 
-__all__ = ["print_run"]
+__all__ = ["column_lines", "print_columns", "print_run"]
 
 VERDICT_STYLES = {"fine": "green", "drifting": "yellow", "trivial": "yellow"}
 """Colour of the verdict, by its status."""
@@ -186,3 +186,57 @@ def _warmup_notes(trace: Trace, model: str) -> Iterator[str]:
 
 def _steps(value: int | None) -> str:
     return "not before the next drift" if value is None else counted(value, "step")
+
+
+MOST_NAMED = 12
+
+
+def print_columns(summary: ColumnSummary, *, errors: bool = False) -> None:
+    """Print a line for each kind of column."""
+    screen = console(errors=errors)
+    for line in column_lines(summary):
+        screen.print(line)
+
+
+def column_lines(summary: ColumnSummary) -> list[str]:
+    """Return a line for each kind of column.
+
+    >>> text = column_lines(ColumnSummary(
+    ...     numbers=["price"], booleans=[], dates=["when"], names={"city": 3}, hashed={"shop": 1204}, empty=[],
+    ...     features=0, left_out=["id"], label="sold", task="binary", n_classes=2, classes=["no", "yes"],
+    ... ))
+    >>> print("\\n".join(text))
+    numbers   price
+    dates     when
+    names     city (3), shop (1,204, hashed)
+    left out  id
+    label     sold: no, yes (2 classes)
+    """
+    names = [f"{name} ({count:,})" for name, count in summary["names"].items()]
+    names += [f"{name} ({count:,}, hashed)" for name, count in summary["hashed"].items()]
+    names += [f"{name} (no value yet)" for name in summary["empty"]]
+    kinds = {
+        "numbers": _joined(summary["numbers"]),
+        "booleans": _joined(summary["booleans"]),
+        "dates": _joined(summary["dates"]),
+        "names": _joined(names),
+        "features": optional(summary["features"], f"{summary['features']:,}"),
+        "left out": _joined(summary["left_out"]),
+        "label": f"{summary['label']}: {_classes(summary)}",
+    }
+    width = 2 + max(map(len, kinds))
+    return [f"{kind:{width}}{text}" for kind, text in kinds.items() if text]
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Return the first names as text, and how many more there are."""
+    return in_words(names, most=MOST_NAMED) + optional(len(names) > MOST_NAMED, f" ({len(names):,} in all)")
+
+
+def _classes(summary: ColumnSummary) -> str:
+    """Return the classes of the first batch; more may appear later."""
+    count = summary["n_classes"]
+    if summary["task"] == "regression" or not count:
+        return f"{'numbers' if summary['task'] == 'regression' else 'no label yet'} ({summary['task']})"
+    classes = counted(count, "class")
+    return classes if count > MOST_NAMED else f"{', '.join(map(str, summary['classes']))} ({classes})"

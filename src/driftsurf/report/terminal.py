@@ -17,10 +17,10 @@ from rich.text import Text
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drift, DriftNews
 from driftsurf.core.measures import significant
-from driftsurf.core.wrapping import wrapped
+from driftsurf.core.wording import wrapped
 from driftsurf.visible import visible
 
-__all__ = ["Progress", "Screen", "console", "say"]
+__all__ = ["ProgressBar", "Screen", "console", "say"]
 
 WIDTH = 100
 """Number of characters in a line if there is no terminal."""
@@ -76,7 +76,7 @@ def say(text: str, *, errors: bool = False) -> None:
     console(errors=errors).print(text)
 
 
-class Progress:
+class ProgressBar:
     """Show the progress of a run: a bar with the current error, and a line when a drift is detected or over.
 
     If the output is not a terminal, lines replace the bar: one for each tenth of the steps or, if their number is not
@@ -157,16 +157,18 @@ class Progress:
             loss = error**2 if self._regression else error
             self._error, self._scored = self._error + self._rows * loss, self._scored + self._rows
         for decision in decisions:
-            for phase, drift in self._news.take(decision.drifts):
-                self._console.print(drift.news(phase), style=_STYLES[phase])
-        state = "drifting" if self._news.drifting else ""
+            if decision.drifts:
+                for phase, drift in self._news.take(decision.drifts):
+                    self._console.print(drift.news(phase), style=_STYLES[phase])
         done = step + 1
         if self._console.is_terminal:
+            state = "drifting" if self._news.drifting else ""
             self._bar.update(self._task, completed=done, error=self._error_text(error), state=state)
         elif self._is_line_due(done):
             mean = self._error / self._scored if self._scored else 0.0
             mean_text = f", mean {self._number(math.sqrt(mean) if self._regression else mean)}" if self._scored else ""
             of = "" if self._steps is None else f" of {self._steps}"
+            state = "drifting" if self._news.drifting else ""
             self._console.print(f"step {step}{of}: {self._error_text(error)}{mean_text}{f', {state}' if state else ''}")
 
     def note(self, text: str) -> None:

@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.comparison.algorithms import ALGORITHMS, Setting
+from driftsurf.comparison.models import ALGORITHMS, Setting
 from driftsurf.core.abilities import SinglePredictor
 from driftsurf.core.contracts import FloatArray
 from driftsurf.reproduction.paper_settings import OPTIONS, REACTIVE_LENGTH, settings_of
-from driftsurf.reproduction.trials import Outcome, Trial, prepared
+from driftsurf.reproduction.trials import Trial, TrialResult, prepared
 from driftsurf.session.session import Session
 
 __all__ = ["Bounds", "Competition", "CompetitionTask", "bounds", "competition", "recovery_bound"]
@@ -193,7 +193,7 @@ class Bounds:
     entries_bound: float
 
 
-def bounds(dataset: str, outcomes: Sequence[Outcome]) -> Bounds:
+def bounds(dataset: str, outcomes: Sequence[TrialResult]) -> Bounds:
     """Estimate theta, p and p* from the trials, and compare what was measured with the bounds they imply."""
     _, size, aware_steps = prepared(dataset)
     after = [
@@ -233,7 +233,7 @@ def bounds(dataset: str, outcomes: Sequence[Outcome]) -> Bounds:
 
 
 @dataclass(frozen=True)
-class _AfterDrift:
+class _RecoveryTime:
     """The time from a drift to the recovery from it, or to the next drift."""
 
     recovery: int | None
@@ -244,7 +244,7 @@ class _AfterDrift:
     """Steps at which a reactive state could have been entered."""
 
 
-def _after_drift(run: Outcome, start: int, end: int) -> _AfterDrift:
+def _after_drift(run: TrialResult, start: int, end: int) -> _RecoveryTime:
     entries = chances = 0
     for step in range(start, end):
         entered = "entered" in run.transitions[step]
@@ -253,11 +253,11 @@ def _after_drift(run: Outcome, start: int, end: int) -> _AfterDrift:
         if entered and last < end:
             entries += 1
             if "switched" in run.transitions[last]:
-                return _AfterDrift(last + 1 - start, entries, chances)
-    return _AfterDrift(None, entries, chances)
+                return _RecoveryTime(last + 1 - start, entries, chances)
+    return _RecoveryTime(None, entries, chances)
 
 
-def _recovered_states(run: Outcome, aware_steps: Sequence[int]) -> list[tuple[int, int]]:
+def _recovered_states(run: TrialResult, aware_steps: Sequence[int]) -> list[tuple[int, int]]:
     """Return the first step of each recovered state and the step after its last; the stream begins with one."""
     ends = (*aware_steps, len(run.error))
     states = [(0, ends[0])]
@@ -280,7 +280,7 @@ class _Recovered:
     """For each false entry beta and whether it switched. Entries that a drift interrupted are left out."""
 
 
-def _in_recovered_state(run: Outcome, start: int, end: int, size: int) -> _Recovered:
+def _in_recovered_state(run: TrialResult, start: int, end: int, size: int) -> _Recovered:
     stable = [step for step in range(start, end) if not run.reactive[step]]
     own = [step * size - int(run.trained_from[step]) for step in stable]
     large = sum(step == start or 2 * rows > (step - start) * size for step, rows in zip(stable, own, strict=True))

@@ -8,12 +8,12 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from driftsurf.reproduction.plan import Column, Table, trial, variants_of
+from driftsurf.reproduction.plan import AlgorithmColumn, PaperTable, trial, variants_of
 from driftsurf.reproduction.published import STREAMS, best, published
-from driftsurf.reproduction.trials import Outcome, Trial
+from driftsurf.reproduction.trials import Trial, TrialResult
 from driftsurf.strategies import Variant
 
-__all__ = ["Agreement", "Cell", "agreement", "cells_of", "outcomes_of", "to_csv", "to_markdown"]
+__all__ = ["Agreement", "ErrorCell", "agreement", "cells_of", "outcomes_of", "to_csv", "to_markdown"]
 
 
 MODEL_CHANGES = "reset", "switched", "replaced"
@@ -21,7 +21,7 @@ MODEL_CHANGES = "reset", "switched", "replaced"
 
 
 @dataclass(frozen=True)
-class Cell:
+class ErrorCell:
     """One cell of a table: the median over the trials of the mean error over the steps."""
 
     table: str
@@ -54,15 +54,20 @@ class Cell:
 
 
 def outcomes_of(
-    table: Table, column: Column, dataset: str, variant: Variant, done: Mapping[Trial, Outcome], seeds: Iterable[int]
-) -> list[Outcome]:
+    table: PaperTable,
+    column: AlgorithmColumn,
+    dataset: str,
+    variant: Variant,
+    done: Mapping[Trial, TrialResult],
+    seeds: Iterable[int],
+) -> list[TrialResult]:
     """Return the trials of one cell, in the order of their seeds."""
     return [done[trial(table, column, dataset, variant, seed)] for seed in seeds]
 
 
 def cells_of(
-    tables: Iterable[Table], datasets: Iterable[str], done: Mapping[Trial, Outcome], seeds: Iterable[int]
-) -> list[Cell]:
+    tables: Iterable[PaperTable], datasets: Iterable[str], done: Mapping[Trial, TrialResult], seeds: Iterable[int]
+) -> list[ErrorCell]:
     """Return all cells of these tables."""
     datasets, seeds = tuple(datasets), tuple(seeds)
     cells = []
@@ -75,11 +80,13 @@ def cells_of(
     return cells
 
 
-def _cell(table: Table, column: Column, dataset: str, variant: Variant, outcomes: list[Outcome]) -> Cell:
+def _cell(
+    table: PaperTable, column: AlgorithmColumn, dataset: str, variant: Variant, outcomes: list[TrialResult]
+) -> ErrorCell:
     errors = tuple(outcome.mean_error for outcome in outcomes)
     paper = published(table.name, dataset, column.name) if table.printed and dataset in STREAMS else None
     changes = [sum(kind in MODEL_CHANGES for kinds in o.transitions for kind in kinds) for o in outcomes]
-    return Cell(
+    return ErrorCell(
         table.name,
         dataset,
         column.name,
@@ -100,7 +107,7 @@ class Agreement:
     within_10: int
     """Cells with |ours - paper| of at most 0.010, ours rounded to three decimals."""
     within_20: int
-    misses: tuple[Cell, ...]
+    misses: tuple[ErrorCell, ...]
     """Cells that differ by more than 0.020."""
 
     def describe(self) -> str:
@@ -114,7 +121,7 @@ class Agreement:
         )
 
 
-def agreement(cells: Iterable[Cell]) -> Agreement:
+def agreement(cells: Iterable[ErrorCell]) -> Agreement:
     """Count the cells of Algorithm 1 that are near the paper's."""
     judged = [(cell, abs(cell.difference)) for cell in cells if cell.difference is not None]
     ours = [(cell, off) for cell, off in judged if cell.variant == "algorithm-1"]
@@ -126,7 +133,7 @@ def agreement(cells: Iterable[Cell]) -> Agreement:
     )
 
 
-def to_csv(cells: Iterable[Cell]) -> str:
+def to_csv(cells: Iterable[ErrorCell]) -> str:
     """Return a CSV table with one line for each cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -140,7 +147,7 @@ def to_csv(cells: Iterable[Cell]) -> str:
     return out.getvalue()
 
 
-def to_markdown(table: Table, cells: Iterable[Cell], titles: Mapping[str, str]) -> str:
+def to_markdown(table: PaperTable, cells: Iterable[ErrorCell], titles: Mapping[str, str]) -> str:
     """Return a table in Markdown: our error, half the spread, the paper's; the best is bold, Aware aside."""
     by_place = {(cell.dataset, cell.algorithm, cell.variant): cell for cell in cells if cell.table == table.name}
     datasets = list(dict.fromkeys(dataset for dataset, _, _ in by_place))
@@ -158,7 +165,7 @@ def to_markdown(table: Table, cells: Iterable[Cell], titles: Mapping[str, str]) 
     return "\n".join(lines) + "\n"
 
 
-def _text(cell: Cell, *, bold: bool) -> str:
+def _text(cell: ErrorCell, *, bold: bool) -> str:
     number = f"**{cell.rounded:.3f}**" if bold else f"{cell.rounded:.3f}"
     paper = "" if cell.paper is None else f" / {cell.paper:.3f}"
     spread = f" ±{cell.spread / 2:.3f}" if len(cell.trials) > 1 else ""

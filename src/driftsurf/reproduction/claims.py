@@ -11,9 +11,9 @@ from typing import Final
 
 from driftsurf.reproduction.published import COMPACT, STREAMS, TABLES
 from driftsurf.reproduction.rules import (
-    Judgement,
     Lookup,
     Rule,
+    RuleResult,
     Subject,
     all_of,
     columns,
@@ -51,7 +51,7 @@ class Claim:
     printed_failures: tuple[Subject, ...] = ()
     """Where the paper's own numbers contradict the claim."""
 
-    def judgements(self, lookup: Lookup) -> list[Judgement]:
+    def judgements(self, lookup: Lookup) -> list[RuleResult]:
         """Apply the rule to these numbers. The list is empty if the claim has no rule over the tables."""
         return [] if self.rule is None else self.rule(lookup)
 

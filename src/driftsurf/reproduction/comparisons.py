@@ -14,21 +14,21 @@ from typing import Literal
 
 import numpy as np
 
-from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.data.datasets.known import DATASETS
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.ranks import Ranking, place, ranking
 from driftsurf.reproduction import plan
-from driftsurf.reproduction.cells import Cell
+from driftsurf.reproduction.cells import ErrorCell
 from driftsurf.reproduction.drift_steps import Timeline, timeline
 from driftsurf.reproduction.measurements import Measurements
 from driftsurf.reproduction.published import STREAMS, TABLES
-from driftsurf.reproduction.trials import Outcome
+from driftsurf.reproduction.trials import TrialResult
 
 __all__ = [
     "Account",
-    "Place",
     "Recovery",
+    "TablePlace",
     "accounts",
     "full_title",
     "places",
@@ -100,7 +100,7 @@ def recoveries(measured: Measurements, table: str = "equal-model") -> list[Recov
 
 
 def _recoveries_of(
-    algorithm: str, line: Timeline, runs: list[Outcome], oracle: list[Outcome], resets: bool
+    algorithm: str, line: Timeline, runs: list[TrialResult], oracle: list[TrialResult], resets: bool
 ) -> list[Recovery]:
     first_row = line.batch_size * np.arange(len(runs[0].error))
     by_error = [
@@ -169,7 +169,7 @@ def accounts(measured: Measurements, table: str = "equal-model") -> list[Account
     return found
 
 
-def _false_reactions(run: Outcome, line: Timeline, kind: str) -> int:
+def _false_reactions(run: TrialResult, line: Timeline, kind: str) -> int:
     first_row = line.batch_size * np.arange(len(run.error))
     rows = np.full(len(run.error), line.batch_size)
     return metrics.false_reactions(first_row, rows, run.trained_from, run.transitions, line.drifts, kind)
@@ -183,7 +183,7 @@ def _median(values: Iterable[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Place:
+class TablePlace:
     """DriftSurf's place among the algorithms of a table on one stream, Aware aside; 1 is the lowest error."""
 
     table: str
@@ -206,7 +206,7 @@ class Place:
         return "within the spread" if _overlap(self.within_spread, self.paper) else "differs"
 
 
-def places(cells: Iterable[Cell], algorithm: str = "driftsurf") -> list[Place]:
+def places(cells: Iterable[ErrorCell], algorithm: str = "driftsurf") -> list[TablePlace]:
     """Return the place of one algorithm in each of the paper's tables, on each stream of the paper that was run."""
     found = []
     for table in TABLES.values():
@@ -225,7 +225,7 @@ def places(cells: Iterable[Cell], algorithm: str = "driftsurf") -> list[Place]:
                 and abs(medians[i] - medians[index]) >= max(spreads[i], spreads[index])
             )
             here = place(index, errors), place(index, medians, spreads), place(index, printed)
-            found.append(Place(table.name, dataset, *here, reordered))
+            found.append(TablePlace(table.name, dataset, *here, reordered))
     return found
 
 
@@ -233,7 +233,7 @@ def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one[0] <= other[1] and other[0] <= one[1]
 
 
-def rankings(cells: Iterable[Cell]) -> dict[str, tuple[Ranking, Ranking]]:
+def rankings(cells: Iterable[ErrorCell]) -> dict[str, tuple[Ranking, Ranking]]:
     """Return the rankings of the tables in RANKED over the paper's streams: by plain ranks, and with ties by spread."""
     found = {}
     for name in RANKED:
@@ -247,9 +247,9 @@ def rankings(cells: Iterable[Cell]) -> dict[str, tuple[Ranking, Ranking]]:
     return found
 
 
-def _rows(cells: Iterable[Cell], table: str) -> dict[str, dict[str, Cell]]:
+def _rows(cells: Iterable[ErrorCell], table: str) -> dict[str, dict[str, ErrorCell]]:
     """Return the cells of Algorithm 1 on the paper's own streams, by stream and algorithm."""
-    rows: dict[str, dict[str, Cell]] = {}
+    rows: dict[str, dict[str, ErrorCell]] = {}
     for cell in cells:
         if cell.table == table and cell.variant == "algorithm-1" and cell.paper is not None:
             rows.setdefault(cell.dataset, {})[cell.algorithm] = cell

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
 
-from driftsurf.reproduction.cells import Cell
+from driftsurf.reproduction.cells import ErrorCell
 
-__all__ = ["EXPLANATIONS", "Explanation", "explain"]
+__all__ = ["EXPLANATIONS", "Discrepancy", "explain"]
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Discrepancy:
     """Attempts to explain the difference of some cells from the paper's, and the conclusion."""
 
     cells: tuple[tuple[str, str, str], ...]
@@ -23,19 +23,19 @@ class Explanation:
     conclusion: str
 
 
-def explain(cell: Cell) -> Explanation | None:
+def explain(cell: ErrorCell) -> Discrepancy | None:
     """Return the explanation of a cell; None if there is none.
 
-    >>> explain(Cell("sgd-rho-2m", "circles", "aware", "algorithm-1", (0.37,), 0.37, 0.306, 0)).tried[0][0]
+    >>> explain(ErrorCell("sgd-rho-2m", "circles", "aware", "algorithm-1", (0.37,), 0.37, 0.306, 0)).tried[0][0]
     'the printed numbers'
     """
     place = cell.table, cell.dataset, cell.algorithm
     return next((known for known in EXPLANATIONS if place in known.cells), None)
 
 
-def _read(entry: dict[str, Any]) -> Explanation:
+def _read(entry: dict[str, Any]) -> Discrepancy:
     cells = ((table, entry["stream"], entry["algorithm"]) for table in entry["tables"])
-    return Explanation(tuple(cells), tuple(map(tuple, entry["tried"])), entry["conclusion"])
+    return Discrepancy(tuple(cells), tuple(map(tuple, entry["tried"])), entry["conclusion"])
 
 
 _TEXT = files("driftsurf.reproduction").joinpath("discrepancies.toml").read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ import numpy as np
 from driftsurf.core.contracts import FloatArray
 from driftsurf.data.datasets.known import DATASETS
 from driftsurf.reproduction import plan
-from driftsurf.reproduction.cells import Cell, outcomes_of
-from driftsurf.reproduction.trials import Outcome, Trial
+from driftsurf.reproduction.cells import ErrorCell, outcomes_of
+from driftsurf.reproduction.trials import Trial, TrialResult
 
 __all__ = ["Measurements"]
 
@@ -21,10 +21,10 @@ class Measurements:
 
     datasets: tuple[str, ...]
     seeds: tuple[int, ...]
-    cells: tuple[Cell, ...]
-    outcomes: dict[Trial, Outcome]
+    cells: tuple[ErrorCell, ...]
+    outcomes: dict[Trial, TrialResult]
 
-    def find(self, table: str, dataset: str, algorithm: str, variant: str = "algorithm-1") -> Cell | None:
+    def find(self, table: str, dataset: str, algorithm: str, variant: str = "algorithm-1") -> ErrorCell | None:
         """Return one cell; None if it was not run."""
         place = table, dataset, algorithm, variant
         return next((c for c in self.cells if (c.table, c.dataset, c.algorithm, c.variant) == place), None)
@@ -34,7 +34,7 @@ class Measurements:
         cell = self.find(table, stream, algorithm)
         return None if cell is None else cell.rounded
 
-    def runs(self, table: str, dataset: str, algorithm: str) -> list[Outcome]:
+    def runs(self, table: str, dataset: str, algorithm: str) -> list[TrialResult]:
         """Return the trials of a cell, in the order of their seeds; an empty list if they were not run."""
         where = plan.TABLES[table]
         column = next(column for column in where.columns if column.name == algorithm)

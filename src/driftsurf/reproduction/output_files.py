@@ -15,8 +15,8 @@ from driftsurf.comparison.runner import data_digest
 from driftsurf.core import files
 from driftsurf.data import catalogue
 from driftsurf.reproduction import plan
-from driftsurf.reproduction.cells import Cell, agreement, to_csv, to_markdown
-from driftsurf.reproduction.plan import Column, Table
+from driftsurf.reproduction.cells import ErrorCell, agreement, to_csv, to_markdown
+from driftsurf.reproduction.plan import AlgorithmColumn, PaperTable
 from driftsurf.reproduction.published import COMPACT, STREAMS, PublishedStream
 from driftsurf.reproduction.reproduce import Reproduction, title_of
 
@@ -43,7 +43,7 @@ def write(folder: Path, result: Reproduction) -> None:
     compact = [cell for cell in result.cells if cell.table == COMPACT.table and cell.dataset in COMPACT.streams]
     if compact:
         columns = tuple(column for column in plan.TABLES[COMPACT.table].columns if column.name in COMPACT.algorithms)
-        table = Table(COMPACT.table, "The table of the main text: rho = 2m for each model", columns)
+        table = PaperTable(COMPACT.table, "The table of the main text: rho = 2m for each model", columns)
         cells = [cell for cell in compact if cell.algorithm in COMPACT.algorithms]
         files.write_text(folder / "tables" / "compact.csv", to_csv(cells), shared=True)
         files.write_text(folder / "tables" / "compact.md", to_markdown(table, cells, titles), shared=True)
@@ -95,10 +95,10 @@ def results(result: Reproduction) -> dict[str, Any]:
     return plain
 
 
-def seconds_of(result: Reproduction, cell: Cell) -> float:
+def seconds_of(result: Reproduction, cell: ErrorCell) -> float:
     """Return the median seconds of the trials of a cell."""
     table = plan.TABLES[cell.table]
-    column: Column = next(column for column in table.columns if column.name == cell.algorithm)
+    column: AlgorithmColumn = next(column for column in table.columns if column.name == cell.algorithm)
     trials = (plan.trial(table, column, cell.dataset, cell.variant, seed) for seed in result.seeds)
     return statistics.median(result.outcomes[trial].seconds for trial in trials)
 

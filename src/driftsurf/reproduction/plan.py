@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.reproduction import published
 from driftsurf.reproduction.published import Update
 from driftsurf.reproduction.trials import Trial
 from driftsurf.strategies import BudgetRule, Variant
 
-__all__ = ["PAPER_TABLES", "TABLES", "Column", "Table", "trials_of", "variants_of"]
+__all__ = ["PAPER_TABLES", "TABLES", "AlgorithmColumn", "PaperTable", "trials_of", "variants_of"]
 
 
 @dataclass(frozen=True)
-class Column:
+class AlgorithmColumn:
     """A column of a table: an algorithm, with options that differ from the paper's."""
 
     name: str
@@ -28,12 +28,12 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """A table: algorithms that are run with the same budget and update process."""
 
     name: str
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[AlgorithmColumn, ...]
     budget: BudgetRule = "each"
     steps_per_row: float = 2.0
     update: Update = "strsaga"
@@ -50,11 +50,11 @@ class Table:
         return self.name in published.TABLES
 
 
-def _plain(*names: str) -> tuple[Column, ...]:
-    return tuple(Column(name, ALGORITHMS[name].title, name) for name in names)
+def _plain(*names: str) -> tuple[AlgorithmColumn, ...]:
+    return tuple(AlgorithmColumn(name, ALGORITHMS[name].title, name) for name in names)
 
 
-def _sensitivity() -> tuple[Column, ...]:
+def _sensitivity() -> tuple[AlgorithmColumn, ...]:
     """Return columns of DriftSurf with one option changed at a time."""
     changes: list[tuple[str, str, float | bool | str]] = [
         *((f"r = {r}", "reactive_length", r) for r in (1, 2, 3, 6, 8, 12)),
@@ -63,12 +63,12 @@ def _sensitivity() -> tuple[Column, ...]:
         ("condition 2 off", "stable_threshold", math.inf),
         ("zero-one risk", "risk", "zero-one"),
     ]
-    paper = Column("driftsurf", "r = 4, delta = 0.1, delta' = 0.05", "driftsurf")
-    return paper, *(Column(title, title, "driftsurf", ((option, value),)) for title, option, value in changes)
+    paper = AlgorithmColumn("driftsurf", "r = 4, delta = 0.1, delta' = 0.05", "driftsurf")
+    return paper, *(AlgorithmColumn(title, title, "driftsurf", ((option, value),)) for title, option, value in changes)
 
 
-PAPER_TABLES: Final[dict[str, Table]] = {
-    name: Table(name, table.title, _plain(*table.algorithms), table.budget, table.steps_per_row, table.update)
+PAPER_TABLES: Final[dict[str, PaperTable]] = {
+    name: PaperTable(name, table.title, _plain(*table.algorithms), table.budget, table.steps_per_row, table.update)
     for name, table in published.TABLES.items()
 }
 """The six tables of the paper."""
@@ -77,24 +77,24 @@ PAPER_TABLES: Final[dict[str, Table]] = {
 _WITHOUT_TEXT = tuple(name for name in CATALOGUE.for_experiments if name not in ("newsgroups20", "spam-assassin"))
 
 _OURS = (
-    Table(
+    PaperTable(
         "noise",
         "SEA with 0 to 30 % noise, rho = 2m for each model",
         _plain("aware", "driftsurf", "mddm-g", "aue"),
         only=("sea0", "sea10", "sea20", "sea30"),
     ),
-    Table(
+    PaperTable(
         "detectors",
         "drift detectors, rho = 2m for each model",
         _plain("aware", "driftsurf", "mddm-g", "mddm-a", "mddm-e", "ddm", "eddm", "adwin", "fhddm", "perm"),
         only=_WITHOUT_TEXT,
     ),
-    Table(
+    PaperTable(
         "aware-alternative",
         "Aware reset before or after the first batch of a drift",
         _plain("aware", "aware-alternative"),
     ),
-    Table(
+    PaperTable(
         "baselines",
         "other strategies that the paper builds on or names, rho = 2m for each model",
         _plain(
@@ -112,14 +112,14 @@ _OURS = (
         ),
         only=_WITHOUT_TEXT,
     ),
-    Table(
+    PaperTable(
         "equal-shares",
         "AUE with rho = 4m divided by weight (the authors' code) or equally (the paper's text)",
         _plain("aue", "aue-equal"),
         budget="divided",
         steps_per_row=4.0,
     ),
-    Table(
+    PaperTable(
         "sensitivity",
         "DriftSurf with one option changed at a time, rho = 2m for each model",
         _sensitivity(),
@@ -127,24 +127,24 @@ _OURS = (
     ),
 )
 
-TABLES: Final[dict[str, Table]] = PAPER_TABLES | {table.name: table for table in _OURS}
+TABLES: Final[dict[str, PaperTable]] = PAPER_TABLES | {table.name: table for table in _OURS}
 """All tables by name: the paper's six in its order, then ours."""
 
 
-def variants_of(column: Column) -> tuple[Variant, ...]:
+def variants_of(column: AlgorithmColumn) -> tuple[Variant, ...]:
     """Return the variants to run: Algorithm 1 and the authors' published code for DriftSurf, one for the others."""
     both = ALGORITHMS[column.algorithm].family == "driftsurf" and not column.options
     return ("algorithm-1", "authors") if both else ("algorithm-1",)
 
 
-def trial(table: Table, column: Column, dataset: str, variant: Variant, seed: int) -> Trial:
+def trial(table: PaperTable, column: AlgorithmColumn, dataset: str, variant: Variant, seed: int) -> Trial:
     """Return one trial of one cell."""
     return Trial(
         dataset, column.algorithm, variant, table.budget, table.steps_per_row, table.update, column.options, seed
     )
 
 
-def trials_of(tables: Iterable[Table], datasets: Iterable[str], seeds: Iterable[int]) -> Iterator[Trial]:
+def trials_of(tables: Iterable[PaperTable], datasets: Iterable[str], seeds: Iterable[int]) -> Iterator[Trial]:
     """Iterate over every trial that these tables need on these streams."""
     seeds, datasets = tuple(seeds), tuple(datasets)
     for table in tables:

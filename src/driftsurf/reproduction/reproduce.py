@@ -17,13 +17,13 @@ from driftsurf.data.datasets import known as datasets
 from driftsurf.errors import OptionError, RunFolderError
 from driftsurf.reproduction import plan
 from driftsurf.reproduction.bounds import Bounds, Competition, CompetitionTask, bounds
-from driftsurf.reproduction.cells import Cell, cells_of
+from driftsurf.reproduction.cells import ErrorCell, cells_of
 from driftsurf.reproduction.grid_search import L2S, GridTask, Tuning, tuned
 from driftsurf.reproduction.measurements import Measurements
-from driftsurf.reproduction.plan import Table
+from driftsurf.reproduction.plan import PaperTable
 from driftsurf.reproduction.published import STREAMS
-from driftsurf.reproduction.trials import Outcome, Trial
-from driftsurf.reproduction.verdicts import Verdict, judge
+from driftsurf.reproduction.trials import Trial, TrialResult
+from driftsurf.reproduction.verdicts import ClaimVerdict, judge
 
 __all__ = ["EXPERIMENTS", "Experiment", "Reproduction", "available", "reproduce", "title_of"]
 
@@ -65,11 +65,11 @@ class Reproduction:
     missing: tuple[str, ...]
     """Streams that could not be run, because their data file is missing."""
     seeds: tuple[int, ...]
-    tables: tuple[Table, ...]
-    cells: tuple[Cell, ...]
-    outcomes: dict[Trial, Outcome]
+    tables: tuple[PaperTable, ...]
+    cells: tuple[ErrorCell, ...]
+    outcomes: dict[Trial, TrialResult]
     tunings: tuple[Tuning, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[ClaimVerdict, ...] = ()
     competitions: tuple[Competition, ...] = ()
     bounds: tuple[Bounds, ...] = ()
 
@@ -132,7 +132,7 @@ def reproduce(
             on_done = None if on_progress is None else functools.partial(on_progress, what)
             return run(tasks, held, jobs=jobs, on_done=on_done)
 
-        done = cast("dict[Trial, Outcome]", work("trials", wanted))
+        done = cast("dict[Trial, TrialResult]", work("trials", wanted))
         result = Reproduction(
             chosen, streams, missing, seeds, tables, tuple(cells_of(tables, streams, done, seeds)), done
         )

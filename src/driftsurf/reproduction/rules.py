@@ -15,9 +15,9 @@ from driftsurf.reproduction.published import STREAMS, TABLES, best
 
 __all__ = [
     "Columns",
-    "Judgement",
     "Lookup",
     "Rule",
+    "RuleResult",
     "Subject",
     "all_of",
     "columns",
@@ -51,7 +51,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class RuleResult:
     """Whether a rule holds for one subject."""
 
     subject: Subject
@@ -60,7 +60,7 @@ class Judgement:
     """The numbers behind it, as text for the reader."""
 
 
-Rule: TypeAlias = Callable[[Lookup], list[Judgement]]
+Rule: TypeAlias = Callable[[Lookup], list[RuleResult]]
 """Judge numbers. Subjects whose numbers are missing are left out."""
 
 
@@ -82,9 +82,9 @@ def on_each(
     ``table`` and ``algorithm`` name the subject, where a claim has several rules for the same stream.
     """
 
-    def judge(lookup: Lookup) -> list[Judgement]:
+    def judge(lookup: Lookup) -> list[RuleResult]:
         return [
-            Judgement(Subject(stream, table, algorithm), condition(*errors))
+            RuleResult(Subject(stream, table, algorithm), condition(*errors))
             for stream, errors in _known(lookup, streams, compared).items()
         ]
 
@@ -99,11 +99,11 @@ def on_most(
     If fewer than half of the streams have numbers, these say nothing about most of them: nothing is judged.
     """
 
-    def judge(lookup: Lookup) -> list[Judgement]:
+    def judge(lookup: Lookup) -> list[RuleResult]:
         held = [condition(*errors) for errors in _known(lookup, streams, compared).values()]
         detail = f"{sum(held)} of {len(held)} streams"
         enough = 2 * len(held) >= len(streams)
-        return [Judgement(Subject(count=count), sum(held) > share * len(held), detail)] if enough else []
+        return [RuleResult(Subject(count=count), sum(held) > share * len(held), detail)] if enough else []
 
     return judge
 
@@ -111,12 +111,12 @@ def on_most(
 def largest_gaps(named: Collection[str], lower: tuple[str, str], upper: tuple[str, str]) -> Rule:
     """Require the difference of two columns to be larger on the named streams than on any other one."""
 
-    def judge(lookup: Lookup) -> list[Judgement]:
+    def judge(lookup: Lookup) -> list[RuleResult]:
         gaps = {stream: round(b - a, 3) for stream, (a, b) in _known(lookup, STREAMS, (lower, upper)).items()}
         least = min((gap for stream, gap in gaps.items() if stream in named), default=None)
         if least is None:
             return []
-        return [Judgement(Subject(stream), gap < least) for stream, gap in gaps.items() if stream not in named]
+        return [RuleResult(Subject(stream), gap < least) for stream, gap in gaps.items() if stream not in named]
 
     return judge
 
@@ -134,8 +134,8 @@ def lowest_error(algorithm: str, table: str, streams: Collection[str], *, name_t
 def all_of(*rules: Rule) -> Rule:
     """Require every rule; a subject that several rules judge has to pass them all."""
 
-    def judge(lookup: Lookup) -> list[Judgement]:
-        found: dict[Subject, Judgement] = {}
+    def judge(lookup: Lookup) -> list[RuleResult]:
+        found: dict[Subject, RuleResult] = {}
         for rule in rules:
             for judgement in rule(lookup):
                 before = found.get(judgement.subject)

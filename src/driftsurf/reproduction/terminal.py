@@ -14,12 +14,12 @@ from driftsurf.report.terminal import console
 from driftsurf.reproduction.cells import agreement
 from driftsurf.reproduction.reproduce import Reproduction, title_of
 
-__all__ = ["Progress", "print_result"]
+__all__ = ["TrialProgress", "print_result"]
 
 LINE_SECONDS = 10.0
 
 
-class Progress:
+class TrialProgress:
     """A progress bar for each kind of work; a line every ten seconds if the output is not a terminal."""
 
     def __init__(self, *, quiet: bool = False) -> None:

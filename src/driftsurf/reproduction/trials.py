@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.comparison.algorithms import ALGORITHMS, Setting
+from driftsurf.comparison.models import ALGORITHMS, Setting
 from driftsurf.core.contracts import CSR, Batch, Strategy
 from driftsurf.core.decisions import Decision
 from driftsurf.core.input import read_rows, read_schema
@@ -22,7 +22,7 @@ from driftsurf.reproduction.published import Update
 from driftsurf.strategies import BudgetRule, Variant
 from driftsurf.streams.arrays import ArrayStream
 
-__all__ = ["Outcome", "Trial", "encoded", "prepared", "test_then_train"]
+__all__ = ["Trial", "TrialResult", "encoded", "prepared", "test_then_train"]
 
 
 @dataclass(frozen=True, order=True)
@@ -42,7 +42,7 @@ class Trial:
 
     kind: ClassVar[str] = "trial"
 
-    def perform(self) -> Outcome:
+    def perform(self) -> TrialResult:
         """Run the trial."""
         stream, size, aware_steps = prepared(self.dataset)
         batches = encoded(stream, size)
@@ -51,7 +51,7 @@ class Trial:
         begin = time.perf_counter()
         wrong, decisions = test_then_train(strategy, batches)
         seconds = time.perf_counter() - begin
-        return Outcome(
+        return TrialResult(
             np.array([errors / len(batch.y) for errors, batch in zip(wrong, batches, strict=True)]),
             np.array([decision.trained_from for decision in decisions], np.int64),
             tuple(tuple(one.kind for one in decision.transitions) for decision in decisions),
@@ -61,9 +61,9 @@ class Trial:
         )
 
     @staticmethod
-    def decode(values: Mapping[str, Any]) -> Outcome:
+    def decode(values: Mapping[str, Any]) -> TrialResult:
         """Return the outcome whose ``to_dict`` gave ``values``."""
-        return Outcome.from_dict(values)
+        return TrialResult.from_dict(values)
 
     def learner(self) -> LogisticRegression:
         """Make the paper's learner for this stream and this update process."""
@@ -73,7 +73,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class TrialResult:
     """The result of a trial; arrays and tuples have one entry for each step."""
 
     error: npt.NDArray[np.float64]

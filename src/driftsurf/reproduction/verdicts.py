@@ -7,27 +7,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.core.wording import optional
 from driftsurf.reproduction.claims import CLAIMS, Claim
 from driftsurf.reproduction.drift_steps import timeline
 from driftsurf.reproduction.measurements import Measurements
 from driftsurf.reproduction.paper_settings import REACTIVE_LENGTH
 from driftsurf.reproduction.published import STREAMS, TABLES, published
-from driftsurf.reproduction.rules import Judgement, Subject
+from driftsurf.reproduction.rules import RuleResult, Subject
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["ClaimVerdict", "judge"]
 
 MANY_STEPS = 10
 """A detector that signals at this many steps away from the drifts counts as signalling again and again."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """A claim with the judgements that decide whether it holds in our numbers, and in the printed ones."""
 
     claim: Claim
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[RuleResult, ...]
     holds_in_print: bool | None
     """None if the printed tables cannot decide it."""
     not_judged: tuple[str, ...] = ()
@@ -56,20 +56,20 @@ class Verdict:
         return "; ".join(parts) + (f"; not run: {', '.join(self.not_judged)}" if self.not_judged else "")
 
 
-def judge(measured: Measurements) -> list[Verdict]:
+def judge(measured: Measurements) -> list[ClaimVerdict]:
     """Return a verdict on every claim, in the paper's order."""
     return [_verdict(claim, measured) for claim in CLAIMS.values()]
 
 
-def _verdict(claim: Claim, measured: Measurements) -> Verdict:
+def _verdict(claim: Claim, measured: Measurements) -> ClaimVerdict:
     if claim.rule is None:
         rule = _CURVE_RULES[claim.id]
-        return Verdict(claim, tuple(rule.judge(measured)), None, rule.not_run(measured))
+        return ClaimVerdict(claim, tuple(rule.judge(measured)), None, rule.not_run(measured))
     found = claim.judgements(measured.lookup)
     streams = dict.fromkeys(judgement.subject.stream for judgement in claim.judgements(published))
     known = {judgement.subject.stream for judgement in found}
     missing = tuple(name for name in streams if name and name not in known)
-    return Verdict(claim, tuple(found), claim.holds(published), missing)
+    return ClaimVerdict(claim, tuple(found), claim.holds(published), missing)
 
 
 # ---------------------------------------------------------------------------- rules over the curves
@@ -79,7 +79,7 @@ def _verdict(claim: Claim, measured: Measurements) -> Verdict:
 class _CurveRule:
     """A rule over measured runs, and the streams of the paper that it is about."""
 
-    judge: Callable[[Measurements], list[Judgement]]
+    judge: Callable[[Measurements], list[RuleResult]]
     streams: tuple[str, ...]
     stand_ins: bool = True
     """Whether it judges stand-ins, too."""
@@ -91,7 +91,7 @@ class _CurveRule:
         return tuple(name for name in self.streams if name not in measured.datasets)
 
 
-def _recovers(measured: Measurements) -> list[Judgement]:
+def _recovers(measured: Measurements) -> list[RuleResult]:
     """After the reactive state that follows a drift, the mean error is within 10 % of Aware's."""
     found = []
     for name, steps in (("powersupply", (76,)), ("covertype", None)):
@@ -105,32 +105,32 @@ def _recovers(measured: Measurements) -> list[Judgement]:
             later = slice(step + REACTIVE_LENGTH, step + 2 * REACTIVE_LENGTH)
             mine, best = float(ours[later].mean()), float(aware[later].mean())
             detail = f"{mine:.3f} from step {later.start} on, Aware {best:.3f}"
-            found.append(Judgement(Subject(dataset), mine <= 1.1 * best, detail))
+            found.append(RuleResult(Subject(dataset), mine <= 1.1 * best, detail))
     return found
 
 
-def _faster_than_aue(name: str, table: str) -> Callable[[Measurements], list[Judgement]]:
+def _faster_than_aue(name: str, table: str) -> Callable[[Measurements], list[RuleResult]]:
     """The mean error in the r steps after each drift is below AUE's."""
 
-    def rule(measured: Measurements) -> list[Judgement]:
+    def rule(measured: Measurements) -> list[RuleResult]:
         return [
-            Judgement(after.subject, after.errors[0] < after.errors[1], f"{after}")
+            RuleResult(after.subject, after.errors[0] < after.errors[1], f"{after}")
             for after in _after_drifts(measured, name, table, ("driftsurf", "aue"))
         ]
 
     return rule
 
 
-def _old_model_first(measured: Measurements) -> list[Judgement]:
+def _old_model_first(measured: Measurements) -> list[RuleResult]:
     """Right after each drift DriftSurf has the lowest error, then AUE, then MDDM and Aware."""
     order = ("driftsurf", "aue", "mddm-g", "aware")
     return [
-        Judgement(after.subject, after.errors[0] <= after.errors[1] <= min(after.errors[2:]), f"{after}")
+        RuleResult(after.subject, after.errors[0] <= after.errors[1] <= min(after.errors[2:]), f"{after}")
         for after in _after_drifts(measured, "airline", "equal-model", order, skip=0)
     ]
 
 
-def _late_switch(measured: Measurements) -> list[Judgement]:
+def _late_switch(measured: Measurements) -> list[RuleResult]:
     """The error is little below Aware's, above it after the sharpest drifts, and overtakes no other algorithm."""
     others = [name for name in TABLES["equal-model"].algorithms if name != "aware"]
     found = []
@@ -142,11 +142,11 @@ def _late_switch(measured: Measurements) -> list[Judgement]:
         passed = sum(late < rival <= early for rival in rivals if rival is not None)
         good = late >= early - 0.011 - 1e-9 and passed == 0 and (name not in ("sine1", "rcv1") or late > early)
         detail = f"{late - early:+.3f}" + optional(passed > 0, f", overtakes {passed}")
-        found.append(Judgement(Subject(name), good, detail))
+        found.append(RuleResult(Subject(name), good, detail))
     return found
 
 
-def _detectors(measured: Measurements) -> list[Judgement]:
+def _detectors(measured: Measurements) -> list[RuleResult]:
     """DDM signals at the drifts alone; MDDM and EDDM signal again and again."""
     dataset = measured.dataset_for("covertype")
     if dataset is None or not measured.runs("detectors", dataset, "ddm"):
@@ -160,7 +160,7 @@ def _detectors(measured: Measurements) -> list[Judgement]:
         hits = float(np.median([len(steps & near) for steps in signals]))
         good = (stray == 0 and hits >= len(drifts)) if name == "ddm" else stray >= MANY_STEPS
         detail = f"signals at {hits:g} of {len(drifts)} drifts, and at {stray:g} other steps"
-        found.append(Judgement(Subject(dataset, algorithm=name), good, detail))
+        found.append(RuleResult(Subject(dataset, algorithm=name), good, detail))
     return found
 
 
@@ -176,7 +176,7 @@ _CURVE_RULES = {
 
 
 @dataclass(frozen=True)
-class _AfterDrift:
+class _ErrorsAfterDrift:
     """Mean errors of some algorithms in the r steps after a drift."""
 
     subject: Subject
@@ -192,7 +192,7 @@ class _AfterDrift:
 
 def _after_drifts(
     measured: Measurements, stream: str, table: str, algorithms: tuple[str, ...], skip: int = 1
-) -> list[_AfterDrift]:
+) -> list[_ErrorsAfterDrift]:
     """Return the mean errors over the r steps that begin ``skip`` steps after each drift."""
     dataset = measured.dataset_for(stream)
     if dataset is None:
@@ -202,7 +202,7 @@ def _after_drifts(
     if len(known) < len(algorithms):
         return []
     return [
-        _AfterDrift(
+        _ErrorsAfterDrift(
             Subject(dataset),
             step,
             tuple(float(curve[step + skip : step + skip + REACTIVE_LENGTH].mean()) for curve in known),

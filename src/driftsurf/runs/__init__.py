@@ -2,17 +2,15 @@
 
 =================================  ================================================================================
 ``api``, ``options``, ``result``   :func:`run`, its options, each defined once, and the :class:`RunResult` it returns
-``plan``, ``streams``, ``tables``  the plan of a run, made from options: its source, its models, its files
-``live``, ``loop``, ``signals``    the part that is pushed, which any thread may drive; the loop that pulls and owns
-                                   the signals
-``execute``, ``folder``            from a plan to a run folder; the names of its files
-``checkpoint``, ``rolled``         incremental checkpoints; files that grow in parts
-``source``, ``late_batches``       batches of rows and labels; rows and labels from different sources
-``late_session``, ``keyed_run``    a model whose labels come late; a learner for each key
+``plan``, ``plan_tables``, ...     the plan of a run, made from options: its source, its models, its files
+``live``                           the part that is pushed, which any thread may drive
+``execute``, ``folder``            the loop that pulls rows and owns the signals, up to the run folder; its files
+``checkpoint``, ``output``         incremental checkpoints; files that grow in parts
+``batches``, ``late``              batches of rows and labels; labels that come later than their rows
+``keyed_run``                      a learner for each key
 ``orders``, ``numbering``          orders of operators; numbers that continue after a rollback
 ``sinks/``, ``predictions``        where predictions go
-``watching``, ``hooks``            listeners of a run: the log, a command
-``prometheus``                     metrics of a run
+``hooks``, ``prometheus``          listeners of a run: the log, a command, metrics
 =================================  ================================================================================
 
 Pages and terminal output do not belong here: they read the files that a run has written (:mod:`driftsurf.report`).
@@ -25,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from driftsurf.runs.api import run
+    from driftsurf.runs.execute import RunLoop
     from driftsurf.runs.live import LiveRun
-    from driftsurf.runs.loop import RunLoop
     from driftsurf.runs.options import RunOptions
     from driftsurf.runs.plan import RunPlan, RunStart
     from driftsurf.runs.result import RunResult
@@ -35,7 +33,7 @@ __all__ = ["LiveRun", "RunLoop", "RunOptions", "RunPlan", "RunResult", "RunStart
 
 _HOMES = {
     "LiveRun": "live",
-    "RunLoop": "loop",
+    "RunLoop": "execute",
     "RunOptions": "options",
     "RunPlan": "plan",
     "RunResult": "result",

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from driftsurf.core import disk, files
-from driftsurf.core.json_text import parse_json
+from driftsurf.core.files import parse_json
 from driftsurf.errors import MissingExtraError, Option, OptionError, RunFolderError, RunWarning, StateError
 from driftsurf.runs.checkpoint import HEAD, OWNER, SEGMENT, CheckpointFolder
 from driftsurf.visible import safe_address, user_of
@@ -335,7 +335,8 @@ def _opened(address: str) -> tuple[Any, str]:
         storage, root = fsspec.core.url_to_fs(address)
     except ImportError as error:
         raise MissingExtraError(
-            f"copies of checkpoints need a package: {error}. pip install 'driftsurf[objects]', and that of the storage"
+            f"copies of checkpoints need a package: {error}. pip install 'driftsurf[connectors]', and that of the "
+            "storage"
         ) from error
     except (OSError, ValueError) as error:
         raise OptionError(Option("checkpoint_copy"), f" cannot be {address.partition('?')[0]!r}: {error}") from error

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
+from driftsurf import registry
 from driftsurf.core import files
+from driftsurf.core.changes import deferred_interrupts
 from driftsurf.core.drifts import Drifts
 from driftsurf.errors import (
     ColumnWarning,
@@ -18,14 +24,15 @@ from driftsurf.errors import (
     OptionError,
     RunFolderError,
     RunInterrupted,
+    RunStopped,
     RunWarning,
     StateError,
     StateWarning,
 )
+from driftsurf.estimators.saved import can_be_saved, write_session
 from driftsurf.evaluation.prequential import StepReport
 from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import HEAD, Checkpoint, CheckpointFolder
-from driftsurf.runs.checkpoint_copy import CheckpointCopy
 from driftsurf.runs.folder import (
     ABOUT,
     BAD_ROWS,
@@ -40,22 +47,177 @@ from driftsurf.runs.folder import (
     next_run_folder,
     partial_path,
 )
+from driftsurf.runs.hooks import watching
 from driftsurf.runs.live import LiveRun
-from driftsurf.runs.loop import RunLoop
-from driftsurf.runs.model_file import write_model
-from driftsurf.runs.options import OutputOptions, StrPath
+from driftsurf.runs.options import RunOptions, StrPath
 from driftsurf.runs.orders import OrderReport
-from driftsurf.runs.outlets import JOURNAL_COLUMNS, trace_columns
+from driftsurf.runs.output import JOURNAL_COLUMNS, Rotation, trace_columns
 from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart
 from driftsurf.runs.predictions import LabelType, label_text
-from driftsurf.runs.prometheus import MetricsFile
 from driftsurf.runs.result import RunResult
-from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Filing, Sink, SinkContext, is_file, open_sink
-from driftsurf.runs.watch_options import WatchOptions
-from driftsurf.runs.watching import watching
+from driftsurf.session.session import Session
 
-__all__ = ["Execution"]
+if TYPE_CHECKING:
+    from driftsurf.runs.checkpoint_copy import CheckpointCopy
+
+__all__ = [
+    "Execution",
+    "RunLoop",
+    "Signals",
+    "Woken",
+    "write_model",
+]
+
+
+class Woken(Exception):
+    """A signal came while the run waited for rows."""
+
+
+class Signals:
+    """Context that collects SIGINT and SIGTERM, which would otherwise end the process.
+
+    Parameters
+    ----------
+    held
+        Whether to do so at all. Threads other than the main one receive no signals.
+    """
+
+    def __init__(self, *, held: bool) -> None:
+        self.received: list[int] = []
+        self._held = held and threading.current_thread() is threading.main_thread()
+        self._waking = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if self._held:
+            self._before = {n: signal.signal(n, self._hear) for n in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _hear(self, number: int, frame: object) -> None:
+        self.received.append(number)
+        if self._waking:
+            self._waking = False
+            raise Woken
+
+    @contextlib.contextmanager
+    def waking(self) -> Iterator[None]:
+        """Raise Woken when a signal comes inside, or came just before: a pipe may be silent for ever."""
+        self._waking = True
+        try:
+            if self.received:
+                raise Woken
+            yield
+        finally:
+            self._waking = False
+
+
+class RunLoop:
+    """Runs a :class:`~driftsurf.runs.live.LiveRun` to the end of its source.
+
+    Parameters
+    ----------
+    live
+        The run, begun or resumed.
+    handle_signals
+        Whether SIGINT and SIGTERM end the run after a checkpoint (with :class:`RunStopped`), instead of at once.
+        Only in the main thread, and only if the run has checkpoints; without checkpoints, Ctrl-C waits for the end of
+        the step under way. False leaves all signal handlers alone.
+    on_order
+        Called with each order of an operator that was carried out or refused.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.runs import LiveRun, RunOptions
+    >>> from driftsurf.runs.plan_streams import plan_stream
+    >>> plan = plan_stream("sea0", RunOptions.of(rows=2_000, batch_size=100))
+    >>> with LiveRun(plan, Path(tempfile.mkdtemp()).joinpath) as live:
+    ...     live.begin()
+    ...     RunLoop(live).run()
+    >>> live.step, live.done
+    (20, True)
+    """
+
+    def __init__(self, live: LiveRun, *, handle_signals: bool = True, on_order: OrderReport | None = None) -> None:
+        self.live = live
+        self.on_order = on_order
+        self.handle_signals = handle_signals
+        self._asked_to_stop = threading.Event()
+
+    def stop(self) -> None:
+        """Ask the run to stop after the step under way; may be called from any thread."""
+        self._asked_to_stop.set()
+
+    def run(self) -> None:
+        """Run to the end of the source; RunStopped if it was asked to stop before."""
+        durable = self.live.checkpoints is not None
+        with contextlib.ExitStack() as stack:
+            if self.handle_signals and not durable:
+                stack.enter_context(deferred_interrupts())
+            signals = stack.enter_context(Signals(held=self.handle_signals and durable))
+            self._pull(signals)
+
+    def _apply_orders(self) -> None:
+        for record in self.live.apply_waiting_orders():
+            if self.on_order is not None:
+                self.on_order(record)
+
+    def _pull(self, signals: Signals) -> None:
+        live, source = self.live, self.live.plan.source
+        self._apply_orders()
+        batches = iter(() if live.done else source.batches(live.position))
+        while True:
+            try:
+                with signals.waking():
+                    batch = next(batches, None)
+            except Woken:
+                # The batch that was waited for is read again when the run resumes, with its bad rows.
+                live.checkpoint()
+                raise RunStopped(live.step, signals.received[0]) from None
+            if batch is None:
+                break
+            live.take(*batch, bad_rows=source.bad_rows())
+            if signals.received or self._asked_to_stop.is_set() or live.batches % live.plan.every == 0:
+                live.checkpoint()
+                self._apply_orders()
+            # Asked again: a signal that comes during the checkpoint must not wait for the next batch.
+            if signals.received or self._asked_to_stop.is_set():
+                raise RunStopped(live.step, signals.received[0] if signals.received else None)
+        if not live.done:
+            live.write_bad_rows(source.bad_rows())
+        live.finish()
+
+
+def write_model(live: LiveRun, path: Path) -> str:
+    """Write the leading model of a run; return why it was not written, or "".
+
+    Rows that wait for a late label are not part of the model.
+    """
+    session = live.session
+    reason = _reason(session)
+    if not reason:
+        assert isinstance(session, Session)
+        write_session(path, session, live.plan.frames())
+    return reason
+
+
+def _reason(model: object) -> str:
+    """Return why a model cannot be written, or ""."""
+    if not isinstance(model, Session) or registry.find("strategy", type(model.strategy)) is None:
+        return "the strategy is not registered with driftsurf"
+    if model.schema is None:
+        return "it has learned nothing"
+    learner = model.strategy.learner
+    if not can_be_saved(learner):
+        return f"the learner {registry.name_of('learner', learner)} cannot be saved"
+    return ""
+
 
 MEGABYTE = 2**20
 
@@ -65,10 +227,9 @@ class Execution:
     """One run from its plan to its folder."""
 
     name: str
-    """Name of the run folder, unless ``output`` has another."""
+    """Name of the run folder, unless ``options`` have another."""
     make_plan: PlanMaker
-    output: OutputOptions
-    watch: WatchOptions
+    options: RunOptions
     on_start: OnStart | None = None
     on_step: StepReport | None = None
     on_order: OrderReport | None = None
@@ -77,20 +238,20 @@ class Execution:
 
     def run(self) -> RunResult:
         """Run to the end of the source, and return the result."""
-        self.output.check()
-        self.watch.check()
+        self.options.check_output()
+        self.options.check_watching()
         self._check_files_of_copies()
-        if self.watch.metrics is not None and self.watch.metrics_address is None:
-            self._check_metrics_file(Path(self.watch.metrics))
-        checkpoint = self.output.checkpoint_path
+        if self.options.metrics is not None and self.options.metrics_address is None:
+            self._check_metrics_file(Path(self.options.metrics))
+        checkpoint = self.options.checkpoint_path
         return self._run_once() if checkpoint is None else self._run_durably(checkpoint)
 
     def _check_files_of_copies(self) -> None:
         """Raise OptionError if a run that continues from a copy elsewhere would lack files that it had written here."""
-        output = self.output
+        options = self.options
         for name in ("predictions", "journal_to", "trace_to"):
-            destination: StrPath | None = getattr(output, name)
-            if output.checkpoint_copy is not None and destination is not None and is_file(os.fspath(destination)):
+            destination: StrPath | None = getattr(options, name)
+            if options.checkpoint_copy is not None and destination is not None and is_file(os.fspath(destination)):
                 raise OptionError(
                     Option(name),
                     f" cannot be the file {os.fspath(destination)!r} together with ",
@@ -100,9 +261,11 @@ class Execution:
 
     def _check_metrics_file(self, path: Path) -> None:
         """Raise RunFolderError if a file of metrics would replace another file, now or when the run writes its own."""
+        from driftsurf.runs.prometheus import MetricsFile
+
         MetricsFile.check(path)
         place = path.resolve()
-        for folder in (self.output.checkpoint_path, self.output.out_path):
+        for folder in (self.options.checkpoint_path, self.options.out_path):
             if folder is not None and folder.resolve() in place.parents:
                 raise RunFolderError(
                     f"{str(path)!r} is in the folder {str(folder)!r} of the run; choose another file for ",
@@ -112,9 +275,9 @@ class Execution:
     def _run_once(self) -> RunResult:
         """Run without checkpoints: journal and trace are written to the run folder itself."""
         plan = self._planned(None)
-        out = self.output.out_path
+        out = self.options.out_path
         path = next_run_folder(self.name) if out is None else out
-        with RunFolder(path, overwrite=self.output.overwrite) as folder:
+        with RunFolder(path, overwrite=self.options.overwrite) as folder:
             files.write_text(folder / ABOUT, plan.about, shared=True)
             with LiveRun(plan, folder.__truediv__) as live:
                 live.begin()
@@ -129,13 +292,13 @@ class Execution:
 
     def _run_durably(self, checkpoint: Path) -> RunResult:
         """Run with checkpoints: files grow beside them, and are copied to the run folder at the end."""
-        overwrite = self.output.overwrite
+        overwrite = self.options.overwrite
         _check_not_foreign(checkpoint)
-        with CheckpointFolder(checkpoint, keep=self.output.checkpoints_kept) as checkpoints:
-            out = self.output.out_path or checkpoint / RESULT
+        with CheckpointFolder(checkpoint, keep=self.options.checkpoints_kept) as checkpoints:
+            out = self.options.out_path or checkpoint / RESULT
             copy = self._copy(checkpoints)
             last = checkpoints.load()
-            if not self.output.resume:
+            if not self.options.resume:
                 self._check_unused(checkpoint, out, last)
                 if last is not None:
                     orders.clear(checkpoint)
@@ -153,16 +316,18 @@ class Execution:
 
     def _copy(self, checkpoints: CheckpointFolder) -> CheckpointCopy | None:
         """Open where checkpoints are copied to. A run that resumes without a checkpoint begins with the one there."""
-        output = self.output
-        if output.checkpoint_copy is None:
+        options = self.options
+        if options.checkpoint_copy is None:
             return None
-        copy = CheckpointCopy(checkpoints, output.checkpoint_copy, new=not output.resume)
+        from driftsurf.runs.checkpoint_copy import CheckpointCopy
+
+        copy = CheckpointCopy(checkpoints, options.checkpoint_copy, new=not options.resume)
         copy.check_not_foreign()
-        if output.resume and checkpoints.generations():
+        if options.resume and checkpoints.generations():
             copy.check_own()
-        elif output.resume:
+        elif options.resume:
             copy.fetch()
-        elif not output.overwrite:
+        elif not options.overwrite:
             copy.check_unused()
         return copy
 
@@ -195,8 +360,8 @@ class Execution:
 
     def _check_unused(self, checkpoint: Path, out: Path, last: Checkpoint | None) -> None:
         """Raise RunFolderError if a new run would replace a result or checkpoints without being asked to."""
-        RunFolder.check(out, overwrite=self.output.overwrite)
-        if last is not None and not self.output.overwrite:
+        RunFolder.check(out, overwrite=self.options.overwrite)
+        if last is not None and not self.options.overwrite:
             raise RunFolderError(
                 f"{str(checkpoint)!r} already has checkpoints; continue with ",
                 Option("resume", True),
@@ -206,41 +371,41 @@ class Execution:
 
     def _planned(self, last: Checkpoint | None) -> RunPlan:
         """Return the plan, with where its results go."""
-        output = self.output
+        options = self.options
         plan = self.make_plan(None if last is None else last.state)
         sink: Sink | None = None
-        if output.predictions is not None:
+        if options.predictions is not None:
             context = SinkContext(
                 plan.label_type,
                 has_ids=plan.has_ids,
                 has_true=plan.label_counts is None,
                 classes=tuple(map(label_text, plan.shown_classes)),
-                checkpoints=output.checkpoint is not None,
-                keep=output.keep,
-                overwrite=output.overwrite or last is not None,
+                checkpoints=options.checkpoint is not None,
+                keep=options.keep,
+                overwrite=options.overwrite or last is not None,
             )
-            sink = open_sink(os.fspath(output.predictions), context)
+            sink = open_sink(os.fspath(options.predictions), context)
         copies = self._copies(plan, resumed=last is not None)
-        part_bytes = None if output.keep is None else int(output.part_mb * MEGABYTE)
+        part_bytes = None if options.keep is None else int(options.part_mb * MEGABYTE)
         return replace(
-            plan, predictions=sink, copies=copies, every=output.every, rotation=Rotation(part_bytes, output.keep)
+            plan, predictions=sink, copies=copies, every=options.every, rotation=Rotation(part_bytes, options.keep)
         )
 
     def _copies(self, plan: RunPlan, *, resumed: bool) -> dict[str, Sink]:
         """Open where the journal and the trace are copied to."""
-        output = self.output
+        options = self.options
         wanted: tuple[tuple[str, str, StrPath | None, dict[str, LabelType]], ...] = (
-            (JOURNAL, "journal_to", output.journal_to, JOURNAL_COLUMNS),
-            (TRACE, "trace_to", output.trace_to, trace_columns(plan.recorder.head())),
+            (JOURNAL, "journal_to", options.journal_to, JOURNAL_COLUMNS),
+            (TRACE, "trace_to", options.trace_to, trace_columns(plan.recorder.head())),
         )
         return {
             name: open_sink(
                 os.fspath(destination),
                 SinkContext(
                     "text",
-                    checkpoints=output.checkpoint is not None,
-                    keep=output.keep,
-                    overwrite=output.overwrite or resumed,
+                    checkpoints=options.checkpoint is not None,
+                    keep=options.keep,
+                    overwrite=options.overwrite or resumed,
                     option=option,
                     other_columns=columns,
                 ),
@@ -261,7 +426,7 @@ class Execution:
                 self.progress.start(_started(live))
                 stack.callback(self.progress.close)
                 live.listeners.append(self.progress.step)
-            stack.enter_context(watching(live, self.watch))
+            stack.enter_context(watching(live, self.options))
             if copy is not None:
                 copy.start()
                 stack.callback(copy.close)

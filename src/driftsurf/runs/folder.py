@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -12,6 +12,7 @@ from driftsurf.core import disk
 from driftsurf.core.files import PARTIAL, backup_path, usable
 from driftsurf.core.input import listed
 from driftsurf.data.reading_options import FRAME, STANDARD_INPUT
+from driftsurf.data.source import Source
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.registry import nearest
 from driftsurf.visible import safe_address
@@ -30,12 +31,41 @@ __all__ = [
     "TIMINGS",
     "TRACE",
     "RunFolder",
+    "check_new",
+    "check_not_input",
+    "files_of",
     "model_path",
     "next_run_folder",
     "partial_path",
     "short_name",
     "work_unit",
 ]
+
+
+def check_new(option: str, path: str | os.PathLike[str], *, overwrite: bool | None) -> None:
+    """Raise RunFolderError if a file that an option names exists, and is not to be replaced.
+
+    ``overwrite`` is None for a command without that option.
+    """
+    if not overwrite and os.path.exists(path):
+        remedy = () if overwrite is None else (", or replace it with ", Option("overwrite", True))
+        raise RunFolderError(f"{str(path)!r} already exists; choose another file for ", Option(option), *remedy)
+
+
+def check_not_input(option: str, path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Raise RunFolderError if a file that an option names for writing is one of the files that are read."""
+    if os.path.exists(path) and any(os.path.exists(one) and os.path.samefile(path, one) for one in inputs):
+        raise RunFolderError(f"{str(path)!r} is also read; choose another file for ", Option(option))
+
+
+def files_of(*sources: Source) -> Iterable[Path]:
+    """Yield the files that sources read."""
+    from driftsurf.data.sources.files import FileSource
+
+    for source in sources:
+        if isinstance(source, FileSource):
+            yield from map(Path, source.files())
+
 
 ABOUT = "run.json"
 """What was run: the source, the settings, what the first rows decided."""

@@ -11,13 +11,24 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drift, DriftNews
 from driftsurf.core.options import number
+from driftsurf.runs.live import LiveRun
+from driftsurf.runs.options import LogLevel, WatchOptions
+from driftsurf.visible import visible
 
-__all__ = ["DriftCommand", "DriftLog", "TransitionCommand", "TransitionLog"]
+__all__ = [
+    "DriftCommand",
+    "DriftLog",
+    "TransitionCommand",
+    "TransitionLog",
+    "logging_to_stderr",
+    "watching",
+]
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
 
@@ -174,3 +185,54 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
     else:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def watching(live: LiveRun, options: WatchOptions) -> Iterator[None]:
+    """Context in which every step of a run is logged, counted and reported as the options say."""
+    with contextlib.ExitStack() as stack:
+        if options.log_level is not None:
+            stack.enter_context(logging_to_stderr(options.log_level))
+        model, known = live.plan.model, live.drifts.known
+        if log.isEnabledFor(logging.INFO):
+            live.listeners += [TransitionLog(), DriftLog(model, known)]
+        if options.on_drift is not None:
+            live.listeners.append(DriftCommand(options.on_drift, model, options.on_drift_timeout, known))
+        if options.on_transition is not None:
+            live.listeners.append(TransitionCommand(options.on_transition, model, options.on_transition_timeout))
+        if options.metrics is not None:
+            from driftsurf.runs.prometheus import MetricsFile, MetricsServer, RunMetrics  # loads a web server
+
+            counts = RunMetrics(live)
+            live.listeners.append(counts)
+            live.batch_listeners.append(counts.batch)
+            address = options.metrics_address
+            if address is None:
+                live.batch_listeners.append(stack.enter_context(MetricsFile(Path(options.metrics), counts)).batch)
+            else:
+                host, port = address
+                stack.enter_context(MetricsServer(port, counts, host))
+        yield
+
+
+class _OneLine(logging.Formatter):
+    """Writes each record on one line, in which no character controls a terminal or forges another record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
+@contextlib.contextmanager
+def logging_to_stderr(level: LogLevel) -> Iterator[None]:
+    """Write the log of this package to standard error, with time and level, while the context lasts."""
+    logger = logging.getLogger("driftsurf")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from driftsurf.core.option_fields import check_bounds, option_fields
 from driftsurf.data import Source
-from driftsurf.data.hints import hints
+from driftsurf.data.advice import hints
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target
 from driftsurf.errors import ColumnWarning, Message, Option, OptionError
-from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, run_keyed
-from driftsurf.keyed.derived import DerivedColumns
+from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, KeyedOptions, run_keyed
 from driftsurf.keyed.folder import KeyedFolder
-from driftsurf.keyed.job import EpochReport
+from driftsurf.keyed.grouping import DerivedColumns
 from driftsurf.keyed.models import keyed_strategy, keyed_task, summarise_columns
+from driftsurf.keyed.run import EpochReport
 from driftsurf.runs.folder import ABOUT, short_name
-from driftsurf.runs.options import GROUPS, KEYED_GROUPS, NAMED_PARAMETERS, RunOptions
+from driftsurf.runs.options import KEYED_GROUPS, NAMED_PARAMETERS, RunOptions
 from driftsurf.runs.plan import OnStart, RunStart
 
 __all__ = ["KEYED_MODEL", "run_by_key"]
@@ -73,26 +72,25 @@ def run_by_key(
         Called after each epoch with its number and its counts.
     """
     _check(source, options)
-    keyed, model, labels = options.keyed, options.model, options.labels
-    key, sequence, label = labels.key, options.key_columns.sequence, options.tables.label
+    key, sequence, label = options.key, options.sequence, options.label
     assert key is not None
     assert sequence is not None
     assert label is not None
-    given, named = options.given(), model.model or KEYED_MODEL
-    keyed_task(model.task, keyed.classes)  # before anything is read
-    columns = Columns(key, sequence, label, options.key_columns.id)
-    parameters = model.all_parameters()
-    same = "delay", "max_pending", "seed"
+    given, named = options.given(), options.model or KEYED_MODEL
+    keyed_task(options.task, options.classes)  # before anything is read
+    columns = Columns(key, sequence, label, options.id)
+    parameters = options.all_parameters()
+    same = "features", "classes", "max_bytes", "readmit", "on_gap", "delay", "max_pending", "seed"
     direct: dict[str, Any] = {name: given[name] for name in same if name in given}
-    if model.batch_size is not None:
-        direct["batch_size"] = None if model.batch_size == "epoch" else model.batch_size
-    out = options.output.out_path
+    if options.batch_size is not None:
+        direct["batch_size"] = None if options.batch_size == "epoch" else options.batch_size
+    out = options.out_path
     assert out is not None
     resumes = (out / ABOUT).exists()
 
     def start(files: Source, table: Table, learner: KeyedLearner, derived: DerivedColumns) -> None:
         if not resumes:
-            _warn_of_columns(files, table, learner, columns.label, derived, named=bool(keyed.features))
+            _warn_of_columns(files, table, learner, columns.label, derived, named=bool(options.features))
         if on_start is not None:
             understood = None if resumes else summarise_columns(table, learner, columns, derived)
             name = short_name(source)
@@ -102,16 +100,12 @@ def run_by_key(
         source,
         out,
         columns,
-        replace(
-            keyed,
-            drop=tuple(options.reading.drop),
-            **direct,
-        ),
-        engine=options.engine.engine,
-        ttl=options.engine.ttl,
+        KeyedOptions(drop=tuple(options.drop), **direct),
+        engine=options.engine,
+        ttl=options.ttl,
         reading=options.reading,
-        task=model.task,
-        make_strategy=lambda task, rows: keyed_strategy(named, model.learner, task, parameters, rows),
+        task=options.task,
+        make_strategy=lambda task, rows: keyed_strategy(named, options.learner, task, parameters, rows),
         on_columns=start,
         on_epoch=on_epoch,
         **{name: given[name] for name in ENGINE_OPTIONS if name in given},
@@ -139,8 +133,7 @@ def _warn_of_columns(
 
 def _check(source: str, options: RunOptions) -> None:
     """Raise OptionError if options are missing, or do not apply to a keyed run."""
-    for group in GROUPS:
-        check_bounds(getattr(options, group.name))
+    check_bounds(options)
     own = options.given(*KEYED_GROUPS)
     wrong = sorted(name for name in options.given() if name not in APPLICABLE and name not in own)
     if wrong:
@@ -149,9 +142,9 @@ def _check(source: str, options: RunOptions) -> None:
             Option(wrong[0]), " does not apply to a run with a learner for each key (", Option("key"), "); ", advice
         )
     needed = {
-        "sequence": options.key_columns.sequence,
-        "label": options.tables.label,
-        "out": options.output.out,
+        "sequence": options.sequence,
+        "label": options.label,
+        "out": options.out,
     }
     for name, value in needed.items():
         if value is None:

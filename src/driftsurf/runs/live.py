@@ -1,46 +1,137 @@
 """The part of a run that is pushed: it learns batches, writes the files and saves checkpoints.
 
 It knows neither signals nor where rows come from, so that a service or a notebook can own both. A loop that pulls rows
-from a source is in :mod:`driftsurf.runs.loop`.
+from a source is in :mod:`driftsurf.runs.execute`.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
 
 from driftsurf.core import files
 from driftsurf.core.contracts import IncrementalState
+from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.fields import Converted, Fields, Json, Text, Truth, Whole, misfit
-from driftsurf.core.forks import ChangeLock
 from driftsurf.core.journal import json_lines
+from driftsurf.core.secrets import storable
 from driftsurf.core.state import nest, pick
+from driftsurf.core.threads import ChangeLock
 from driftsurf.data.source import Position
+from driftsurf.errors import InputError, Option, StateError
 from driftsurf.evaluation.prequential import StepReport
 from driftsurf.runs import orders
+from driftsurf.runs.batches import TableRows, orphan_line, table_rows, unlabelled_line
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import BAD_ROWS, JOURNAL, TRACE
-from driftsurf.runs.label_places import naming_labels
-from driftsurf.runs.late_session import LateObservation, LateSession
-from driftsurf.runs.late_steps import LateSteps
-from driftsurf.runs.numbering import Numbering
-from driftsurf.runs.orders import Order, OrderRecord, Refusal
-from driftsurf.runs.outlets import Outlets
-from driftsurf.runs.plan import RunPlan
-from driftsurf.runs.rolled import RolledFile
-from driftsurf.runs.run_drifts import RunDrifts
-from driftsurf.runs.same_run import check_same_run
-from driftsurf.runs.steps import UNOBSERVED, Step, Taken, predictions_of, sidecar_lines
-from driftsurf.runs.table_rows import orphan_line, table_rows, unlabelled_line
+from driftsurf.runs.numbering import Numbering, RunDrifts
+from driftsurf.runs.options import WAITING
+from driftsurf.runs.orders import OrderRecord, PendingOrder, Refusal
+from driftsurf.runs.output import Outlets, RolledFile
+from driftsurf.runs.plan import RunPlan, Sidecar, Step
+from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
 from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import Model, Pinnable
+from driftsurf.session.session import Session
 
-__all__ = ["LiveRun"]
+if TYPE_CHECKING:
+    from driftsurf.runs.late import LateSteps
+
+__all__ = [
+    "UNOBSERVED",
+    "BatchResults",
+    "LiveRun",
+    "check_same_run",
+    "predictions_of",
+    "sidecar_lines",
+]
+
+LATER = {"smallest_rise": SMALLEST_RISE, "drift_risk": DRIFT_RISK}
+"""Defaults of options that version 0.2 does not have."""
+
+
+def check_same_run(saved: str, planned: str) -> None:
+    """Raise StateError, naming the differences, unless a checkpoint belongs to the run that is planned.
+
+    An option that one of them does not have, because another version wrote it, is one that was not given.
+    """
+    if saved == planned:
+        return
+    differences = list[object]()
+    try:
+        old, new = storable(json.loads(saved)), storable(json.loads(planned))  # 0.2 stored addresses as they were
+        for key in [key for key in {**old, **new} if key not in WAITING]:
+            was, now = (None if about.get(key) in ([], {}, LATER.get(key)) else about.get(key) for about in (old, new))
+            differences += ["; ", Option(key), f" was {was!r} and is {now!r}"] if was != now else []
+    except (ValueError, TypeError, AttributeError):
+        differences = ["; ", "what was run cannot be compared"]
+    if differences:
+        raise StateError(
+            "the checkpoint belongs to another run: ",
+            *differences[1:],
+            ". Repeat the call that began it, or choose another folder.",
+        )
+
+
+log: logging.Logger = logging.getLogger("driftsurf.run")
+
+UNOBSERVED = Observation(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), ())
+"""Observation of a batch without labels: it has no rows."""
+
+
+class BatchResults(NamedTuple):
+    """Results of a batch: the steps that it completed and the predictions of its rows."""
+
+    own: Observation
+    """Observation of the leading model, which is the first one."""
+    steps: list[Step]
+    given: PredictionBatch | None
+    """Predictions of the rows that came."""
+    rows: int
+    """Number of rows that came."""
+
+    def reports(self) -> Iterator[tuple[int, str, Observation]]:
+        """Yield the number of each step with each model, and what that model saw."""
+        for step in self.steps:
+            for name, one in step.seen.items():
+                yield step.number, name, one
+
+
+def sidecar_lines(name: str, sidecar: Sidecar, step: Step) -> str:
+    """Return the lines of a step for a file that only describes the models, and must not end the run by an error."""
+    try:
+        return sidecar.lines(step.rows, step.seen)
+    except Exception:
+        log.exception("step %d: no lines are added to %s", step.number, name)
+        return ""
+
+
+def predictions_of(
+    plan: RunPlan, leading: Model, batch: TableRows, own: Observation, labels: Any
+) -> PredictionBatch | None:
+    """Return the predictions of all rows of a batch; None if the plan writes none.
+
+    Rows without a label are predicted by the newest model, which has learned the other rows of their batch.
+    """
+    if plan.predictions is None:
+        return None
+    known: tuple[Any, ...] = ()
+    bare = None
+    if plan.shown_classes or not batch.labelled.all():
+        assert isinstance(leading, Session)
+        known = leading.targets.labels
+        bare = None if batch.labelled.all() else predict_now(leading, batch.to_predict, plan.shown_classes)
+    version = leading.steps - len(own.decisions)  # of the model that predicted these rows, before it learned them
+    learned = Predicted.of(own, version, known, plan.shown_classes)
+    return batch.predictions(learned, np.asarray(labels), bare, regression=plan.regression)
 
 
 class LiveRun:
@@ -71,8 +162,8 @@ class LiveRun:
     >>> from driftsurf.evaluation.scoring import TraceRecorder
     >>> from driftsurf.learners import LogisticRegression
     >>> from driftsurf.runs import RunPlan
-    >>> from driftsurf.runs.orders import Order
-    >>> from driftsurf.runs.source import PushedBatches
+    >>> from driftsurf.runs.orders import PendingOrder
+    >>> from driftsurf.runs.batches import PushedBatches
     >>> from driftsurf.session import Session
     >>> from driftsurf.strategies import DriftSurf
     >>> from driftsurf.streams import SEA
@@ -82,7 +173,7 @@ class LiveRun:
     >>> with LiveRun(plan, Path(tempfile.mkdtemp()).joinpath) as live:
     ...     live.begin()
     ...     seen = [live.take(X, y, position) for position, (X, y) in enumerate(stream.batches(250), start=1)]
-    ...     live.apply(Order(1, "pin")).outcome
+    ...     live.apply(PendingOrder(1, "pin")).outcome
     ...     live.finish()
     'done'
     """
@@ -121,7 +212,12 @@ class LiveRun:
         self.seconds: dict[str, float] = dict.fromkeys(self.models, 0.0)
         self._lock = ChangeLock()
         leading = self.models[plan.model]
-        self._late = LateSteps(plan.model, leading) if isinstance(leading, LateSession) else None
+        self._late: LateSteps | None = None
+        if plan.label_counts is not None:
+            from driftsurf.runs.late import LateSession, LateSteps
+
+            assert isinstance(leading, LateSession)
+            self._late = LateSteps(plan.model, leading)
         self._orders_done = 0
         self._outlets = Outlets(plan.predictions, plan.copies, plan.recorder.head())
         self._numbering = Numbering.following() if plan.continues else Numbering()
@@ -137,6 +233,11 @@ class LiveRun:
     def leading(self) -> str:
         """Name of the leading model, which is the first one."""
         return next(iter(self.models))
+
+    @property
+    def session(self) -> Model:
+        """The session of the leading model, without the rows that wait for their labels."""
+        return self.models[self.leading] if self._late is None else self._late.model.session
 
     @property
     def step(self) -> int:
@@ -217,7 +318,7 @@ class LiveRun:
         Parameters
         ----------
         rows, labels
-            What the models observe: encoded rows and their labels; :class:`~driftsurf.runs.table_rows.TableRows` and
+            What the models observe: encoded rows and their labels; :class:`~driftsurf.runs.batches.TableRows` and
             the labels of those that have one; or, where labels come late, the rows that came and the labels that came.
         position
             The position in the source after the batch, as plain JSON values.
@@ -230,9 +331,54 @@ class LiveRun:
             Predictions and decisions of the leading model.
         """
         with self._lock:
+            return self.write(rows, labels, self.observe(rows, labels), position, bad_rows)
+
+    def observe(self, rows: Any, labels: Any) -> dict[str, Observation]:
+        """Let every model predict a batch, score it and learn it, and return what each saw, for :meth:`write`."""
+        with self._lock:
             if self.checkpoints is not None:
                 self.checkpoints.check_held()
-            taken = self._take_now(rows, labels) if self._late is None else self._take_late(rows, labels)
+            if self._late is not None:
+                return {name: self.observe_with(name, rows, labels) for name in self.models}
+            batch = table_rows(rows, labels)
+            if not len(labels):
+                return dict.fromkeys(self.models, UNOBSERVED)
+            try:
+                return {name: self.observe_with(name, batch.to_learn, labels) for name in self.models}
+            except InputError as error:
+                if batch.places is not None:
+                    batch.places.name(error, labels)
+                raise
+
+    def observe_with(self, name: str, rows: Any, labels: Any) -> Observation:
+        """Let one model predict a batch, score it and learn it."""
+        begin, model = self.clock(), self.models[name]
+        # A model that has learned nothing cannot predict, so that a pinned one still learns the first batch.
+        pinned = self.pinned and name == self.leading and model.schema is not None
+        observe = model.judge if pinned and isinstance(model, Pinnable) else model.observe
+        seen = observe(rows, labels, classes=self.plan.source.labels or None)
+        self.seconds[name] += self.clock() - begin
+        return seen
+
+    def write(
+        self, rows: Any, labels: Any, seen: Mapping[str, Observation], position: Position, bad_rows: str = ""
+    ) -> Observation:
+        """Write down what the models saw of a batch: decisions, scores, predictions; then call the listeners.
+
+        Parameters
+        ----------
+        rows, labels, position, bad_rows
+            As of :meth:`take`.
+        seen
+            What :meth:`observe` returned for these rows and labels.
+
+        Returns
+        -------
+        Observation
+            That of the leading model, with the numbers of the run.
+        """
+        with self._lock:
+            taken = self._taken(rows, labels, seen) if self._late is None else self._joined(seen)
             self._write(JOURNAL, "".join(json_lines(taken.own.decisions)))
             self._write_steps(taken.steps)
             self.write_bad_rows(bad_rows)
@@ -250,49 +396,35 @@ class LiveRun:
                 batch_listener()
             return taken.own
 
-    def _take_now(self, rows: Any, labels: Any) -> Taken:
-        """Learn a batch with the labels of its rows."""
-        leading, batch = self.leading, table_rows(rows, labels)
-        to_learn = batch.to_learn
-        version = self.models[leading].steps  # before learning: the version that predicts this batch
-        seen = dict.fromkeys(self.models, UNOBSERVED)
-        if len(labels):
-            with naming_labels(labels, batch.places):
-                seen = self._observe(to_learn, labels)
+    def _taken(self, rows: Any, labels: Any, observed: Mapping[str, Observation]) -> BatchResults:
+        """Return the results of a batch whose labels came with its rows: one step."""
+        leading, batch, seen = self.leading, table_rows(rows, labels), dict(observed)
         own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
-        given = predictions_of(self.plan, self.models[leading], batch, own, labels, version)
+        given = predictions_of(self.plan, self.models[leading], batch, own, labels)
         bare = len(batch.labelled) - len(labels)
         self.unlabelled += bare
         self._write(JOURNAL, unlabelled_line(self.step, bare, self.unlabelled) if bare else "")
-        return Taken(own, [Step(self.step, to_learn, labels, seen)], given, len(batch.labelled))
+        return BatchResults(own, [Step(self.step, batch.to_learn, labels, seen)], given, len(batch.labelled))
 
-    def _take_late(self, rows: Any, labels: Any) -> Taken:
-        """Learn rows whose labels came, and predict those that came: any number of steps, which decisions number."""
+    def _joined(self, seen: Mapping[str, Observation]) -> BatchResults:
+        """Return the results of rows and labels that came: any number of steps, which decisions number."""
+        from driftsurf.runs.late import LateObservation
+
         leading = self.leading
-        own = self._observe(rows, labels)[leading]
+        own = seen[leading]
         assert isinstance(own, LateObservation)
         steps = [] if self._late is None else list(self._late.take(own, self._numbering, self.rows))
         own = replace(own, decisions=tuple(one for step in steps for one in step.seen[leading].decisions))
-        return Taken(own, steps, own.given, own.rows)
+        return BatchResults(own, steps, own.given, own.rows)
 
     def _write_steps(self, steps: Iterable[Step]) -> None:
         """Write steps to the trace and to the files beside it."""
         for step in steps:
+            if self.plan.traces_leading:
+                step = step._replace(seen={self.plan.name: step.seen[self.leading]})
             self._write(TRACE, self.plan.recorder.lines(step.truth, step.seen))
             for name, sidecar in self.plan.sidecars.items():
                 self._files[name].write(sidecar_lines(name, sidecar, step))
-
-    def _observe(self, rows: Any, labels: Any) -> dict[str, Observation]:
-        return {name: self._observed(name, model, rows, labels) for name, model in self.models.items()}
-
-    def _observed(self, name: str, model: Model, rows: Any, labels: Any) -> Observation:
-        begin = self.clock()
-        # A model that has learned nothing cannot predict, so that a pinned one still learns the first batch.
-        pinned = self.pinned and name == self.leading and model.schema is not None
-        observe = model.judge if pinned and isinstance(model, Pinnable) else model.observe
-        seen = observe(rows, labels, classes=self.plan.source.labels or None)
-        self.seconds[name] += self.clock() - begin
-        return seen
 
     def _write(self, name: str, text: str) -> None:
         """Append lines to the journal or the trace, and to the copy of it, if there is one."""
@@ -380,7 +512,7 @@ class LiveRun:
         with self._lock:
             return [self.apply(order) for order in orders.waiting(self.checkpoints.path, self._orders_done)]
 
-    def apply(self, order: Order) -> OrderRecord:
+    def apply(self, order: PendingOrder) -> OrderRecord:
         """Carry out an order of an operator, write its outcome to the journal and save a checkpoint."""
         with self._lock:
             record = self._apply(order)
@@ -391,7 +523,7 @@ class LiveRun:
             self.checkpoint()  # at once, so that a kill does not carry the order out twice
             return record
 
-    def _apply(self, order: Order) -> OrderRecord:
+    def _apply(self, order: PendingOrder) -> OrderRecord:
         name = self.leading
 
         def record(text: str, reason: Refusal = "") -> OrderRecord:

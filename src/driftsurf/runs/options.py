@@ -4,30 +4,127 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
 
+from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.option_fields import OptionField, check_bounds, option, option_fields, options_given, parse_value
-from driftsurf.core.options import whole
+from driftsurf.core.options import number, whole
 from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.errors import Message, Option, OptionError
-from driftsurf.keyed.options import EngineOptions, KeyedOptions
+from driftsurf.keyed.options import EngineOptions, KeyOptions
 from driftsurf.registry import nearest
-from driftsurf.runs.predict_options import ALL_CLASSES
-from driftsurf.runs.watch_options import WatchOptions
+
+if TYPE_CHECKING:
+    from driftsurf.session.drift_monitor import DriftMonitor
 
 __all__ = [
+    "ALL_CLASSES",
     "GROUPS",
     "LabelOptions",
+    "LogLevel",
     "ModelOptions",
     "OptionGroup",
     "OutputOptions",
+    "PredictOptions",
     "RunOptions",
     "TableOptions",
+    "WatchOptions",
 ]
 
+ALL_CLASSES: Final = "Write the probability of every class, not only of the predicted one."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictOptions:
+    """Where predictions go, and which columns they have."""
+
+    out: str | os.PathLike[str] = option(
+        "-", "Write predictions to a .csv, .jsonl or .parquet file.  [default: CSV on standard output]", metavar="FILE"
+    )
+    overwrite: bool = option(False, "Replace an existing file.")
+    id: str | None = option(
+        None,
+        "Column of ids, which predictions show.  [default: that of the run, if the rows have it]",
+        metavar="COLUMN",
+    )
+    all_classes: bool = option(False, ALL_CLASSES)
+    trust_config: bool = option(
+        False, "Import and load a learner of another library, as run.json and model.state of RUN name it."
+    )
+
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 StrPath: TypeAlias = str | os.PathLike[str]
+LAST_PORT = 65_535
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    """Monitoring of a run: commands for drifts and transitions, Prometheus metrics, the log."""
+
+    fail_on_drift: bool = option(False, "End with exit code 3 if a drift was found; one that is marked does not count.")
+    smallest_rise: float = option(
+        SMALLEST_RISE,
+        "Smallest rise of the error that is a drift: a share of rows, or of four times the usual error in regression.",
+        at_least=0.0,
+    )
+    drift_risk: float = option(
+        DRIFT_RISK, "Largest probability with which a run without a change reports a drift.", above=0.0
+    )
+    on_drift: str | None = option(
+        None,
+        "Shell command to run when a drift is detected and when it is over, with JSON on its input.",
+        metavar="COMMAND",
+        runs_code="always",
+    )
+    on_drift_timeout: float = option(30.0, "Seconds after which that command is killed.", above=0.0)
+    on_transition: str | None = option(
+        None, "Shell command to run for each transition, with JSON on its input.", metavar="COMMAND", runs_code="always"
+    )
+    on_transition_timeout: float = option(30.0, "Seconds after which that command is killed.", above=0.0)
+    metrics: StrPath | None = option(
+        None,
+        "Metrics in Prometheus' text format: a file, a port of this machine, or HOST:PORT.",
+        metavar="FILE|PORT",
+    )
+    log_level: LogLevel | None = option(
+        None, "Level of the log on standard error.  [default on the command line: warning]", choices=get_args(LogLevel)
+    )
+
+    def check_watching(self) -> None:
+        """Raise OptionError if an option has a value that cannot be used."""
+        number("smallest_rise", self.smallest_rise, at_least=0.0, below=1.0)
+        number("drift_risk", self.drift_risk, above=0.0, below=1.0)
+        address = None if self.metrics is None else self.metrics_address
+        if address is not None and address[1] > LAST_PORT:
+            raise OptionError(
+                Option("metrics"), f" must be a file, or a port from 0 to {LAST_PORT}; got {self.metrics!r}"
+            )
+
+    @property
+    def of_drifts(self) -> dict[str, float]:
+        """Options that define a drift. They are fixed for a run, because saved states of models depend on them."""
+        return {"smallest_rise": self.smallest_rise, "drift_risk": self.drift_risk}
+
+    def monitor(self, *, regression: bool) -> DriftMonitor:
+        """Return a monitor for drifts of a new model."""
+        from driftsurf.session.drift_monitor import DriftMonitor  # loads the learners
+
+        return DriftMonitor(regression=regression, **self.of_drifts)
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Host and port on which metrics are served; None if they go to a file.
+
+        >>> WatchOptions(metrics="9100").metrics_address, WatchOptions(metrics="metrics.prom").metrics_address
+        (('127.0.0.1', 9100), None)
+        """
+        host, _, port = os.fspath(self.metrics or "").rpartition(":")
+        return (host or "127.0.0.1", int(port)) if port.isdecimal() else None
+
+
 BATCH_ROWS = 1000
 """Rows of a time step of tables, if nothing else is asked for."""
 MAX_PENDING = 100_000
@@ -56,7 +153,7 @@ def _parse_delay(text: str) -> float:
     return int(value) if value.is_integer() else value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TableOptions:
     """What to predict, and how tables become time steps."""
 
@@ -79,7 +176,7 @@ class TableOptions:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LabelOptions:
     """Where labels come from, and how late they may come."""
 
@@ -105,7 +202,7 @@ class LabelOptions:
     timeout: float | None = option(None, "Number of rows after which a label is too late.  [default: never]", above=0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KeyColumnOptions:
     """Columns that only a run with a learner for each key has."""
 
@@ -120,7 +217,7 @@ class KeyColumnOptions:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """Which model learns, with which parameters."""
 
@@ -216,7 +313,7 @@ NAMED_PARAMETERS: Final = (
 """Parameters of models that have an option of their own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class OutputOptions:
     """Where the results of a run go, and how it survives being killed."""
 
@@ -266,7 +363,7 @@ class OutputOptions:
         """The run folder."""
         return None if self.out is None else Path(self.out)
 
-    def check(self) -> None:
+    def check_output(self) -> None:
         """Raise OptionError if options cannot be used, or not together."""
         check_bounds(self)
         if self.resume and self.checkpoint is None:
@@ -281,19 +378,16 @@ class OptionGroup(NamedTuple):
     """Options that belong together."""
 
     name: str
-    """Name of the field of :class:`RunOptions`."""
+    """Short name of the group."""
     title: str
     """Heading in ``--help`` and in the documentation."""
     options: type
     """The dataclass that defines them."""
-    flags_only: bool = False
-    """Whether only options with a flag belong to the group: the others are defined by another group too."""
 
     @property
     def fields(self) -> dict[str, OptionField]:
         """The options by name."""
-        every = option_fields(self.options)
-        return {name: one for name, one in every.items() if one.flag is not None or not self.flags_only}
+        return option_fields(self.options)
 
 
 KEYED_TITLE = "A learner for each key"
@@ -302,7 +396,7 @@ GROUPS: Final = (
     OptionGroup("reading", "Reading of tables", ReadingOptions),
     OptionGroup("labels", "Late labels", LabelOptions),
     OptionGroup("key_columns", KEYED_TITLE, KeyColumnOptions),
-    OptionGroup("keyed", KEYED_TITLE, KeyedOptions, flags_only=True),
+    OptionGroup("keyed", KEYED_TITLE, KeyOptions),
     OptionGroup("engine", KEYED_TITLE, EngineOptions),
     OptionGroup("model", "Model", ModelOptions),
     OptionGroup("output", "Output and checkpoints", OutputOptions),
@@ -322,75 +416,83 @@ TABLE_ONLY: Final = ("task", "start_from")
 """Options of other groups that only tables have."""
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as run.json writes it: a path as text, a list as a tuple."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return tuple(value) if isinstance(value, list) else value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """All options of a run, by group.
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(  # in the reverse order of documentation: fields of the last class come first
+    WatchOptions,
+    OutputOptions,
+    ModelOptions,
+    EngineOptions,
+    KeyOptions,
+    KeyColumnOptions,
+    LabelOptions,
+    ReadingOptions,
+    TableOptions,
+):
+    """All options of a run, which ``GROUPS`` documents by group. A list becomes a tuple, a path text, None the default.
 
     Examples
     --------
-    >>> RunOptions.of(label="sold", decimal=",", rows=500).given("reading")
-    {'rows': 500, 'decimal': ','}
+    >>> options = RunOptions(label="sold", decimal=",", rows=500)
+    >>> options.given(), options.given("reading")
+    ({'label': 'sold', 'rows': 500, 'decimal': ','}, {'rows': 500, 'decimal': ','})
     """
 
-    tables: TableOptions
-    reading: ReadingOptions
-    labels: LabelOptions
-    key_columns: KeyColumnOptions
-    keyed: KeyedOptions
-    engine: EngineOptions
-    model: ModelOptions
-    output: OutputOptions
-    watch: WatchOptions
+    lenient: bool = field(default=False, init=False, repr=False)
+    optional: tuple[str, ...] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, one in option_fields(RunOptions).items():
+            value = getattr(self, name)
+            plain = one.default if value is None else os.fspath(value) if isinstance(value, os.PathLike) else value
+            plain = tuple(plain) if isinstance(plain, list) else plain
+            if plain is not value:
+                object.__setattr__(self, name, plain)
 
     @classmethod
     def of(cls, **options: Any) -> Self:
-        """Return the options by group; OptionError if there is no option of a name."""
-        groups: dict[str, Any] = {}
-        for group in GROUPS:
-            own = {name: options.pop(name) for name in list(options) if name in group.fields}
-            groups[group.name] = group.options(**{name: _plain(value) for name, value in own.items()})
-        if options:
-            name, known = next(iter(options)), [one for group in GROUPS for one in group.fields]
-            raise OptionError(f"a run has no option {name!r}; {nearest(name, known)}choices: {', '.join(known)}")
-        return cls(**groups)
+        """Return options by name; OptionError if there is no option of a name."""
+        known = option_fields(RunOptions)
+        for name in options:
+            if name not in known:
+                raise OptionError(f"a run has no option {name!r}; {nearest(name, known)}choices: {', '.join(known)}")
+        return cls(**options)
 
     def given(self, *groups: str) -> dict[str, Any]:
         """Return the options that differ from their defaults, of all groups or of some."""
-        chosen = [group.name for group in GROUPS if not groups or group.name in groups]
-        return {key: value for name in chosen for key, value in options_given(getattr(self, name)).items()}
+        chosen = [group.fields for group in GROUPS if not groups or group.name in groups]
+        return {
+            name: value
+            for known in chosen
+            for name, one in known.items()
+            if (value := getattr(self, name)) != one.default
+        }
 
-    def given_or_default(self) -> dict[str, Any]:
-        """Return all options with their values."""
-        return {name: getattr(getattr(self, group.name), name) for group in GROUPS for name in group.fields}
+    @property
+    def reading(self) -> ReadingOptions:
+        """How rows are read. A run that starts from another may lack columns which that one dropped."""
+        return replace(self.reading_options(), lenient=self.start_from is not None)
 
     @property
     def is_keyed(self) -> bool:
         """Whether each key has a learner of its own: with ``labels``, ``key`` joins rows and labels instead."""
-        return self.labels.key is not None and self.labels.labels is None
+        return self.key is not None and self.labels is None
 
     @property
     def has_late_labels(self) -> bool:
         """Whether labels come later than their rows."""
-        return self.labels.labels is not None or self.labels.delay is not None
+        return self.labels is not None or self.delay is not None
 
     @property
     def join_column(self) -> str | None:
         """Column by which labels of another source find their rows."""
-        if self.labels.labels is None or self.labels.key is not None:
-            return self.labels.key
-        return self.key_columns.id
+        if self.labels is None or self.key is not None:
+            return self.key
+        return self.id
 
     @property
     def batch_rows(self) -> int:
         """Rows in a time step of tables."""
-        size = self.model.batch_size
+        size = self.batch_size
         return BATCH_ROWS if size is None else int(size)
 
     def check_applicable(self, source: str, *, tables: bool) -> None:
@@ -402,42 +504,40 @@ class RunOptions:
         if wrong:
             whose = "a built-in stream" if tables else "a file, a folder or standard input"
             raise OptionError(Option(wrong[0]), f" applies to {whose}, not to {source!r}")
-        if not tables and self.model.parameters and "model" not in given and "learner" not in given:
+        if not tables and self.parameters and "model" not in given and "learner" not in given:
             raise OptionError(Option("parameters"), " changes a model that is named; pass ", Option("model"), " too")
         if not self.is_keyed:
             self._check_not_keyed()
 
     def _check_not_keyed(self) -> None:
-        size: object = self.model.batch_size
+        size: object = self.batch_size
         if isinstance(size, str) and size != "epoch":
             whole("batch_size", size, at_least=1)
-        joins = not self.has_late_labels or (self.labels.labels is not None and self.labels.key is None)
+        joins = not self.has_late_labels or (self.labels is not None and self.key is None)
         keyed = [name for name in self.given(*KEYED_GROUPS) if name != "id" or not joins]
         wrong: list[Message] = [Message(Option(name)) for name in keyed]
-        wrong += [Message(Option("batch_size", "epoch"))] if self.model.batch_size == "epoch" else []
-        delay = self.labels.delay
+        wrong += [Message(Option("batch_size", "epoch"))] if self.batch_size == "epoch" else []
+        delay = self.delay
         if delay is not None and not float(delay).is_integer():
             wrong += [Message(Option("delay", delay), ", which is not a number of batches,")]
         if wrong:
             remedy: tuple[object, ...] = "pass ", Option("key"), " and ", Option("sequence"), " too"
-            if self.labels.labels is not None:
+            if self.labels is not None:
                 remedy = "leave ", Option("labels"), " out"
             raise OptionError(*wrong[0].parts, " applies to a run with a learner for each key; ", *remedy)
 
     def check_tables(self, source: str) -> None:
         """Raise OptionError if options of a run over tables cannot be used, or not together."""
-        for group in GROUPS:
-            check_bounds(getattr(self, group.name))
-        tables, labels = self.tables, self.labels
-        if labels.labels is not None and self.join_column is None:
+        check_bounds(self)
+        if self.labels is not None and self.join_column is None:
             raise OptionError(Option("labels"), " needs ", Option("id"), ", the column by which labels find their rows")
-        if labels.labels == STANDARD_INPUT:
+        if self.labels == STANDARD_INPUT:
             raise OptionError(Option("labels"), " must be a file; got '-', and only rows can come from standard input")
-        if labels.delay is not None and labels.labels is None and (source == STANDARD_INPUT or tables.follow):
+        if self.delay is not None and self.labels is None and (source == STANDARD_INPUT or self.follow):
             raise OptionError(
                 Option("delay"), " reads the source twice, which is not possible with standard input or a growing file"
             )
-        if labels.delay is not None and labels.labels is not None and tables.batch_seconds is not None:
+        if self.delay is not None and self.labels is not None and self.batch_seconds is not None:
             raise OptionError(
                 "pass ",
                 Option("delay"),
@@ -445,7 +545,7 @@ class RunOptions:
                 Option("batch_seconds"),
                 ", not both: labels of a source of their own arrive by batches or by time",
             )
-        if labels.timeout is not None and not self.has_late_labels:
+        if self.timeout is not None and not self.has_late_labels:
             raise OptionError(
                 *(
                     Option("timeout"),
@@ -456,7 +556,7 @@ class RunOptions:
                     " too",
                 )
             )
-        if tables.follow_for is not None and not tables.follow:
+        if self.follow_for is not None and not self.follow:
             raise OptionError(Option("follow_for"), " applies to a growing file; pass ", Option("follow"), " too")
-        if tables.label is not None and tables.label in self.reading.drop:
-            raise OptionError(Option("drop"), f" names the label {tables.label!r}; remove it there")
+        if self.label is not None and self.label in self.drop:
+            raise OptionError(Option("drop"), f" names the label {self.label!r}; remove it there")

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from driftsurf.core import drifts, files
-from driftsurf.core.json_text import parse_json
+from driftsurf.core.files import parse_json
 from driftsurf.core.options import choice
 from driftsurf.errors import StateError
 
 __all__ = [
     "KINDS",
     "MARKS",
-    "Order",
     "OrderRecord",
     "OrderReport",
     "Outcome",
+    "PendingOrder",
     "Refusal",
     "clear",
     "give",
@@ -41,7 +41,7 @@ MARKS = *drifts.MARKS, "none"
 """What an order may say about a drift; "none" takes back what was said."""
 
 
-class Order(NamedTuple):
+class PendingOrder(NamedTuple):
     """An order that waits to be carried out."""
 
     number: int
@@ -111,7 +111,9 @@ def read_records(journal: str) -> list[OrderRecord]:
     return [OrderRecord.from_dict(record) for record in records if record["type"] == "order"]
 
 
-def give(folder: str | Path, kind: str, to: int | None = None, *, mark: str = "", drift: int | None = None) -> Order:
+def give(
+    folder: str | Path, kind: str, to: int | None = None, *, mark: str = "", drift: int | None = None
+) -> PendingOrder:
     """Write an order for the run with this checkpoint folder, whether it is running or not."""
     choice("order", kind, KINDS)
     if kind == "mark":
@@ -120,7 +122,7 @@ def give(folder: str | Path, kind: str, to: int | None = None, *, mark: str = ""
     files.make_folder(place)
     number = max([0, *_numbers(place)]) + 1
     while True:
-        order = Order(number, kind, to, mark, drift)
+        order = PendingOrder(number, kind, to, mark, drift)
         record = {"order": kind, "to": to} | ({"mark": mark, "drift": drift} if kind == "mark" else {})
         try:
             files.write_new(place / f"{number:06d}.json", json.dumps(record).encode())
@@ -138,7 +140,7 @@ def clear(folder: Path) -> None:
         files.remove(place / f"{number:06d}.json")
 
 
-def waiting(folder: Path, done: int) -> list[Order]:
+def waiting(folder: Path, done: int) -> list[PendingOrder]:
     """Return the orders with a number above ``done``."""
     place = folder / FOLDER
     if not files.is_folder(place):
@@ -161,7 +163,7 @@ def waiting(folder: Path, done: int) -> list[Order]:
             )
         if kind == "mark":
             choice("mark", mark, MARKS)
-        found.append(Order(number, kind, to, mark, drift))
+        found.append(PendingOrder(number, kind, to, mark, drift))
     return found
 
 

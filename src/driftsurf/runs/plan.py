@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from driftsurf.core.contracts import State
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.options import whole
 from driftsurf.errors import Message, Option
+from driftsurf.runs.output import Rotation
 from driftsurf.runs.predictions import LabelType
-from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.sinks import Sink
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.observation import Observation
@@ -20,11 +20,14 @@ from driftsurf.session.protocols import LateLabelled, Model
 
 if TYPE_CHECKING:
     from driftsurf.data.column_summary import ColumnSummary
-    from driftsurf.data.frame_encoder import FrameEncoder
-    from driftsurf.runs.source import BatchSource
+    from driftsurf.data.row_encoder import FrameEncoder
+    from driftsurf.runs.batches import BatchSource
 
 __all__ = [
+    "KEPT_ROWS",
     "NO_CHECKPOINTS",
+    "ORACLE",
+    "LineWriter",
     "OnStart",
     "PlanMaker",
     "Recorder",
@@ -33,14 +36,29 @@ __all__ = [
     "RunStart",
     "Saved",
     "Sidecar",
-    "Writer",
+    "Step",
 ]
 
+ORACLE = "aware"
+"""Name of the model that knows the true drifts."""
+KEPT_ROWS = "max_rows"
+"""Entry of what was decided at the beginning: the rows that a model keeps, if wide tables allow fewer than usual."""
 NO_CHECKPOINTS = Message("so a run with it has no checkpoints; leave ", Option("checkpoint"), " out")
 """End of the refusal of checkpoints for a learner that cannot be saved exactly."""
 
 
 # ---------------------------------------------------------------------------- contracts
+
+
+class Step(NamedTuple):
+    """A step of a run."""
+
+    number: int
+    rows: Any
+    truth: Any
+    """Labels of the rows that were scored."""
+    seen: dict[str, Observation]
+    """Observation of each model, by its name."""
 
 
 class Saved(Protocol):
@@ -55,7 +73,7 @@ class Saved(Protocol):
         ...
 
 
-class Writer(Saved, Protocol):
+class LineWriter(Saved, Protocol):
     """Makes the lines of a file that grows with the run."""
 
     def head(self) -> str:
@@ -63,7 +81,7 @@ class Writer(Saved, Protocol):
         ...
 
 
-class Recorder(Writer, Protocol):
+class Recorder(LineWriter, Protocol):
     """Makes the lines of the trace."""
 
     warmup_steps: int
@@ -74,7 +92,7 @@ class Recorder(Writer, Protocol):
         ...
 
 
-class Sidecar(Writer, Protocol):
+class Sidecar(LineWriter, Protocol):
     """Makes the lines of a further file."""
 
     def lines(self, X: Any, seen: Mapping[str, Observation]) -> str:
@@ -89,13 +107,13 @@ class Sidecar(Writer, Protocol):
 class RunPlan:
     """Everything that a run is made of. Nothing has been learned or written yet.
 
-    :func:`~driftsurf.runs.tables.plan_tables` and :func:`~driftsurf.runs.streams.plan_stream` make plans from options;
-    :class:`~driftsurf.runs.live.LiveRun` executes one.
+    :func:`~driftsurf.runs.plan_tables.plan_tables` and :func:`~driftsurf.runs.plan_streams.plan_stream` make plans
+    from options; :class:`~driftsurf.runs.live.LiveRun` executes one.
 
     Examples
     --------
     >>> from driftsurf.runs import RunOptions
-    >>> from driftsurf.runs.streams import plan_stream
+    >>> from driftsurf.runs.plan_streams import plan_stream
     >>> plan = plan_stream("sea0", RunOptions.of(rows=2_000, batch_size=100))
     >>> plan.model, list(plan.models), plan.n_steps
     ('driftsurf', ['driftsurf', 'aware'], 20)
@@ -138,6 +156,8 @@ class RunPlan:
     """Rows of a step; None if steps are cut by time."""
     kept_rows: int | None = None
     """Rows that the model keeps, if the table is so wide that it keeps fewer than usual and none are named."""
+    traces_leading: bool = False
+    """Whether the trace shows the leading model alone, under the name of the run: another may take its place."""
     oracle: str | None = None
     """Name of the model that knows the true drifts, if there is one."""
     columns: ColumnSummary | None = None

@@ -11,24 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftsurf.core import files
-from driftsurf.core.json_text import parse_json
+from driftsurf.core.files import parse_json
 from driftsurf.core.option_fields import check_bounds
 from driftsurf.core.state import peek, read_header
 from driftsurf.data import open_source
-from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.data.source_reader import SourceReader
+from driftsurf.data.row_encoder import FrameEncoder
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target
 from driftsurf.errors import Option, OptionError, RunFolderError, SchemaError, StateError
 from driftsurf.registry import find
-from driftsurf.runs.folder import ABOUT, model_path
-from driftsurf.runs.options import StrPath
-from driftsurf.runs.outputs import check_not_input, files_of
-from driftsurf.runs.predict_options import PredictOptions
+from driftsurf.runs.batches import SourceReader, text_of
+from driftsurf.runs.folder import ABOUT, check_not_input, files_of, model_path
+from driftsurf.runs.options import PredictOptions, StrPath
 from driftsurf.runs.predictions import LabelType, PredictionBatch, by_class, label_text, predict_now, shown_classes
 from driftsurf.runs.sinks import Closable, SinkContext, open_sink
-from driftsurf.runs.table_rows import text_of
 from driftsurf.session.model_names import imported_class, make_strategy
 
 if TYPE_CHECKING:

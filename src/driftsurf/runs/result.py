@@ -13,7 +13,7 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.journal import changes_of, drifts_of, read_lines
 from driftsurf.core.views import Experts, Transitions
-from driftsurf.evaluation.columns import ColumnMove, read_moves
+from driftsurf.evaluation.column_moves import ColumnMove, read_moves
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
 from driftsurf.evaluation.trace import Trace, TraceBuilder

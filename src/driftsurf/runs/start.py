@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from driftsurf.core import files
-from driftsurf.core.json_text import parse_json
+from driftsurf.core.files import parse_json
 from driftsurf.core.state import from_bytes, peek, pick, read_header
 from driftsurf.core.targets import ClassTargets
-from driftsurf.data.frame_encoder import FrameEncoder
+from driftsurf.data.row_encoder import FrameEncoder
 from driftsurf.errors import Option, OptionError, RunFolderError, StateError
 from driftsurf.estimators.saved import estimator_name
 from driftsurf.runs.folder import ABOUT, model_path
 from driftsurf.runs.options import BATCH_ROWS, GROUPS, RunOptions
+from driftsurf.runs.plan import KEPT_ROWS
 from driftsurf.session.described import described_option, told_apart
 from driftsurf.session.model_names import imported_class
 from driftsurf.session.session import Session
@@ -25,8 +26,6 @@ __all__ = ["FinishedRun", "with_settings_of"]
 INHERITED_GROUPS: Final = ("tables", "reading", "labels", "model")
 """Groups of options whose settings are taken over. Where a run writes, and the command that it calls at a transition,
 are never taken from a file."""
-KEPT_ROWS: Final = "max_rows"
-"""Entry of what was decided at the beginning: the rows that a model keeps, if wide tables allow fewer than usual."""
 NOT_INHERITED: Final = ("rows", "labels", "key", "delay", "max_pending", "timeout", "start_from", "kinds")
 """Settings that belong to the rows of one run."""
 
@@ -135,7 +134,5 @@ def with_settings_of(run: FinishedRun, options: RunOptions) -> RunOptions:
         )
     if run.about.get("key") is not None and "key" not in given:
         settings["drop"] = [*settings.get("drop", ()), run.about["key"]]
-    parameters = {**run.about.get("parameters", {}), **options.model.all_parameters()}
-    merged = RunOptions.of(**settings | given | {"parameters": parameters, "kinds": {**kinds, **options.reading.kinds}})
-    # A later source may lack columns that were dropped anyway.
-    return replace(merged, reading=replace(merged.reading, lenient=True))
+    parameters = {**run.about.get("parameters", {}), **options.all_parameters()}
+    return RunOptions.of(**settings | given | {"parameters": parameters, "kinds": {**kinds, **options.kinds}})

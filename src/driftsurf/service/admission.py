@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from driftsurf.core.contracts import FloatArray
 from driftsurf.core.input import listed
 from driftsurf.core.options import choice
 from driftsurf.core.targets import ClassTargets, RegressionTargets
-from driftsurf.data.log.log import Log
+from driftsurf.data.log.file_log import Log
 from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, block_of, decode, encode
-from driftsurf.data.tables import Table
+from driftsurf.data.tables import Column, Table, empty_column, which_columns
 from driftsurf.data.target import Task
 from driftsurf.errors import (
     AnswerGoneError,
@@ -23,20 +25,95 @@ from driftsurf.errors import (
     InputError,
     LabelError,
     LogError,
+    NonFiniteError,
     Option,
     OptionError,
+    SchemaError,
     ShapeError,
     ValueTypeError,
 )
 from driftsurf.runs.orders import MARKS
 from driftsurf.service.blueprint import Blueprint
-from driftsurf.service.columns import conform, find_columns
-from driftsurf.service.committer import Committer
+from driftsurf.service.committer import GroupCommitter
 from driftsurf.service.contract import ORDERS, Answer, Order, Receipt, Request
-from driftsurf.service.request_keys import KnownRequest, RequestKeys
-from driftsurf.service.wire.format import NumberRows
+from driftsurf.service.replayed_state import KnownRequest, RequestKeys
+from driftsurf.service.wire.rows import NumberRows
 
-__all__ = ["Admission", "Admitted"]
+FEW = 20
+
+
+def find_columns(table: Table, categorical: Collection[str]) -> tuple[ColumnKind, ...]:
+    """Return the columns that the first rows have; SchemaError if the kind of one is not known.
+
+    >>> from driftsurf.data.frames import read_table
+    >>> find_columns(read_table({"price": [9.5], "city": ["Rome"]}), ())
+    (ColumnKind(name='price', kind='number'), ColumnKind(name='city', kind='text'))
+    """
+    if table.features is not None or not table.columns:
+        raise SchemaError("a served model needs rows with named columns")
+    unknown = [name for name in categorical if name not in table.columns]
+    if unknown:
+        raise SchemaError(Option("categorical"), f" names {listed(unknown)}; {which_columns(unknown, table.columns)}")
+    for name, column in table.columns.items():
+        if column.missing().all() and name not in categorical:
+            raise SchemaError(
+                f"the column {name!r} has no value in the first rows, so that its kind is not known; say it with ",
+                Option("columns"),
+                column=name,
+            )
+    return tuple(
+        ColumnKind(name, "text" if name in categorical else column.kind) for name, column in table.columns.items()
+    )
+
+
+def conform(table: Table, columns: Sequence[ColumnKind], categorical: Collection[str]) -> Table:
+    """Return a table with exactly these columns, in this order and of these kinds; SchemaError if it has others."""
+    if not len(table):
+        raise ShapeError("there are no rows; send at least one")
+    names = {one.name for one in columns}
+    added = [name for name in table.columns if name not in names]
+    removed = [one.name for one in columns if one.name not in table.columns]
+    retyped: list[str] = []
+    found: dict[str, Column] = {}
+    for one in columns:
+        column = table.columns.get(one.name)
+        if column is None:
+            continue
+        if one.name in categorical:
+            column = column.as_text()
+        if column.kind != one.kind:
+            if {column.kind, one.kind} == {"number", "boolean"}:
+                column = Column(one.kind, column.values)
+            elif column.missing().all():
+                column = empty_column(one.kind, len(column))
+            else:
+                retyped.append(f"{one.name!r} from {one.kind} to {column.kind}")
+        if one.kind == "number" and column.kind == "number" and _has_infinity(column.values):
+            row = int(np.argmax(np.isinf(column.values)))
+            raise NonFiniteError(
+                f"the column {one.name!r} contains infinity (inf) in row {row}; correct it, or leave it out",
+                row=row,
+                column=one.name,
+                value=float(column.values[row]),
+            )
+        found[one.name] = column
+    faults = [f"added: {listed(added)}"] * bool(added) + [f"removed: {listed(removed)}"] * bool(removed)
+    faults += [f"retyped: {', '.join(retyped)}"] * bool(retyped)
+    if faults or table.features is not None:
+        faults += ["sparse features"] * (table.features is not None)
+        odd = next(iter([*added, *removed]), None)
+        raise SchemaError(
+            f"the columns differ from those of the model ({'; '.join(faults)}); the columns are "
+            f"{', '.join(f'{one.name!r} ({one.kind})' for one in columns)}",
+            column=odd,
+        )
+    return Table(found)
+
+
+def _has_infinity(values: FloatArray) -> bool:
+    """Return whether a number is infinite; for a few numbers the calls of numpy would take ten times as long."""
+    return any(map(math.isinf, values.tolist())) if len(values) < FEW else bool(np.isinf(values).any())
+
 
 LONGEST_ID = 500
 LONGEST_NAME = 100
@@ -74,7 +151,7 @@ class Admission:
         Returns the seconds since 1970.
     """
 
-    def __init__(self, blueprint: Blueprint, log: Log, committer: Committer, clock: Callable[[], float]) -> None:
+    def __init__(self, blueprint: Blueprint, log: Log, committer: GroupCommitter, clock: Callable[[], float]) -> None:
         self.blueprint = blueprint
         self.log = log
         self.committer = committer

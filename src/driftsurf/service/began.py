@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Self
 
 from driftsurf.core import files
-from driftsurf.core.json_text import parse_json
+from driftsurf.core.files import parse_json
 from driftsurf.errors import InputError
 from driftsurf.evaluation.trace import Trace
-from driftsurf.explanation.last_change import explain_last_change
+from driftsurf.explanation.explain import explain_last_change
 from driftsurf.explanation.records import read_run
-from driftsurf.service.fold import AnswerErrors, ErrorFigures
+from driftsurf.service.replayed_state import AnswerErrors, ErrorFigures
 
 __all__ = ["Began"]
 

@@ -13,21 +13,21 @@ from driftsurf.core.contracts import Strategy
 from driftsurf.core.options import shown
 from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
 from driftsurf.data.encoding import TableEncoder
-from driftsurf.data.frame_encoder import FrameEncoder
 from driftsurf.data.log.records import ColumnKind
 from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.row_encoder import FrameEncoder
 from driftsurf.data.target import Target, Task
 from driftsurf.errors import LabelError, Message, Option, OptionError
-from driftsurf.evaluation.columns import ColumnMoves
+from driftsurf.evaluation.column_moves import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.evaluation.trace import open_labels
 from driftsurf.runs.folder import COLUMNS, SCORES
+from driftsurf.runs.output import Rotation
 from driftsurf.runs.plan import RunPlan
 from driftsurf.runs.predictions import LabelType
-from driftsurf.runs.rolled import Rotation
 from driftsurf.runs.start import FinishedRun
-from driftsurf.service.fold import Fold
+from driftsurf.service.replayed_state import ReplayedState
 from driftsurf.service.settings import ModelSettings
 from driftsurf.session.default_model import choose_model
 from driftsurf.session.model_names import make_strategy, require_exact_state
@@ -45,7 +45,7 @@ MOST_CLASSES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class _Description:
+class _ModelDescription:
     """What the trace says about the model."""
 
     name: str
@@ -57,18 +57,18 @@ class _Description:
 class _Leading:
     """The session of the leading model, whichever it is, for the files beside the trace."""
 
-    fold: Fold
+    replayed: ReplayedState
 
     def read(self, X: Any) -> Any:
-        return self.fold.leading().read(X)
+        return self.replayed.leading().read(X)
 
     @property
     def targets(self) -> Any:
-        return self.fold.leading().targets
+        return self.replayed.leading().targets
 
     @property
     def schema(self) -> Any:
-        return self.fold.leading().schema
+        return self.replayed.leading().schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,9 @@ class Blueprint:
         targets = targets_of(can, known)
         return replace(targets, limit=2) if isinstance(targets, ClassTargets) and task == "binary" else targets
 
-    def session(self, name: str, task: Task, fold: Fold, options: Mapping[str, Any] | None = None) -> Session:
+    def session(
+        self, name: str, task: Task, replayed: ReplayedState, options: Mapping[str, Any] | None = None
+    ) -> Session:
         """Return a session that has learned nothing: that of the leading model, or of a challenger with options."""
         closed = self.settings.classes or None
         return Session(
@@ -172,8 +174,8 @@ class Blueprint:
             classes=None if task == "regression" else closed,
             guard=GUARD,
             owner=name,
-            categories=lambda: fold.encoder.categories(),
-            names=lambda: fold.encoder.feature_names(),
+            categories=lambda: replayed.encoder.categories(),
+            names=lambda: replayed.encoder.feature_names(),
             monitor=self.settings.monitor(regression=task == "regression"),
         )
 
@@ -186,7 +188,7 @@ class Blueprint:
 
     def plan(
         self,
-        fold: Fold,
+        replayed: ReplayedState,
         models: Mapping[str, Session],
         labels: Sequence[Any],
         rotation: Rotation,
@@ -196,23 +198,24 @@ class Blueprint:
 
         ``rotation`` is that of the journal, ``history`` that of the trace and the files beside it.
         """
-        leading: Any = _Leading(fold)
-        regression = fold.task == "regression"
+        leading: Any = _Leading(replayed)
+        regression = replayed.task == "regression"
         classes = () if regression else open_labels(sorted(labels)[:MOST_CLASSES])
         warmup = 0 if self.start is not None else 1
-        described = _Description(self.name, classes)
+        described = _ModelDescription(self.name, classes)
         return RunPlan(
+            traces_leading=True,
             name=self.name,
-            source=fold,
+            source=replayed,
             models=models,
-            recorder=TraceRecorder(described, self.batch_size, warmup, time=lambda: _iso(fold.step_time)),
-            about=self._about(fold, labels),
-            label_type=label_type(fold.task, labels),
+            recorder=TraceRecorder(described, self.batch_size, warmup, time=lambda: _iso(replayed.step_time)),
+            about=self._about(replayed, labels),
+            label_type=label_type(replayed.task, labels),
             sidecars={
                 COLUMNS: ColumnMoves(
                     leading,
-                    names=lambda: fold.encoder.feature_names(),
-                    calendar=lambda: fold.encoder.calendar_columns(),
+                    names=lambda: replayed.encoder.feature_names(),
+                    calendar=lambda: replayed.encoder.calendar_columns(),
                 ),
                 SCORES: ScoreRecorder(lambda: leading.targets.labels, warmup),
             },
@@ -221,16 +224,16 @@ class Blueprint:
             history=Rotation() if history is None else history,
             has_ids=True,
             continues=self.start is not None,
-            frames=lambda: FrameEncoder(fold.encoder, (self.settings.label,), ReadingOptions()),
+            frames=lambda: FrameEncoder(replayed.encoder, (self.settings.label,), ReadingOptions()),
         )
 
-    def _about(self, fold: Fold, labels: Sequence[Any]) -> str:
+    def _about(self, replayed: ReplayedState, labels: Sequence[Any]) -> str:
         """Return what is served as JSON, which every checkpoint holds."""
-        target = Target(self.settings.label or "label", fold.task)
+        target = Target(self.settings.label or "label", replayed.task)
         decided = {
             "target": target.to_json(),
             "classes": sorted(labels)[:MOST_CLASSES],
-            "label_type": label_type(fold.task, labels),
+            "label_type": label_type(replayed.task, labels),
             "time": None,
         }
         about = {
@@ -240,7 +243,7 @@ class Blueprint:
             "model": self.model,
             "decided": decided,
         }
-        return json.dumps(about | {"columns": [list(one) for one in fold.columns]}, indent=2) + "\n"
+        return json.dumps(about | {"columns": [list(one) for one in replayed.columns]}, indent=2) + "\n"
 
 
 def _inherited(settings: ModelSettings, start: FinishedRun) -> ModelSettings:

@@ -1,17 +1,21 @@
-"""Group commit: one thread flushes a log while somebody waits for it."""
+"""Group commit: one thread flushes a log while somebody waits, and one wake-up passes results to the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Self, TypeVar
 
-from driftsurf.data.log.log import Log
+from driftsurf.data.log.file_log import Log
 from driftsurf.errors import InputError, LogError
 
-__all__ = ["Committer", "in_turns"]
+__all__ = ["GroupCommitter", "LoopBridge", "in_turns"]
+
 
 T = TypeVar("T")
 _here = threading.local()
@@ -31,7 +35,7 @@ def in_turns(schedule: Callable[[Callable[[], None]], object]) -> Iterator[None]
         del _here.schedule
 
 
-class Committer:
+class GroupCommitter:
     """Thread that flushes a log and tells those who wait when their record is durable.
 
     Requests that come during a flush share the next one, so their number per flush grows with the load by itself.
@@ -45,7 +49,7 @@ class Committer:
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder, Log(Path(folder)) as log, Committer(log) as committer:
+    >>> with TemporaryDirectory() as folder, Log(Path(folder)) as log, GroupCommitter(log) as committer:
     ...     committer.when_durable(log.append(b"a row"), "it is durable").result()
     'it is durable'
     """
@@ -116,3 +120,41 @@ class Committer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class LoopBridge:
+    """Delivers results of worker threads to the event loop, with one wake-up for each group.
+
+    A flush of the log ends many futures at once. ``asyncio.wrap_future`` would wake the event loop for each of them.
+    """
+
+    def __init__(self) -> None:
+        self._ended: deque[asyncio.Future[None]] = deque()
+        self._woken: asyncio.AbstractEventLoop | None = None
+        """The event loop that has been woken and has not looked yet."""
+
+    async def result(self, future: Future[T]) -> T:
+        """Return the result of a future; a caller that is cancelled changes nothing about the future."""
+        if not future.done():
+            waiter = asyncio.get_running_loop().create_future()
+            future.add_done_callback(partial(self._arrived, waiter))
+            await waiter
+        return future.result()
+
+    def _arrived(self, waiter: asyncio.Future[None], _: Future[Any]) -> None:
+        """Tell the event loop that a future has ended, unless it is about to look; in any thread."""
+        self._ended.append(waiter)
+        loop = waiter.get_loop()
+        if self._woken is not loop:
+            self._woken = loop
+            try:
+                loop.call_soon_threadsafe(self._wake)
+            except RuntimeError:  # it is closed, so that nobody waits
+                self._woken = None
+
+    def _wake(self) -> None:
+        self._woken = None  # before looking: what ends from now on wakes the loop again
+        while self._ended:
+            waiter = self._ended.popleft()
+            if not waiter.done():
+                waiter.set_result(None)

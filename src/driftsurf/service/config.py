@@ -10,22 +10,62 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from driftsurf.core.option_fields import OptionField, check_bounds, option_fields
+from driftsurf.alerts.rules import AlertOptions, read_alerts
+from driftsurf.core.option_fields import OptionField, check_bounds, option_fields, options_given
 from driftsurf.core.options import choice, shown
 from driftsurf.core.secrets import read_secret
+from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.toml_file import read_toml
-from driftsurf.errors import DriftsurfWarning, OptionError
+from driftsurf.errors import DriftsurfWarning, Option, OptionError
 from driftsurf.runs.options import OptionGroup
-from driftsurf.service.alerts.options import AlertOptions, read_alerts
-from driftsurf.service.connections.options import LEAST_KEYS, SinkOptions, SourceOptions
-from driftsurf.service.http.limits import Limits
+from driftsurf.runs.start import FinishedRun
+from driftsurf.service.blueprint import Blueprint
+from driftsurf.service.broker_thread import LEAST_KEYS, SinkOptions, SourceOptions
 from driftsurf.service.http.security import ApiKey, digest_of
-from driftsurf.service.options import ServedOptions, ServiceOptions
-from driftsurf.service.settings import Keeping
+from driftsurf.service.settings import Keeping, Limits, ServedOptions, ServiceOptions
 from driftsurf.service.telemetry import TelemetryOptions, read_telemetry
+from driftsurf.service.wire.formats import ModelFormats
 from driftsurf.session.model_names import imported_class
 
-__all__ = ["SERVE_TABLES", "ModelConfig", "ServiceConfig", "read_config"]
+__all__ = ["DEFAULT_ID", "SERVE_TABLES", "ModelConfig", "ServiceConfig", "formats_of", "read_config"]
+
+
+DEFAULT_ID = "id"
+"""Column of ids, unless an option or a run names another."""
+
+
+def formats_of(blueprint: Blueprint, options: ServedOptions) -> ModelFormats:
+    """Return how the rows of a model are read; OptionError if its column of ids is one that it learns from."""
+    start, label, reading = blueprint.start, blueprint.settings.label, options.reading()
+    run_id = None if start is None else start.id
+    id = (run_id or DEFAULT_ID) if options.id is None else options.id
+    if id and id in blueprint.settings.columns:
+        raise OptionError(
+            Option("id"), f" is {id!r}, which is a column that the model {blueprint.name!r} learns from; name another"
+        )
+    hints = (
+        {} if id == DEFAULT_ID else {DEFAULT_ID: f"ids are in the column {id!r}; driftsurf serve --id names another"}
+    )
+    if start is None:
+        return ModelFormats(id, label, reading, hints=hints)
+    if run_id not in (None, id):
+        hints[str(run_id)] = f"the run had its ids there: serve it with --id {run_id}"
+    left_out = tuple(name for name in start.frames.ignored if name not in (id, label, run_id))
+    return ModelFormats(id, label, _reading(start, reading), left_out, hints)
+
+
+def _reading(start: FinishedRun, given: ReadingOptions) -> ReadingOptions:
+    """Return how text becomes values: as in the run, unless it is said. Cells of CSV are always between commas."""
+    before = ReadingOptions() if start.frames.reading is None else start.frames.reading
+    own = ReadingOptions(
+        decimal=before.decimal,
+        thousands=before.thousands,
+        missing=before.missing,
+        date_formats=before.date_formats,
+        on_schema_change=before.on_schema_change,
+    )
+    return replace(own, **options_given(given))
+
 
 T = TypeVar("T")
 SERVE_TABLES: Final[tuple[OptionGroup, ...]] = (

@@ -1,11 +1,11 @@
-"""The API between a served model and its doors, such as HTTP: values, receipts, events and the protocol of a model.
+"""The API between a served model and its front ends, such as HTTP: values, receipts, events, and the protocol.
 
-A door turns requests into tables and labels, calls :class:`Served`, and turns answers, receipts and errors into
+A front end turns requests into tables and labels, calls :class:`Served`, and turns answers, receipts and errors into
 responses. It never touches a session, a checkpoint or the log.
 
 Threads: every method may be called from any thread. ``predict``, ``status`` and the other readers never wait for
 learning. ``learn``, ``label`` and ``order`` validate, write one record to the log and return a future at once; the
-future ends in another thread, so a door that runs an event loop waits for it there (``service.http.crossing``).
+future ends in another thread, so a front end that runs an event loop waits for it there (``service.committer``).
 
 Errors, all raised before anything is logged:
 
@@ -19,8 +19,7 @@ Errors, all raised before anything is logged:
 ``OverloadedError``         too many rows wait to be learned; ``retry_after`` says for how long to wait
 ``StorageFullError``        the disk is nearly full; predictions go on
 ``UnavailableError``        the model is read-only because its learner or its log failed, or it is closed
-=========================== =========================================================================
-"""
+=========================== ========================================================================="""
 
 from __future__ import annotations
 
@@ -28,31 +27,32 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.core.measures import ERROR, ROOT_MEAN_SQUARED_ERROR
-from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
-from driftsurf.evaluation.rare import RareClass
+from driftsurf.evaluation.class_metrics import RareClass
+from driftsurf.evaluation.verdict import Verdict
 from driftsurf.report.run_page import PageParts
-from driftsurf.service.contest import ChallengerStatus
-from driftsurf.service.judgement import Judgement
-from driftsurf.service.restore_points import RestorePoint
-from driftsurf.service.wire.format import NumberRows
+from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
 __all__ = [
     "ORDERS",
+    "UNJUDGED",
     "Answer",
     "ChallengerStatus",
     "Connected",
     "ConnectionStatus",
     "Durability",
     "Event",
+    "Judgement",
     "ModelStatus",
     "Order",
     "OrderKind",
@@ -65,6 +65,22 @@ __all__ = [
     "ServedColumn",
     "ServedSnapshot",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on a served model, and the drifts behind it."""
+
+    verdict: Verdict
+    drifts: tuple[Drift, ...] = ()
+    """The newest drifts, oldest first."""
+    changes: tuple[InputChange, ...] = ()
+    """The newest moves of the inputs without harm, oldest first."""
+
+
+UNJUDGED: Final = Judgement(Verdict("waiting", "No row was scored yet.", ""))
+"""Judgement of a model before its first row is scored."""
+
 
 Durability: TypeAlias = Literal["process", "disk"]
 """What an acknowledged record survives: "process" a kill of the process, "disk" a power loss, too."""
@@ -138,7 +154,7 @@ class ServedSnapshot(Protocol):
 
     @property
     def slow(self) -> bool:
-        """Whether predicting may take long or wait for learning, so that a door should use another thread for it."""
+        """Whether predicting may take long or wait for learning, so that another thread should predict."""
         ...
 
     def predict(self, table: Table) -> Answer:
@@ -162,7 +178,7 @@ class ServedSnapshot(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a door knows about a request besides its rows."""
+    """What a front end knows about a request besides its rows."""
 
     key: str = ""
     """Idempotency key; empty for none. At most 200 characters."""
@@ -226,6 +242,37 @@ class OrderReceipt(Receipt):
 
 
 # ---------------------------------------------------------------------------- watching
+
+
+@dataclass(frozen=True, slots=True)
+class ChallengerStatus:
+    """A challenger, compared with the leading model on the same rows, each predicted before it was learned."""
+
+    name: str
+    version: int
+    error: float
+    """Error over the compared steps."""
+    leading_error: float
+    """Error of the leading model over the same steps."""
+    difference: float
+    """``error - leading_error``; below 0 the challenger is better."""
+    low: float
+    high: float
+    """95 % interval of the difference, by a paired block bootstrap; NaN with too few steps."""
+    steps: int
+    """Number of compared steps."""
+    failed: str = ""
+    """Why it learns no more; empty as long as it learns."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePoint:
+    """An earlier state of the leading model to which "rollback" returns."""
+
+    position: int
+    version: int
+    time: float
+    """Log time of the last record that it has applied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from driftsurf.core.threads import Background
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import DriftsurfError
-from driftsurf.service.background import Background
 from driftsurf.service.contract import Served
-from driftsurf.service.options import ServedOptions
+from driftsurf.service.settings import ServedOptions
 from driftsurf.streams import Mixed
 
 __all__ = ["DEMO_MODEL", "Demo"]

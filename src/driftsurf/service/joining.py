@@ -1,15 +1,14 @@
 """Rows wait for their labels, and labels for their rows: the part of a served model that follows from the log alone.
 
 Every change is that of one record, in the order of the log, so that it makes no difference how many records are taken
-at a time. Time is that of the records.
-"""
+at a time. Time is that of the records."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import accumulate, pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,17 +16,36 @@ import numpy.typing as npt
 
 from driftsurf.core.buffer import Buffer
 from driftsurf.core.contracts import AppendOnlyArray, IncrementalState, Segment
-from driftsurf.core.fields import Array, Fields, Json, Real, Rule, Values, Whole, misfit
+from driftsurf.core.fields import Array, FieldRule, Fields, Json, Real, Values, Whole, misfit
 from driftsurf.core.input import read_rows, read_schema
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.records import Kinds, Record
-from driftsurf.service.packed import packed_texts, unpacked_texts
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late import as_input
 
-__all__ = ["Joiner", "StepRows", "most_usual"]
+__all__ = ["Joiner", "StepRows", "most_usual", "packed_texts", "unpacked_texts"]
+
+
+def packed_texts(texts: Mapping[str, Any] | Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return texts as one array of bytes, and their lengths in characters.
+
+    >>> unpacked_texts(*packed_texts(["a", "", "Köln"]))
+    ['a', '', 'Köln']
+    """
+    blob = "".join(texts).encode("utf-8", "surrogatepass")
+    return np.frombuffer(blob, np.uint8), np.fromiter(map(len, texts), np.int64, len(texts))
+
+
+def unpacked_texts(blob: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> list[str]:
+    """Return the texts that ``packed_texts`` packed; ValueError if they are damaged."""
+    text = blob.tobytes().decode("utf-8", "surrogatepass")
+    ends = list(accumulate(lengths.tolist(), initial=0))
+    if ends[-1] != len(text):
+        raise ValueError(f"there are {len(text)} characters for texts of {ends[-1]}")
+    return [text[start:stop] for start, stop in pairwise(ends)]
+
 
 LEARNED, LOST = 1, 2
 """What became of a row whose id is remembered."""
@@ -434,10 +452,12 @@ FIELDS = Fields(
     optional=["versions", "step_times"],
     parts=["rows", "targets"],
     rules=[
-        Rule("waiting_values", "must be rows in the order in which they came", _rise),
-        Rule("waiting_values", "must be stored rows", lambda known: (known["waiting_values"] >= known["first"]).all()),
-        Rule("step_rows", "must be stored rows", lambda known: (known["step_rows"] >= known["first"]).all()),
-        Rule("versions", "must be there for all rows", lambda known: "versions" in known or not known["stored"]),
+        FieldRule("waiting_values", "must be rows in the order in which they came", _rise),
+        FieldRule(
+            "waiting_values", "must be stored rows", lambda known: (known["waiting_values"] >= known["first"]).all()
+        ),
+        FieldRule("step_rows", "must be stored rows", lambda known: (known["step_rows"] >= known["first"]).all()),
+        FieldRule("versions", "must be there for all rows", lambda known: "versions" in known or not known["stored"]),
     ],
 )
 """Saved entries of what waits."""

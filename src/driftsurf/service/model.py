@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -12,30 +15,41 @@ from typing import Any
 
 import numpy.typing as npt
 
-from driftsurf.data.log.log import Log
+from driftsurf.core import files
+from driftsurf.core.drifts import Drifts, InputChanges
+from driftsurf.core.wording import shown_bytes
+from driftsurf.data.log.file_log import Log
 from driftsurf.data.log.records import Kinds, block_of
 from driftsurf.data.tables import Table
 from driftsurf.errors import (
     CapabilityError,
     NameTakenError,
+    Option,
     OptionError,
+    OverloadedError,
+    StorageFullError,
     UnavailableError,
 )
 from driftsurf.estimators.saved import session_bytes
-from driftsurf.explanation.explain import explain
-from driftsurf.explanation.last_change import explain_last_change
-from driftsurf.explanation.records import read_run
+from driftsurf.evaluation.trace import Trace
+from driftsurf.evaluation.verdict import verdict
+from driftsurf.explanation.explain import explain, explain_last_change
+from driftsurf.explanation.records import RunRecord, read_run
 from driftsurf.report.run_page import PageParts, record_parts, render_record
 from driftsurf.runs.checkpoint import CheckpointFolder
-from driftsurf.runs.folder import COLUMNS, TRACE
+from driftsurf.runs.folder import ABOUT, COLUMNS, MODEL, TRACE, model_path
 from driftsurf.runs.predictions import LabelType
+from driftsurf.runs.start import FinishedRun
 from driftsurf.service.admission import Admission, Admitted, check_ids
+from driftsurf.service.began import Began
 from driftsurf.service.blueprint import Blueprint, label_type
-from driftsurf.service.committer import Committer
+from driftsurf.service.committer import GroupCommitter
 from driftsurf.service.contract import (
+    UNJUDGED,
     Answer,
     Connected,
     Event,
+    Judgement,
     ModelStatus,
     Order,
     OrderReceipt,
@@ -44,30 +58,201 @@ from driftsurf.service.contract import (
     RestorePoint,
     ServedColumn,
 )
-from driftsurf.service.fold import ErrorFigures
-from driftsurf.service.following import Follower
-from driftsurf.service.journal import JournalFeed
-from driftsurf.service.judgement import Judgement
-from driftsurf.service.judging import Judge
-from driftsurf.service.learner import Learner
-from driftsurf.service.model_folder import LOG, began_with, folder_blueprint, written
-from driftsurf.service.outcomes import when_carried_out
-from driftsurf.service.recovering import open_log
-from driftsurf.service.request_keys import check_request
-from driftsurf.service.room import Room
-from driftsurf.service.settings import CHECKPOINTS, Keeping, ModelSettings
+from driftsurf.service.follower import Follower, LogLearner, open_log, when_carried_out
+from driftsurf.service.replayed_state import ErrorFigures, check_request
+from driftsurf.service.served_run import JournalFeed, ServedRun
+from driftsurf.service.settings import CHECKPOINTS, SETTINGS_FILE, Keeping, ModelSettings
 from driftsurf.service.storage import storage_problem
 from driftsurf.service.versions import Version
-from driftsurf.service.wire.format import NumberRows
+from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
-__all__ = ["ServedModel", "add_challengers", "open_model"]
+__all__ = [
+    "LOG",
+    "Judge",
+    "Room",
+    "ServedModel",
+    "add_challengers",
+    "began_with",
+    "folder_blueprint",
+    "open_model",
+    "written",
+]
+
+
+class Judge:
+    """Judges a model when it is asked to. The trace, which has the times of drifts, is read if a drift has changed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: tuple[Drifts, InputChanges] = Drifts(), InputChanges()
+        """The drifts and the moves of the inputs, ..."""
+        self._timed = self._known
+        """... and the same with their times."""
+
+    def judge(self, run: ServedRun | None) -> Judgement:
+        """Return the verdict on the model of a run, and its drifts with their times."""
+        if run is None or not run.replayed.errors.rows:
+            return UNJUDGED
+        with self._lock:
+            known = Drifts(run.drifts.known), InputChanges(run.drifts.changes)
+            if known != self._known:
+                trace, name = Trace.from_csv(run.newest(TRACE)), run.plan.name
+                self._known, self._timed = known, (trace.timed(known[0], name), trace.timed(known[1], name))
+            drifts, changes = self._timed
+        return Judgement(verdict(drifts, run.replayed.errors.rows, run.baselines()), tuple(drifts), tuple(changes))
+
+
+ROOM_SECONDS = 5.0
+"""How long a measurement of the free room of the disk is used."""
+
+
+class Room:
+    """What is logged and not learned, and how much of the disk is free, beside the limits of both.
+
+    Parameters
+    ----------
+    folder
+        Folder of the model.
+    keeping
+        The limits.
+    admission, follower
+        What is logged, and what of it has been applied.
+    """
+
+    def __init__(self, folder: Path, keeping: Keeping, admission: Admission, follower: Follower) -> None:
+        self.folder = folder
+        self.keeping = keeping
+        self._admission = admission
+        self._follower = follower
+        self._measured = 0.0, 2**62
+
+    @property
+    def lag_rows(self) -> int:
+        """Rows and labels that are logged and not applied; one that waits for a label or a row does not count."""
+        applied = self._follower.applied_rows  # before the rows that are logged, which only grow
+        return max(0, self._admission.rows - applied)
+
+    @property
+    def free_bytes(self) -> int:
+        """Free bytes of the disk, measured every few seconds."""
+        at, free = self._measured
+        now = time.monotonic()
+        if now - at > ROOM_SECONDS or not at:
+            free = shutil.disk_usage(self.folder).free
+            self._measured = now, free
+        return free
+
+    def check(self) -> None:
+        """Raise OverloadedError or StorageFullError unless there is room for more records."""
+        keeping = self.keeping
+        if self._follower.run is not None:  # before, labels have to come, whatever waits
+            waiting = self._admission.bytes - self._follower.applied_bytes
+            for lag, most, shown, what in (
+                (self.lag_rows, keeping.max_lag_rows, "{:,}".format, "rows and labels"),
+                (waiting, keeping.max_lag_bytes, shown_bytes, "of records"),
+            ):
+                if lag > most:
+                    raise OverloadedError(
+                        f"{shown(lag)} {what} wait to be learned, more than {shown(most)}; try again later",
+                        retry_after=1.0,
+                    )
+        if self.free_bytes < keeping.least_free_bytes:
+            raise StorageFullError(
+                f"the disk of {str(self.folder)!r} has {shown_bytes(self.free_bytes)} free, less than "
+                f"{shown_bytes(keeping.least_free_bytes)} (least-free-bytes in [keeping]); free some of it"
+            )
+
+
+START, LOG = "start", "log"
+"""Folders of the model with which a served model began, and of its log."""
+UNUSED = "max_pending", "timeout"
+"""How labels are awaited, which belongs to the service: in the log each row has its label."""
+
+
+def folder_blueprint(folder: Path, settings: ModelSettings | None) -> Blueprint:
+    """Return the blueprint of a folder, which is made if it is new; OptionError if the settings are others."""
+    file = folder / SETTINGS_FILE
+    if file.exists():
+        saved = ModelSettings.from_json(files.read_text(file))
+        start = FinishedRun.read(folder / START) if saved.start_from is not None else None
+        blueprint = Blueprint.of(folder.name, saved, start)
+        if settings is not None:
+            _check_same(saved, settings, blueprint, start)
+        return blueprint
+    if settings is None:
+        raise OptionError(f"{str(folder)!r} has no {SETTINGS_FILE}; give the settings of a new model")
+    start = None if settings.start_from is None else FinishedRun.read(Path(settings.start_from))
+    if settings.task == "auto" and len(settings.classes) == 2:
+        settings = replace(settings, task="binary")
+    blueprint = Blueprint.of(folder.name, settings, start)
+    decided = replace(blueprint.settings, model=blueprint.model, batch_size=blueprint.batch_size)
+    blueprint = replace(blueprint, settings=decided)
+    # Unusable options are refused before anything is written. What the first labels may decide are classes.
+    blueprint.strategy(blueprint.task or "multiclass")
+    files.make_folder(folder)
+    if start is not None:
+        files.make_folder(folder / START)
+        origin = model_path(Path(str(settings.start_from)))
+        files.write_bytes(folder / START / ABOUT, files.read_bytes(origin.parent / ABOUT))
+        files.write_bytes(folder / START / MODEL, files.read_bytes(origin))
+        Began.of_run(origin.parent).write(folder / START)
+        files.sync_folder(folder / START)
+    files.write_text(file, blueprint.settings.to_json())
+    files.sync_folder(folder)
+    files.sync_folder(folder.parent)
+    return blueprint
+
+
+def began_with(folder: Path) -> Began:
+    """Return what is known of the run with which a served model began; nothing of one that began without a run."""
+    return Began.read(folder / START)
+
+
+def written(folder: Path, blueprint: Blueprint) -> RunRecord:
+    """Return what the run behind a served model has written, as that of a run over the rows of its log."""
+    found = read_run(folder / CHECKPOINTS)
+    start = None if blueprint.start is None else str(folder / START)
+    about = {name: one for name, one in found.about.items() if name not in UNUSED}
+    own = {"source": str(folder / LOG), "served": True, "start_from": start}
+    return replace(found, name=blueprint.name, about=about | own)
+
+
+def _check_same(saved: ModelSettings, asked: ModelSettings, blueprint: Blueprint, start: FinishedRun | None) -> None:
+    """Raise OptionError if a setting is given that differs from the saved one; one with its default is not given."""
+    if asked.start_from is not None and saved.start_from is None:
+        raise OptionError(
+            Option("start_from"),
+            f" is {asked.start_from!r}, and the model {blueprint.name!r} exists already and began without a run; leave "
+            "it out, or serve the run under another name",
+        )
+    if asked.start_from is not None and not _is_same_path(asked.start_from, str(saved.start_from)):
+        raise OptionError(
+            Option("start_from"),
+            f" was {saved.start_from} when the model {blueprint.name!r} was made, and is {asked.start_from}; leave it "
+            "out, or serve the new run under another name or folder",
+        )
+    given, default = Blueprint.of(blueprint.name, asked, start).settings, ModelSettings()
+    for name in ("label", "task", "model", "learner", "parameters", "seed", "batch_size", "columns", "categorical",
+                 "classes", "max_pending", "timeout", "smallest_rise", "drift_risk"):  # fmt: skip
+        was, now = getattr(saved, name), getattr(given, name)
+        if getattr(asked, name) != getattr(default, name) and now != was:
+            raise OptionError(
+                Option(name),
+                f" was {was!r} when the model {blueprint.name!r} was made, and is {now!r}; ",
+                "leave it out, or serve another folder",
+            )
+
+
+def _is_same_path(one: str, other: str) -> bool:
+    """Return whether two paths are the same one, as they are written or from the current folder."""
+    return one == other or os.path.realpath(one) == os.path.realpath(other)
 
 
 class ServedModel:
     """A model in a folder, which learns what its log holds. :func:`open_model` opens one.
 
-    See :class:`~driftsurf.service.contract.Served` for what a door may rely on.
+    See :class:`~driftsurf.service.contract.Served` for what a front end may rely on.
     """
 
     def __init__(
@@ -92,7 +277,7 @@ class ServedModel:
             checkpoints = undo.enter_context(CheckpointFolder(folder / CHECKPOINTS))
             saved, log = open_log(folder / LOG, checkpoints, keeping.segment_bytes)
             undo.enter_context(log)
-            self._committer = committer = undo.enter_context(Committer(log))
+            self._committer = committer = undo.enter_context(GroupCommitter(log))
             self._follower = Follower(blueprint, log, checkpoints, keeping, self.feed, on_step=self._publish)
             undo.callback(self._follower.close)
             self.log: Log = log
@@ -103,7 +288,7 @@ class ServedModel:
             )
             self._follower.recover(saved)
             self._publish()
-            self._learner = Learner(self._follower, known=self._begin, idle=self._tick, needed=self._needed)
+            self._learner = LogLearner(self._follower, known=self._begin, idle=self._tick, needed=self._needed)
             self._open = undo.pop_all()
         self._learner.start()
 
@@ -126,7 +311,7 @@ class ServedModel:
     def settled_names(self) -> frozenset[str]:
         """Challengers that the configuration does not add: they were dismissed, or were ordered and may come yet."""
         run = self._follower.run
-        return frozenset(self._admission.challenged | (set() if run is None else run.fold.dismissed))
+        return frozenset(self._admission.challenged | (set() if run is None else run.replayed.dismissed))
 
     @property
     def columns(self) -> tuple[ServedColumn, ...]:
@@ -144,13 +329,13 @@ class ServedModel:
         if run is None:
             self.snapshot = Version(columns, follower.task, categorical, guess=follower.guess)
             return
-        encoder, session = run.fold.encoder, run.session
+        encoder, session = run.replayed.encoder, run.session
         self.snapshot = Version(columns, follower.task, categorical, encoder, session, session.now, follower.guess)
 
     def _begin(self) -> None:
         follower = self._follower
         run = follower.run
-        at, rows = (0.0, 0) if run is None else (run.fold.joiner.time, run.fold.joiner.backlog)
+        at, rows = (0.0, 0) if run is None else (run.replayed.joiner.time, run.replayed.joiner.backlog)
         self._admission.begin(
             follower.columns, follower.task, follower.targets, follower.keys, at, position=follower.position, rows=rows
         )
@@ -158,9 +343,9 @@ class ServedModel:
     def _tick(self) -> None:
         """Let rows expire also where nothing else is logged."""
         run, timeout = self._follower.run, self.blueprint.settings.timeout
-        if run is None or timeout is None or self._learner.phase != "ready" or not run.fold.joiner.waiting:
+        if run is None or timeout is None or self._learner.phase != "ready" or not run.replayed.joiner.waiting:
             return
-        if self._clock() - run.fold.joiner.time >= max(1.0, timeout / 10):
+        if self._clock() - run.replayed.joiner.time >= max(1.0, timeout / 10):
             self._admission.tick()
 
     # ------------------------------------------------------------------------ predicting and learning
@@ -213,7 +398,12 @@ class ServedModel:
         One that was ordered and has not learned yet may be: nothing is lost with it.
         """
         run = self._follower.run
-        if order.kind == "challenge" and run is not None and order.model in run.fold.challengers and not order.replace:
+        if (
+            order.kind == "challenge"
+            and run is not None
+            and order.model in run.replayed.challengers
+            and not order.replace
+        ):
             raise NameTakenError(
                 f"there is a challenger {order.model!r}; choose another name, or replace it, and lose its comparison, "
                 'with "replace": true'
@@ -267,8 +457,8 @@ class ServedModel:
         run = self._follower.run
         if run is None:
             return None
-        labels = run.fold.joiner.targets.labels
-        return label_type(run.fold.task, labels) if labels or run.fold.task == "regression" else None
+        labels = run.replayed.joiner.targets.labels
+        return label_type(run.replayed.task, labels) if labels or run.replayed.task == "regression" else None
 
     def status(self) -> ModelStatus:
         """Return the model at this moment."""
@@ -279,20 +469,22 @@ class ServedModel:
         counts, challengers, points, rows, steps = LabelCounts(), [], list[RestorePoint](), 0, 0
         last_label, early, at, pinned, leading = 0.0, 0, admission.time, False, self.blueprint.model
         if run is not None:
-            fold, joiner = run.fold, run.fold.joiner
-            regression = fold.task == "regression"
+            replayed, joiner = run.replayed, run.replayed.joiner
+            regression = replayed.task == "regression"
             leading, pinned = run.leading, run.pinned
-            errors, rare = fold.errors.figures(regression=regression), run.rare()
+            errors, rare = replayed.errors.figures(regression=regression), run.rare()
             if not errors.rows:  # no row was scored here: what is known of the model is what the run has found
                 errors = self._began.errors
             counts, early, last_label, at = joiner.counts, joiner.early, joiner.last_label, follower.time
-            points = [RestorePoint(one.position, one.version, one.time) for one in list(fold.points)]
-            rows, steps = fold.errors.rows, run.step
-            for name, one in list(fold.challengers.items()):
+            points = [RestorePoint(one.position, one.version, one.time) for one in list(replayed.points)]
+            rows, steps = replayed.errors.rows, run.step
+            for name, one in list(replayed.challengers.items()):
                 model = run.models.get(name)
                 if name != leading:
                     own = 0 if model is None else model.steps
-                    found = fold.contest.compare(leading, name, version=own, failed=one.failed, regression=regression)
+                    found = replayed.contest.compare(
+                        leading, name, version=own, failed=one.failed, regression=regression
+                    )
                     challengers.append(found)
         return ModelStatus(
             name=self.name, phase=learner.phase, failure=learner.failure, model=leading, task=version.task,
@@ -302,11 +494,11 @@ class ServedModel:
             log_bytes=sum(size for _, size in log.sizes()), free_bytes=self._room.free_bytes, checkpoint=follower.saved,
             rows=rows, labels=counts, early=early, last_label=last_label or None,
             error=errors.error, error_rows=errors.rows, usual_error=errors.usual, trivial_error=errors.trivial,
-            rare=rare, restore_points=tuple(points), oldest_waiting=None if run is None else run.fold.joiner.oldest,
+            rare=rare, restore_points=tuple(points), oldest_waiting=None if run is None else run.replayed.joiner.oldest,
             challengers=tuple(challengers), connections=() if self._connections is None else self._connections.status(),
             drifts=0 if run is None else run.drifts.count, drifting=run is not None and run.drifts.drifting,
             batch_size=self.blueprint.batch_size,
-            in_step=follower.ahead_labels if run is None else run.fold.joiner.in_step,
+            in_step=follower.ahead_labels if run is None else run.replayed.joiner.in_step,
         )  # fmt: skip
 
     def judge(self) -> Judgement:

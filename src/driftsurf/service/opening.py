@@ -5,25 +5,68 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from driftsurf.core.threads import Background
 from driftsurf.data.tables import Table, empty_column
 from driftsurf.errors import DriftsurfError, LockedError, MissingExtraError, OptionError, UnavailableError
-from driftsurf.service.background import Background
 from driftsurf.service.config import ModelConfig, ServiceConfig
-from driftsurf.service.connections.connections import Connections
-from driftsurf.service.contract import Event, ModelStatus, Phase, Served, ServedColumn
-from driftsurf.service.judgement import UNJUDGED, Judgement
+from driftsurf.service.connections import Connections
+from driftsurf.service.contract import UNJUDGED, Event, Judgement, ModelStatus, Phase, Served, ServedColumn
 from driftsurf.service.model import ServedModel, add_challengers, open_model
-from driftsurf.service.progress import Progress
 from driftsurf.service.settings import SETTINGS_FILE, Keeping, ModelSettings
 from driftsurf.service.storage import can_write, storage_problem
 from driftsurf.service.versions import Version
 from driftsurf.session.label_counts import LabelCounts
 
-__all__ = ["Opener", "OpeningModel"]
+__all__ = ["Opener", "OpeningModel", "Progress"]
+
+
+SECONDS = 2.0
+"""Time from one line to the next."""
+
+
+class Progress(Background):
+    """Context in which a thread says what is being done, and for how long, as long as it is being done.
+
+    Parameters
+    ----------
+    note
+        Called with each line, from any thread.
+    seconds
+        Time from one line to the next; two seconds by default.
+
+    Examples
+    --------
+    >>> with Progress(print) as progress:
+    ...     progress.begin("opening sales")
+    opening sales
+    """
+
+    def __init__(self, note: Callable[[str], None], seconds: float | None = None) -> None:
+        super().__init__("progress")
+        self.note = note
+        self.seconds: float = SECONDS if seconds is None else seconds
+        self._what = self._part = ""
+        self._began = time.monotonic()
+
+    def begin(self, what: str) -> None:
+        """Say what is done from now on."""
+        self._what, self._part, self._began = what, "", time.monotonic()
+        self.note(what)
+
+    def part(self, name: str) -> None:
+        """Take a part of the work as the one that is done now; it is named only if it takes long."""
+        self._part = f" ({name})"
+
+    def _work(self) -> None:
+        while not self._ended.wait(self.seconds):
+            if self._what:
+                self.note(f"{self._what}{self._part}: {time.monotonic() - self._began:.0f} s so far")
+
 
 log: logging.Logger = logging.getLogger("driftsurf.service")
 POLL_SECONDS = 0.1
@@ -36,7 +79,7 @@ WAITS = (
 )
 REMEDY = (
     "Other models are served. Restore the folder from a backup, or move it away to begin a new model, and restart the "
-    "service; docs/serve.md says more under 'When a model does not open'"
+    "service; docs/operating.md says more under 'When a model does not open'"
 )
 
 

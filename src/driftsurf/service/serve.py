@@ -10,23 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from driftsurf.alerts import AlertThread
 from driftsurf.core import files
 from driftsurf.errors import Option, OptionError
-from driftsurf.service.alerts import AlertThread
-from driftsurf.service.alerts.readings import ModelReadings
-from driftsurf.service.config import ModelConfig, ServiceConfig
-from driftsurf.service.connections.connections import Connections
+from driftsurf.service.alert_readings import ModelReadings
+from driftsurf.service.config import ModelConfig, ServiceConfig, formats_of
+from driftsurf.service.connections import Connections
 from driftsurf.service.contract import Served
-from driftsurf.service.extra import require_telemetry
 from driftsurf.service.http.app import App
-from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.server import HttpServer, check_address
 from driftsurf.service.model import ServedModel
 from driftsurf.service.opening import Opener, OpeningModel
 from driftsurf.service.page.pages import PAGES
-from driftsurf.service.row_formats import formats_of
-from driftsurf.service.settings import SETTINGS_FILE
+from driftsurf.service.settings import SETTINGS_FILE, require_telemetry
 from driftsurf.service.telemetry import Telemetry
+from driftsurf.service.wire.formats import ModelFormats
 
 __all__ = ["Service"]
 

@@ -13,7 +13,7 @@ from driftsurf.core.options import choice, shown
 from driftsurf.core.secrets import Secret, read_secret
 from driftsurf.errors import OptionError
 from driftsurf.service.http.metrics import BOUNDS, Family
-from driftsurf.service.http.request import HttpRequest
+from driftsurf.service.http.requests import HttpRequest
 
 __all__ = ["Telemetry", "TelemetryOptions", "read_telemetry"]
 

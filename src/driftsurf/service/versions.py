@@ -17,7 +17,7 @@ from driftsurf.data.log.records import ColumnKind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task
 from driftsurf.runs.predictions import shares
-from driftsurf.service.columns import conform
+from driftsurf.service.admission import conform
 from driftsurf.service.contract import Answer, ServedColumn
 from driftsurf.session.session import Session
 from driftsurf.session.snapshot import Snapshot

@@ -18,7 +18,7 @@ from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import StateError
 
 __all__ = [
-    "Parameterised",
+    "HasParameters",
     "described",
     "described_option",
     "part_from_json",
@@ -29,7 +29,7 @@ __all__ = [
 
 
 @runtime_checkable
-class Parameterised(Protocol):
+class HasParameters(Protocol):
     """An object with parameters: a learner, a detector, a strategy, an estimator of scikit-learn."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class _RiverParameterised(Protocol):
     def _get_params(self) -> dict[str, Any]: ...
 
 
-def described(part: Parameterised) -> str:
+def described(part: HasParameters) -> str:
     """Return the parameters of a part, and of the parts inside it, as JSON text.
 
     Numbers and text are written in full, functions and classes by name.
@@ -57,7 +57,7 @@ def described_option(value: object) -> str:
     >>> described_option(0.1), described_option(DDM())[:4]
     ('0.1', 'DDM(')
     """
-    if isinstance(value, Parameterised):
+    if isinstance(value, HasParameters):
         return f"{type(value).__name__}({described(value)})"
     return json.dumps(value, sort_keys=True, default=_by_name)
 
@@ -86,7 +86,7 @@ def told_apart(was: str, now: str) -> tuple[str, str]:
 
 
 def _by_name(value: Any) -> Any:
-    if isinstance(value, Parameterised):
+    if isinstance(value, HasParameters):
         return f"a {type(value).__name__}"  # get_params lists its own parameters beside it
     if isinstance(value, _RiverParameterised):
         return repr(value)
@@ -128,16 +128,19 @@ def to_json_value(value: Any) -> Any:
 
 def same_learner(given: LearnerLike | None, name: str, params: str) -> LearnerLike:
     """Return the learner of saved bytes: a registered one by name, or the user's own if it is the same."""
+    entry = registry.find("learner", name)
+    made: Learner | None = None if entry is None else entry.make(**json.loads(params))
+    # A later version may have further options, which have their defaults then.
+    now = "" if made is None else described(made)
+    known = made is not None and json.loads(params).items() <= json.loads(now).items()
     if given is not None:
         from driftsurf.learners.foreign import as_learner  # imports scikit-learn
 
         adapted = as_learner(given)
-        if (type(adapted).__name__, described(adapted)) != (name, params):
+        if type(adapted).__name__ != name or described(adapted) not in (params, now if known else params):
             raise StateError(f"the learner of these bytes is {name}({params}), not {given!r}")
         return adapted
-    entry = registry.find("learner", name)
-    made: Learner | None = None if entry is None else entry.make(**json.loads(params))
-    if made is None or described(made) != params:
+    if made is None or not known:
         raise StateError(
             f"the learner of these bytes is {name}({params}), which cannot be restored from its name: pass one like "
             "it, as load(path, learner=...) or from_bytes(data, learner=...)"

@@ -1,4 +1,4 @@
-"""Causes of a drift: the columns, classes and inputs that changed, and how large its error is."""
+"""Causes of a drift: the columns, classes and inputs that changed."""
 
 from __future__ import annotations
 
@@ -10,37 +10,20 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, FloatArray
-from driftsurf.core.drifts import (
-    Drift,
-    DriftCause,
-    Drifts,
-    InputChange,
-    InputChanges,
-)
-from driftsurf.native import monitor as scan
-from driftsurf.native.monitor import (
-    MOST_ROWS,
-)
+from driftsurf.core.drifts import DriftCause
 from driftsurf.session.correction import Evidence, changed_columns, narrowed, telling_columns
-from driftsurf.session.drift_evidence import Block, Contest, HeldRows, Integers, Surroundings, joined, take_block, wide
-
-CAUSE_ROWS = 500
-"""Rows after a change on which its cause is determined."""
-
-PEAK_ROWS, BEFORE_ROWS = 100, 1_000
-"""Rows over which the highest error of a drift is measured, and the error before it."""
-
-WINDOW_ROWS = 1_000
-"""Rows of a window in which the means of the inputs are compared."""
-
-MOST_WATCHED = 1_000
-"""Columns up to which the means of dense inputs are compared."""
+from driftsurf.session.drift_evidence import (
+    EvidenceBlock,
+    Integers,
+    Surroundings,
+    classes_of,
+    residuals_of,
+    stacked,
+    wide,
+)
 
 SHIFT, SURE_SHIFT = 0.3, 6.0
 """Least shift of a column in standard deviations, and in standard errors, to be a move of the inputs."""
-
-MOST_DRIFTS = 1_000
-"""Drifts that are remembered."""
 
 SHARED = "another cell is missing"
 """Encoded column that many columns share."""
@@ -58,138 +41,70 @@ CALENDAR = (
 """Ends of the names of encoded columns of a date, whose values move by themselves."""
 
 
-class Causes(HeldRows):
-    """Finds out what changed in a drift, and records drifts and moves of the inputs."""
+def causes_of(
+    old: EvidenceBlock,
+    new: EvidenceBlock,
+    old_scores: FloatArray,
+    new_scores: FloatArray,
+    around: Surroundings,
+    *,
+    unit: float,
+    regression: bool,
+    resolved: bool,
+    kind: str,
+) -> dict[str, Any]:
+    """Return the fields of a drift that say what changed, as far as the rows show it.
 
-    drifts: Drifts
-    changes: InputChanges
-    updates: tuple[Drift, ...]
-    """Drifts that the last step detected, changed or ended."""
-    _contest: Contest | None
-    _means: FloatArray
-    """Means of earlier windows of the inputs, and of their variances (windows, 2 * columns)."""
-
-    @property
-    def open(self) -> Drift | None:
-        """The drift that goes on."""
-        last = self.drifts[-1] if len(self.drifts) else None
-        return None if last is None or last.ended else last
-
-    @property
-    def metric(self) -> str:
-        """Name of the error that drifts are measured with."""
-        return "root mean squared error" if self.regression else "balanced error" if self._is_balanced else "error"
-
-    def _sides(self, contest: Contest, row: int) -> tuple[Block, Block]:
-        """Return rows before the drift that the frozen model had not learned, and the rows since."""
-        first = contest.since - MOST_ROWS // 2
-        first = first if contest.anchor is None else max(first, contest.anchor.row)
-        return self._rows_between(first, contest.since), self._rows_between(contest.since, row)
-
-    def _cause(self, contest: Contest, row: int, around: Surroundings, kind: str = "") -> dict[str, Any]:
-        """Return the fields of a drift that say what changed, as far as the rows show it."""
-        old, new = self._sides(contest, row)
-        if min(len(old.y), len(new.y)) < 30:
-            return {}
-        known = list(around.columns())
-        classes = () if self.regression else class_moves(old.y, new.y, around.classes)
-        if any(one.startswith("new: ") for one in classes):
-            kind = "new rule"  # whatever knows only old rows is wrong about a class that they do not have
-        told: dict[str, Any] = {"classes": classes} | ({"kind": kind} if kind else {})
-        width = new.X.n_features if isinstance(new.X, CSR) else new.X.shape[1]
-        label = [known[k] if k < len(known) else f"column {k}" for k in range(width)]
-        old_scores, new_scores = self._scored(contest, old), self._scored(contest, new)
-        residuals = np.concatenate([self._residuals(old.y, old_scores), self._residuals(new.y, new_scores)])
-        both = joined([old, new])
-        columns = telling_columns(both.X, residuals)
-        columns = columns[~only_counts(narrowed(both.X, columns))]
-        columns = columns[[label[k] != SHARED for k in columns]]
-        if not len(columns):
-            return told | {"cause": "classes" if classes else "unknown"}
-        sources = list(dict.fromkeys(source_column(label[k]) for k in columns))
-        groups = [sources.index(source_column(label[k])) for k in columns]
-        n_classes, unit = self._scale(new_scores)
-        tested = len(set(map(source_column, label)))
-        sides = (
-            Evidence(narrowed(old.X, columns), old.y, wide(old_scores, new_scores)),
-            Evidence(narrowed(new.X, columns), new.y, wide(new_scores, old_scores)),
-        )
-        found = [
-            sources[k] for k in changed_columns(n_classes, unit, *sides, groups, tested, strict=not contest.resolved)
-        ]
-        moved = any(not label[columns[k]].endswith(CALENDAR) for k in moved_columns(sides[0].X, sides[1].X))
-        cause: DriftCause = "classes" if classes else "columns" if found else "unknown"
-        if kind == "harm" and not classes:  # no rule changed, so that no column did
-            found, cause = [], "unknown"
-        if moved and not classes and not found:
-            cause = "inputs"
-        return told | {"columns": tuple(found), "cause": cause}
-
-    def _error_of(self, block: Block) -> float:
-        """Return the error of rows as they were predicted, in its unit."""
-        if not len(block.y):
-            usual = self._scan[[scan.MEAN, scan.RANGE, scan.SQUARES, scan.SCALE]].tolist()
-            return math.sqrt(usual[2]) * usual[3] if self.regression else float(usual[0] / usual[1])
-        if self.regression:
-            return _root_mean_square(block.scores - block.y)
-        losses = self._losses(block.y, block.scores)
-        if not self._is_balanced:
-            return float(losses.mean())
-        shares = [float((losses[block.y == k] > 0.0).mean()) for k in (0.0, 1.0) if (block.y == k).any()]
-        return sum(shares) / 2.0
-
-    def _highest(self, block: Block) -> Block:
-        """Return the hundred rows in a row with the highest mean loss."""
-        sums = np.concatenate([np.zeros(1), np.cumsum(self._losses(block.y, block.scores))])
-        size = min(PEAK_ROWS, len(block.y))
-        first = int((sums[size:] - sums[: len(sums) - size]).argmax())
-        return take_block(block, first, first + size)
-
-    def _index(self, taken: int) -> int:
-        return taken - self.drifts[0].number
-
-    def _replace(self, drift: Drift) -> None:
-        """Put a drift in the place of its earlier version."""
-        place = self._index(drift.number)
-        self.drifts = Drifts((*self.drifts[:place], drift, *self.drifts[place + 1 :]))
-
-    def _record(self, drift: Drift) -> None:
-        """Put a drift in the place of its earlier version, and report it with this step."""
-        self._replace(drift)
-        self.updates = (*(one for one in self.updates if one.number != drift.number), drift)
-
-    def _compare_inputs(self, around: Surroundings) -> None:
-        """Compare the means of the last rows with those of earlier windows."""
-        width = self._follower.memory.X.shape[1]
-        if self._parts or width > MOST_WATCHED:
-            return
-        a, b, first_row = self._follower.between(self.rows - WINDOW_ROWS, self.rows)
-        window = np.empty(2 * width)
-        self._follower.means_of(a, b, window)
-        before = self._means if self._means.shape[1:] == window.shape else np.zeros((0, len(window)))
-        self._means = np.vstack([before, window])[-16:]
-        if len(before) < 2:
-            return
-        usual, spread = before[:, :width].mean(axis=0), np.sqrt(before[:, width:].mean(axis=0))
-        shift = np.abs(window[:width] - usual)
-        far = shift > SHIFT * spread
-        if not far.any():  # nearly always
-            return
-        noise = spread / math.sqrt(b - a) + before[:, :width].std(axis=0)
-        moved = np.flatnonzero(far & (shift > SURE_SHIFT * noise))
-        if not len(moved):
-            return
-        self._means = window[None]
-        harmed = any((one.ended_at_row or self.rows) >= first_row for one in self.drifts)
-        if harmed or self._contest is not None:
-            return
-        known, order = (
-            list(around.columns()),
-            moved[np.argsort(-(shift[moved] / np.maximum(spread[moved], 1e-300)), kind="stable")],
-        )
-        columns = dict.fromkeys(source_column(known[k]) if k < len(known) else f"column {k}" for k in order.tolist())
-        change = InputChange(first_row, self._follower.step_of(first_row), tuple(columns))
-        self.changes = InputChanges((*self.changes[1 - MOST_DRIFTS :], change))
+    Parameters
+    ----------
+    old, new
+        Rows before the drift that the frozen model had not learned, and the rows since.
+    old_scores, new_scores
+        Scores of the frozen model for them.
+    around
+        Names of columns and classes.
+    unit
+        The residual that counts as one step of a score.
+    regression
+        Whether numbers are predicted.
+    resolved
+        Whether it is known that the rule is new.
+    kind
+        Kind of the drift; empty if it is not decided.
+    """
+    if min(len(old.y), len(new.y)) < 30:
+        return {}
+    known = list(around.columns())
+    classes = () if regression else class_moves(old.y, new.y, around.classes)
+    if any(one.startswith("new: ") for one in classes):
+        kind = "new rule"  # whatever knows only old rows is wrong about a class that they do not have
+    fields: dict[str, Any] = {"classes": classes} | ({"kind": kind} if kind else {})
+    width = new.X.n_features if isinstance(new.X, CSR) else new.X.shape[1]
+    label = [known[k] if k < len(known) else f"column {k}" for k in range(width)]
+    parts = (old.y, old_scores), (new.y, new_scores)
+    residuals = np.concatenate([residuals_of(y, scores, regression=regression) for y, scores in parts])
+    both = stacked([old.X, new.X])
+    columns = telling_columns(both, residuals)
+    columns = columns[~only_counts(narrowed(both, columns))]
+    columns = columns[[label[k] != SHARED for k in columns]]
+    if not len(columns):
+        return fields | {"cause": "classes" if classes else "unknown"}
+    sources = list(dict.fromkeys(source_column(label[k]) for k in columns))
+    groups = [sources.index(source_column(label[k])) for k in columns]
+    tested = len(set(map(source_column, label)))
+    sides = (
+        Evidence(narrowed(old.X, columns), old.y, wide(old_scores, new_scores)),
+        Evidence(narrowed(new.X, columns), new.y, wide(new_scores, old_scores)),
+    )
+    n_classes = classes_of(new_scores, regression=regression)
+    found = [sources[k] for k in changed_columns(n_classes, unit, *sides, groups, tested, strict=not resolved)]
+    moved = any(not label[columns[k]].endswith(CALENDAR) for k in moved_columns(sides[0].X, sides[1].X))
+    cause: DriftCause = "classes" if classes else "columns" if found else "unknown"
+    if kind == "harm" and not classes:  # no rule changed, so that no column did
+        found, cause = [], "unknown"
+    if moved and not classes and not found:
+        cause = "inputs"
+    return fields | {"columns": tuple(found), "cause": cause}
 
 
 def source_column(name: str) -> str:
@@ -202,10 +117,6 @@ def source_column(name: str) -> str:
     """
     name = name.partition("=")[0].partition(" (hash ")[0]
     return next((name.removesuffix(end) for end in (" is missing", *CALENDAR) if name.endswith(end)), name)
-
-
-def _root_mean_square(residuals: FloatArray) -> float:
-    return math.sqrt(float(np.mean(np.square(residuals)))) if len(residuals) else 0.0
 
 
 def only_counts(X: FloatArray) -> npt.NDArray[np.bool_]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,13 +14,21 @@ from driftsurf.core.drifts import (
     InputChange,
     InputChanges,
 )
-from driftsurf.core.fields import AnyArray, Array, Fields, Json, Real, Rule, Truth, Whole, misfit
+from driftsurf.core.fields import AnyArray, Array, FieldRule, Fields, Json, Real, Truth, Whole, misfit
 from driftsurf.core.state import nest, pick
 from driftsurf.native import monitor as scan
 from driftsurf.session.correction import Correction
-from driftsurf.session.drift_contests import CONTESTANTS, STAKES
-from driftsurf.session.drift_evidence import Anchor, Block, Contest, take_block
+from driftsurf.session.drift_evidence import Anchor, DriftContest, EvidenceBlock, take_block
 from driftsurf.strategies.frozen import frozen_from, frozen_state
+
+ANCHORS = 3
+"""Frozen models that are held."""
+
+CONTESTANTS = 3
+"""Contestants of the second bet: the learning model, a correction, and a fresh model."""
+
+STAKES = np.array([0.1, 0.25, 0.5, 0.8])
+"""Shares of the capital that are bet on a lead."""
 
 POSITIVE = [scan.SPREADS, scan.NEARS, scan.RANGE, scan.LOW, scan.HIGH]
 """Values of a scan that are divisors or weights."""
@@ -53,11 +60,14 @@ FIELDS = Fields(
     },
     parts=["blocks", "waiting", "anchor*", "old", "rise", "contest"],
     rules=[
-        Rule("scan", "must have a spread and a range above 0", lambda known: bool((known["scan"][POSITIVE] > 0).all()))
+        FieldRule(
+            "scan", "must have a spread and a range above 0", lambda known: bool((known["scan"][POSITIVE] > 0).all())
+        )
     ],
 )
 """Saved entries of a monitor."""
 
+RISE_NAMES = "cusum", "since", "rows", "total"
 RISE = Fields({"cusum": Real(least=0.0), "since": Whole(), "rows": Real(least=0.0), "total": Real(least=0.0)})
 """Saved entries of a rise."""
 
@@ -76,8 +86,8 @@ ROWS = Fields(
     },
     optional=["margins", "scores", "indices", "indptr"],
     rules=[
-        Rule("sizes", "must add up to the rows", lambda known: int(known["sizes"].sum()) == len(known["y"])),
-        Rule(
+        FieldRule("sizes", "must add up to the rows", lambda known: int(known["sizes"].sum()) == len(known["y"])),
+        FieldRule(
             "indptr",
             "must not fall",
             lambda known: "indptr" not in known or bool((np.diff(known["indptr"]) >= 0).all()),
@@ -120,7 +130,7 @@ CONTEST = Fields(
 """Saved entries of a contest."""
 
 
-def blocks_from(state: Mapping[str, Any], n_features: int, sparse: bool, dtype: str) -> tuple[Block, ...]:
+def blocks_from(state: Mapping[str, Any], n_features: int, sparse: bool, dtype: str) -> tuple[EvidenceBlock, ...]:
     """Return the saved blocks of rows; StateError if they do not fit."""
     if not state:
         return ()
@@ -133,7 +143,7 @@ def blocks_from(state: Mapping[str, Any], n_features: int, sparse: bool, dtype: 
     if sparse:
         rows = CSR(X, known["indices"].astype(np.int32), known["indptr"].astype(np.int64), n_features)
     scores = known["margins"] if "margins" in known else known["scores"]
-    whole = Block(0, 0, rows, y, scores)
+    whole = EvidenceBlock(0, 0, rows, y, scores)
     stops = np.cumsum(known["sizes"]).tolist()
     starts = [0, *stops[:-1]]
     numbers = (known[name].tolist() for name in ("first_rows", "steps", "counts"))
@@ -155,10 +165,11 @@ def anchor_from(state: Mapping[str, Any], strategy: Strategy) -> Anchor:
     return Anchor(known["row"], frozen_from(pick("model", state), strategy), known["rows"], known["total"])
 
 
-def contest_state(contest: Contest) -> State:
-    """Return the entries of a contest."""
-    entries = {name: value for name, value in vars(contest).items() if name not in PARTS}
-    state: State = {name: value for name, value in entries.items() if value is not None}
+def contest_state(contest: DriftContest, capitals: tuple[float, ...]) -> State:
+    """Return the entries of a contest, and of the capitals that are bet in it."""
+    *bets, rows, total, highest = capitals
+    entries = contest._asdict() | {"bets": np.array(bets), "rows": int(rows), "total": total, "highest": highest}
+    state: State = {name: value for name, value in entries.items() if value is not None and name not in PARTS}
     state["n_classes"] = 0 if contest.old is None else contest.old.n_classes
     if contest.anchor is not None:
         state |= nest("anchor", anchor_state(contest.anchor))
@@ -170,16 +181,15 @@ def contest_state(contest: Contest) -> State:
     return state
 
 
-def contest_from(state: Mapping[str, Any], strategy: Strategy, regression: bool) -> Contest:
-    """Return the contest with these entries."""
+def contest_from(state: Mapping[str, Any], strategy: Strategy) -> tuple[DriftContest, tuple[float, ...]]:
+    """Return the contest with these entries, and the capitals that are bet in it."""
     known = dict(CONTEST.read(state))
     n_classes = known.pop("n_classes")
+    capitals = *known.pop("bets").tolist(), *(float(known.pop(name)) for name in ("rows", "total", "highest"))
     anchor, sides = pick("anchor", state), {name: pick(name, state) for name in ("old", "new")}
     made: dict[str, Any] = {name: Correction.from_state(one, n_classes) for name, one in sides.items() if one}
     if len(made) == 1 or bool(made) != ("columns" in known) or (known["drift"] >= 0) != ("leads" in known):
         raise misfit(state, "drift", "must have both corrections and the capitals, or none of them")
     frozen, rival = anchor_from(anchor, strategy) if anchor else None, pick("rival", state)
     made["rival"] = frozen_from(rival, strategy) if rival else None
-    names = [one.name for one in dataclasses.fields(Contest)]
-    entries: dict[str, Any] = {name: known[name] for name in names if name in known}
-    return Contest(anchor=frozen, **entries, **made)
+    return DriftContest(anchor=frozen, **known, **made), capitals

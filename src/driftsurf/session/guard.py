@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import State
-from driftsurf.core.fields import Array, Entry, Fields, Real, Rule
+from driftsurf.core.fields import Array, FieldEntry, FieldRule, Fields, Real
 from driftsurf.core.options import number
 from driftsurf.native.guard import MEMORY, RangeGuard
 
@@ -66,12 +66,12 @@ def guard_from_state(state: Mapping[str, Any], n_features: int | None, *, clips:
     return RangeGuard(known["factor"], clips, known["recent"], *sums)
 
 
-_EITHER: dict[str, Entry] = {
+_EITHER: dict[str, FieldEntry] = {
     "factor": Real(1.0, LARGEST),
     "recent": Array(np.float64, ("rows",), least=0.0, missing=True),  # infinite if a square overflowed
 }
-_FEW = Rule("recent", f"must have at most {MEMORY} values", lambda known: known["rows"] <= MEMORY)
-_SUMS: dict[str, Entry] = dict.fromkeys(("total", "mass", "excess"), Array(np.float64, ("n_features",), least=0.0))
+_FEW = FieldRule("recent", f"must have at most {MEMORY} values", lambda known: known["rows"] <= MEMORY)
+_SUMS: dict[str, FieldEntry] = dict.fromkeys(("total", "mass", "excess"), Array(np.float64, ("n_features",), least=0.0))
 UNUSED = Fields(_EITHER, rules=[_FEW])
 FIELDS = Fields(_EITHER | {name: _SUMS[name] for name in ("total", "mass")}, rules=[_FEW])
 CLIPPING = Fields(_EITHER | _SUMS, rules=[_FEW])

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.changes import Changeable
+from driftsurf.core.changes import Changeable, uninterrupted
 from driftsurf.core.contracts import CSR, IncrementalState, Rows, Segment, State, n_rows
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import misfit
@@ -23,10 +23,9 @@ from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import MatrixLike, TargetLike
 from driftsurf.errors import InputError
-from driftsurf.session.interrupts import uninterrupted
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late_saved import FIELDS, Key, Waiting, read_keys
-from driftsurf.session.late_tables import LateChange, LateTables, Mark, Plan, Standing
+from driftsurf.session.late_tables import LateChange, LateMark, LatePlan, LateTables, Standing
 
 __all__ = ["DelayedLabels", "DelayedModel", "Joined", "as_input"]
 
@@ -58,6 +57,10 @@ class DelayedModel(Protocol):
 
     def standing(self) -> tuple[object, int]:
         """Return an object that is another one after each step and restore, and the number of rows in the buffer."""
+        ...
+
+    def expect_late_labels(self) -> None:
+        """Predict from now on as rows need it whose labels come long after them."""
         ...
 
     def predict(self, X: MatrixLike) -> npt.NDArray[Any]:
@@ -151,6 +154,7 @@ class DelayedLabels(Changeable):
 
     def __init__(self, model: DelayedModel, *, max_pending: int = 100_000, timeout: float | None = None) -> None:
         self.model = model
+        model.expect_late_labels()
         self.max_pending: int = whole("max_pending", max_pending, at_least=1)
         self.timeout: float | None = (
             None if timeout is None else number("timeout", timeout, above=0.0, otherwise=", or None")
@@ -197,7 +201,7 @@ class DelayedLabels(Changeable):
         """Store rows that came."""
         assert standing.samples is not None
         standing.samples.append(rows, np.zeros(n_rows(rows)))
-        self._end_as(Plan(standing, change, False, standing.samples.mark())).finish(self.max_pending)
+        self._end_as(LatePlan(standing, change, False, standing.samples.mark())).finish(self.max_pending)
         return standing, None
 
     def _arrival(self, names: Sequence[Key], come: Sequence[Waiting], at: float) -> tuple[LateChange, dict[str, int]]:
@@ -340,7 +344,7 @@ class DelayedLabels(Changeable):
     ) -> tuple[Standing, tuple[Decision, ...]]:
         """Learn rows of at most one time step; without rows, only the tables change."""
         samples = standing.samples
-        plan = self._end_as(Plan(standing, change, rows is not None, None if samples is None else samples.mark()))
+        plan = self._end_as(LatePlan(standing, change, rows is not None, None if samples is None else samples.mark()))
         decisions = () if rows is None else self.model.learn(rows, labels)
         plan.finish(self.max_pending)
         return standing, decisions
@@ -360,17 +364,17 @@ class DelayedLabels(Changeable):
 
     # -------------------------------------------------------------------- calls that are complete or undone
 
-    def _mark(self) -> Mark:
+    def _mark(self) -> LateMark:
         samples = self._now.samples
-        return Mark(None if samples is None else samples.mark(), self.model.standing())
+        return LateMark(None if samples is None else samples.mark(), self.model.standing())
 
-    def _end_as(self, plan: Plan) -> Plan:
+    def _end_as(self, plan: LatePlan) -> LatePlan:
         """Note how the call under way ends; from here on, or from when the model has changed, it is not undone."""
         assert self._before is not None
         self._before[0].plan = plan
         return plan
 
-    def _put_back(self, mark: Mark) -> None:
+    def _put_back(self, mark: LateMark) -> None:
         """Undo a call, or complete it if its model has learned: what the model has learned cannot be undone here."""
         plan = mark.plan
         snapshot, pending = self.model.standing()
@@ -425,7 +429,7 @@ class DelayedLabels(Changeable):
             self._change(self._restored, standing, pick("model", state))
 
     def _restored(self, standing: Standing, model: Mapping[str, Any]) -> tuple[Standing, None]:
-        self._end_as(Plan(standing, None, True, None))
+        self._end_as(LatePlan(standing, None, True, None))
         self.model.restore(model)
         return standing, None
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from driftsurf.core.fields import Fields, Json, Real, Rule, Values
+from driftsurf.core.fields import FieldRule, Fields, Json, Real, Values
 from driftsurf.core.frames import unmasked
 from driftsurf.errors import InputError, ShapeError
 from driftsurf.session.label_counts import LabelCounts
@@ -84,18 +84,18 @@ FIELDS = Fields(
     optional=["early", "ready"],  # states of earlier versions do not have them
     parts=["schema", "samples", "model"],
     rules=[
-        Rule(
+        FieldRule(
             "counts",
             "must have errors exactly for classes",
             lambda known: (known["counts"].errors is not None) == known["counted"],
         ),
-        Rule("waiting", "must be rows of the store, in order", _are_stored),
-        Rule(
+        FieldRule("waiting", "must be rows of the store, in order", _are_stored),
+        FieldRule(
             "early",
             "must be labels of no row that waits",
             lambda known: not known.get("early", {}).keys() & known["waiting"].keys(),
         ),
-        Rule(
+        FieldRule(
             "ready",
             "must be labels of rows that wait",
             lambda known: known.get("ready", {}).keys() <= known["waiting"].keys(),

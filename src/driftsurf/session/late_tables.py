@@ -12,7 +12,7 @@ from driftsurf.core.samples import Samples
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late_saved import Key, Waiting
 
-__all__ = ["LateChange", "LateTables", "Mark", "Plan", "Standing"]
+__all__ = ["LateChange", "LateMark", "LatePlan", "LateTables", "Standing"]
 
 Value = TypeVar("Value")
 
@@ -100,19 +100,19 @@ class Standing:
 
 
 @dataclass(slots=True)
-class Mark:
+class LateMark:
     """Where a call began and, once that is decided, how it ends."""
 
     samples: Any
     """Mark of the rows; None before the first ones."""
     model: tuple[object, int]
     """Snapshot of the model and number of its waiting rows before the call."""
-    plan: Plan | None = None
+    plan: LatePlan | None = None
     """How the call ends: unless it is broken off before, or its model does not learn."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LatePlan:
     """How a call ends."""
 
     standing: Standing

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
-from driftsurf.core.predictions import log_losses
+from driftsurf.core.journal import log_losses
 
 __all__ = ["Observation", "Origin", "probability_of_second"]
 
@@ -45,7 +45,8 @@ class Origin:
     """Labels that the step learned of rows without a prediction, which came before there was a model."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: a frozen dataclass takes three times as long to create, which is as long as predicting a few rows.
+@dataclass(slots=True)
 class Observation:
     """Predictions made before the rows were learned, and the decisions of the completed time steps.
 

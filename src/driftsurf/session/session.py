@@ -4,39 +4,76 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from driftsurf.core.abilities import DirectlyStepped, Taken
-from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, n_rows, take_rows
+from driftsurf.core.abilities import (
+    CategoryAware,
+    CategoryTold,
+    DirectlyStepped,
+    IncrementallySaved,
+    LateAware,
+    Reversible,
+    SnapshotScoring,
+    TakenStep,
+    abilities_of,
+    capabilities_of,
+    check_contract,
+)
+from driftsurf.core.changes import Changeable, uninterrupted
+from driftsurf.core.contracts import (
+    Batch,
+    Categories,
+    FloatArray,
+    IncrementalState,
+    Rows,
+    Segment,
+    State,
+    Strategy,
+    n_rows,
+    take_rows,
+)
 from driftsurf.core.decisions import Decision, Transition
-from driftsurf.core.input import Schema, is_ready, read_rows, read_schema
-from driftsurf.core.journal import Decided, Outcome
+from driftsurf.core.drifts import Drifts, InputChanges
+from driftsurf.core.fields import misfit
+from driftsurf.core.functions import in_usual_mode
+from driftsurf.core.input import Schema, is_ready, read_rows, read_schema, read_weights
+from driftsurf.core.journal import Decided, Journal, Noted, Outcome
+from driftsurf.core.options import whole
 from driftsurf.core.samples import Samples
-from driftsurf.core.targets import ClassTargets, RegressionTargets
+from driftsurf.core.state import nest, pick, resolved
+from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
+from driftsurf.core.threads import ChangeLock
 from driftsurf.core.typing import Classes, MatrixLike, TargetLike
 from driftsurf.core.values import replace
-from driftsurf.core.weights import read_weights
-from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning
-from driftsurf.session.base import BaseSession
-from driftsurf.session.interrupts import uninterrupted
+from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning, StateError
+from driftsurf.native.columns import all_finite
+from driftsurf.session.drift_monitor import DriftMonitor
+from driftsurf.session.guard import new_guard
 from driftsurf.session.observation import Observation
-from driftsurf.session.outcomes import Drifted, Named, News
-from driftsurf.session.snapshot import Snapshot, _dtype
+from driftsurf.session.snapshot import Snapshot, saved_buffer
 
-__all__ = ["Session"]
+__all__ = ["Session", "step_rows"]
 
-WARN_AFTER_STEPS = 20
-WARN_BELOW_ROWS = 10
-LEAST_WEIGHT = 0.01
-"""A batch that keeps less than this share of its weight under the range guard is no evidence."""
-
-NOTHING = np.zeros(0)
+STEPS = 50
+"""``fit``, and a run over files, cut the rows into about this many time steps if there is no ``batch_size``."""
+FEWEST_ROWS, MOST_ROWS = 100, 1000
+"""Bounds of the number of rows in such a time step."""
 
 
-class Session(BaseSession):
+def step_rows(count: int) -> int:
+    """Return the number of rows in a time step of a table with ``count`` rows.
+
+    >>> [step_rows(count) for count in (300, 11_055, 80_000)]
+    [100, 221, 1000]
+    """
+    return min(max(count // STEPS, FEWEST_ROWS), MOST_ROWS)
+
+
+class Session(Changeable):
     """Feeds raw batches to a strategy, and manages its columns, classes, buffer and guard.
 
     A call is checked completely before anything changes; bad input raises a named error and leaves the state unchanged,
@@ -77,6 +114,174 @@ class Session(BaseSession):
     >>> session.predict([[-0.9], [0.9]]).tolist()
     ['down', 'up']
     """
+
+    _now: Snapshot
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        *,
+        classes: Classes | None = None,
+        batch_size: int | None = None,
+        guard: float | None = 2.0,
+        journal: Journal | None = None,
+        owner: str = "this model",
+        categories: Callable[[], Categories] = tuple,
+        names: Callable[[], Sequence[str]] = tuple,
+        monitor: DriftMonitor | None = None,
+    ) -> None:
+        check_contract(strategy, Strategy, "strategy", "one of driftsurf.strategies, such as DriftSurf(learner)")
+        strategy.check()
+        self.strategy = strategy
+        if batch_size is not None:
+            batch_size = whole("batch_size", batch_size, at_least=1, otherwise=", or None")
+        self.batch_size = batch_size
+        self.journal: Journal = Journal() if journal is None else journal
+        self.owner = owner
+        self.categories = categories
+        self.names = names
+        self._can = capabilities_of(strategy)
+        self._abilities = abilities_of(strategy)
+        self._steps_directly = DirectlyStepped in self._abilities
+        self._dtype: np.dtype[Any] = np.dtype(strategy.dtype)
+        guarded = None if guard is None else new_guard(guard, clips=self._can.linear)
+        self._now = Snapshot(targets_of(self._can, classes), guarded, monitor=monitor)
+        self._new_monitor = monitor
+        self._pending: Samples | None = None
+
+    def fresh(self, seed: int) -> Self:
+        """Return a session with the same options that has seen no row, and whose strategy has another seed.
+
+        The options are not checked again, which makes it cheap enough to call for every key of a keyed run.
+        """
+        if self.schema is not None or self.steps:
+            raise StateError("this session has seen rows; call fresh() on one that has not")
+        # Targets and guard are values that are replaced and never changed, so they may be shared.
+        return replace(self, strategy=self.strategy.fresh(seed), journal=Journal(), lock=ChangeLock())
+
+    def expect_late_labels(self) -> None:
+        """Predict from now on as rows need it whose labels come long after them."""
+        with self.lock:
+            self.settle()
+            if isinstance(self.strategy, LateAware):
+                self.strategy.expect_late_labels()
+                if self.schema is not None:
+                    self._now = self._published(self._now)
+
+    def watch(self, monitor: DriftMonitor | None) -> None:
+        """Detect drifts of the whole model with a monitor from the first row on; None: do not."""
+        if self.schema is not None:
+            raise StateError("this session has seen rows; call watch() on one that has not")
+        self._now, self._new_monitor = self._now._replace(monitor=monitor), monitor
+
+    # -------------------------------------------------------------------- what a step changes
+
+    @property
+    def now(self) -> Snapshot:
+        """Everything below as of one step; another thread may take the next step at any time."""
+        return self._now
+
+    @property
+    def schema(self) -> Schema | None:
+        """Columns; None before the first batch."""
+        return self._now.schema
+
+    @property
+    def targets(self) -> ClassTargets | RegressionTargets:
+        """Known labels and their codes, or what is known about the numbers to predict."""
+        return self._now.targets
+
+    @property
+    def steps(self) -> int:
+        """Number of time steps learned."""
+        return self._now.steps
+
+    @property
+    def n_classes_learned(self) -> int:
+        """Number of classes known at the last time step; only these can be predicted."""
+        return self._now.n_classes_learned
+
+    @property
+    def drifts(self) -> Drifts:
+        """Drifts of the model so far, oldest first."""
+        monitor = self._now.monitor
+        return Drifts() if monitor is None else monitor.drifts
+
+    @property
+    def changes(self) -> InputChanges:
+        """Moves of the inputs alone, which did no harm, oldest first."""
+        monitor = self._now.monitor
+        return InputChanges() if monitor is None else monitor.changes
+
+    @property
+    def guard_factor(self) -> float | None:
+        """Factor of the range guard; None without one."""
+        return None if self._now.guard is None else self._now.guard.factor
+
+    @property
+    def column_limits(self) -> tuple[FloatArray, FloatArray] | None:
+        """Smallest and largest value of each column in predictions; None without limits."""
+        return self._now.column_limits
+
+    @property
+    def rows_pending(self) -> int:
+        """Number of rows in the buffer."""
+        return 0 if self._pending is None else len(self._pending)
+
+    def standing(self) -> tuple[Snapshot, int]:
+        """Return the values of the last complete step, another object after each step, and the rows in the buffer."""
+        with self.lock:
+            self.settle()
+            return self._now, self.rows_pending
+
+    def name_columns(self, names: tuple[str, ...]) -> None:
+        """Give the columns names, once the first batch has been learned."""
+        with self.lock:
+            self.settle()
+            assert self.schema is not None
+            self._now = self._now._replace(schema=self.schema.named(names))
+
+    def _mark(self) -> Any:
+        strategy: Any = self.strategy
+        pending = self._pending
+        # Before the first batch there is nothing to go back to: ``begin`` creates everything again.
+        able = Reversible in self._abilities and self._now.schema is not None
+        return (
+            self._now,
+            pending,
+            None if pending is None else pending.mark(),
+            strategy.learner,
+            strategy.mark() if able else None,
+        )
+
+    def _put_back(self, mark: Any) -> None:
+        now, pending, rows, learner, own = mark
+        strategy: Any = self.strategy
+        strategy.learner = learner
+        if own is not None:
+            strategy.put_back(own)
+        if pending is not None:
+            pending.put_back(rows)
+        self._now, self._pending = now, pending
+
+    def _tell_categories(self, schema: Schema) -> None:
+        """Let the models that the strategy will make know the categories of the rows, if the learner can use them.
+
+        A learner is also told that there are none, since it may know those of other rows.
+        """
+        if self._can.categories:
+            learner: Any = self.strategy.learner
+            assert isinstance(learner, CategoryAware)
+            told: Any = learner.with_categories(schema.categories)
+            self.strategy.learner = told
+        if isinstance(self.strategy, CategoryTold):
+            self.strategy.tell_categories(schema.categories)
+
+    def _published(self, now: Snapshot, **changes: Any) -> Snapshot:
+        """Return the values after a change, with the scores of the models as they are now."""
+        strategy: Any = self.strategy
+        scorer = strategy.scorer() if SnapshotScoring in self._abilities else None
+        return now._replace(scorer=scorer, **changes)
 
     # -------------------------------------------------------------------- learning
 
@@ -180,8 +385,8 @@ class Session(BaseSession):
         if weight is not None or schema.sparse:
             self._check_capabilities(schema, weight)
         # A strategy that takes the whole call in one step checks the values itself, where it copies them.
-        direct = self.batch_size is None and size is None and DirectlyStepped in self._abilities
-        dtype = _dtype(self.strategy.dtype)
+        direct = self._steps_directly and size is None and self.batch_size is None
+        dtype = self._dtype
         rows: Rows = (
             X if is_ready(X, schema, dtype, finite=not direct) else read_rows(X, schema, dtype, finite=not direct)
         )
@@ -215,7 +420,7 @@ class Session(BaseSession):
                     if decided or now.steps == WARN_AFTER_STEPS:
                         decisions.append(self._recorded(outcome))
                     else:
-                        named = Named(outcome, now.targets.labels) if outcome.transitions else outcome
+                        named = Noted(outcome, now.targets.labels) if outcome.transitions else outcome
                         self.journal.record_later(named)
         except BaseException as error:
             if size is None:
@@ -248,7 +453,7 @@ class Session(BaseSession):
         if now.schema is None:
             now, pending = self._begun(now, schema, targets), self._pending
         if targets is not now.targets:
-            now = replace(now, targets=targets)
+            now = now._replace(targets=targets)
         at_once = pending is None or unbuffered
         taken = self._directly(now, X, y, weight, predict=predict) if at_once else None
         if taken is not None:
@@ -256,7 +461,7 @@ class Session(BaseSession):
             seen = None if scores is None else known.restrict(scores, now.n_classes_learned)
             return after, (known, seen, outcome)
         if pending is None and not unbuffered and isinstance(X, np.ndarray):
-            X = read_rows(X, schema, _dtype(self._dtype))  # raises an error if a value is not finite
+            X = read_rows(X, schema, self._dtype)  # raises an error if a value is not finite
         tested = seen = None
         part = Batch(X, y, read_weights(None, len(y)) if weight is None else weight)
         if predict:
@@ -278,12 +483,12 @@ class Session(BaseSession):
         self, now: Snapshot, X: Rows, y: FloatArray, weight: FloatArray | None, *, predict: bool
     ) -> tuple[Snapshot, FloatArray | None, Outcome] | None:
         """Take one time step in one call of the strategy, if it can; return the values after it, scores and outcome."""
-        if DirectlyStepped not in self._abilities:
+        if not self._steps_directly:
             return None
         strategy: Any = self.strategy
         guard, targets, monitor, scorer = now.guard, now.targets, now.monitor, now.scorer
         watched = monitor is not None and now.steps > 0
-        taken: Taken | None = strategy.observe(X, y, weight, guard, predict=predict, test=watched)
+        taken: TakenStep | None = strategy.observe(X, y, weight, guard, predict=predict, test=watched)
         if taken is None:
             return None
         outcome = taken.outcome
@@ -294,19 +499,11 @@ class Session(BaseSession):
             around = self._column_names, targets.labels, strategy
             monitor = monitor.after(now.steps, first, taken.rows, y, taken.tested, scorer, *around)
             if monitor.updates or monitor.changes is not before.changes:
-                outcome = Drifted(outcome, News.of(before, monitor))
+                outcome = Noted(outcome, targets.labels, **_news(before, monitor))
         if guard is not None and isinstance(targets, RegressionTargets):
             targets = targets.after_step(y, weight)
-        now = replace(
-            now,
-            scorer=strategy.scorer(),
-            targets=targets,
-            guard=taken.guard,
-            steps=now.steps + 1,
-            n_classes_learned=len(targets.labels),
-            monitor=monitor,
-        )
-        return now, taken.predicted, outcome
+        after = Snapshot(targets, taken.guard, now.schema, now.steps + 1, len(targets.labels), taken.scorer, monitor)
+        return after, taken.predicted, outcome
 
     def _has_room(self, pending: Samples, count: int) -> bool:
         """Return whether so many rows do not fill the buffer."""
@@ -371,6 +568,7 @@ class Session(BaseSession):
         pending.release(pending.next_row)
         return now, outcome
 
+    @in_usual_mode
     def _step(self, now: Snapshot, batch: Batch, tested: FloatArray | None = None) -> tuple[Snapshot, Outcome]:
         """Take one time step; return the values after it."""
         guard, targets = now.guard, now.targets
@@ -393,7 +591,7 @@ class Session(BaseSession):
             first = decision.first_row
             monitor = monitor.after(decision.step, first, batch.X, batch.y, tested, scorer, *around)
             assert now.monitor is not None
-            decision = dataclasses.replace(decision, **News.of(now.monitor, monitor)._asdict())
+            decision = dataclasses.replace(decision, **_news(now.monitor, monitor))
         now = self._published(
             now,
             targets=targets,
@@ -423,8 +621,137 @@ class Session(BaseSession):
             rows = decision.rows_seen / self.steps
             message = Message(
                 f"the first {self.steps} time steps had {rows:.0f} rows each on average; the risk on so few rows is "
-                "mostly noise, which looks like drift, so that good models are replaced (",
+                "mostly noise, which looks like drift, so that good models are replaced; recommended() learns single "
+                "rows well (",
                 Option("batch_size"),
-                " collects rows: 100 are enough for most streams)",
+                " collects rows for other models: 100 are enough for most streams)",
             )
             warnings.warn(message, SmallBatchWarning, stacklevel=6)
+
+    # -------------------------------------------------------------------- predicting
+
+    def read(self, X: MatrixLike) -> Rows:
+        """Return checked rows in the form that the strategy accepts."""
+        return self._now.read(X, self._dtype)
+
+    def scores(self, X: MatrixLike) -> FloatArray:
+        """Return the scores of the model that predicts now; a margin above 0 means the class with code 1."""
+        return self._scores(self._now, X)
+
+    def scores_and_classes(self, X: MatrixLike) -> tuple[Snapshot, FloatArray]:
+        """Return the scores, and what is known about the classes as of the same step."""
+        now = self._now
+        return now, self._scores(now, X)
+
+    def scores_as_of(self, now: Snapshot, X: MatrixLike) -> FloatArray:
+        """Return the scores of the model as it was after an earlier step, of which ``now`` returned the values.
+
+        A strategy that cannot hand out its scores (``now.scorer`` is None) uses the newest model instead.
+        """
+        return self._scores(now, X)
+
+    def scores_if_finite(self, now: Snapshot, X: FloatArray) -> FloatArray | None:
+        """Return what :meth:`scores_as_of` returns of an array; None if one of its values is not finite."""
+        if now.is_usual(X, self._dtype):  # one pass over the values finds both out
+            return now.restricted(self._raw_scores(now, X))
+        return self._scores(now, X) if all_finite(X) else None
+
+    def scores_of(self, rows: Rows) -> FloatArray:
+        """Return the scores of rows that ``read`` returned, or that a caller has built in that form."""
+        now = self._now
+        return now.restricted(self._raw_scores(now, now.limited(rows)))
+
+    def predict(self, X: MatrixLike) -> npt.NDArray[Any]:
+        """Return predicted labels, or numbers, of the model that predicts now. Ties go to the smaller label."""
+        now = self._now
+        return now.targets.decode(now.targets.predicted(self._scores(now, X)))
+
+    def _scores(self, now: Snapshot, X: MatrixLike) -> FloatArray:
+        rows: Any = X if now.is_usual(X, self._dtype) else now.limited(now.read(X, self._dtype))
+        return now.restricted(self._raw_scores(now, rows))
+
+    def _raw_scores(self, now: Snapshot, rows: Rows) -> FloatArray:
+        if now.scorer is not None:
+            return now.scorer(rows)
+        with self.lock:  # a strategy that cannot hand out its scores: wait until no step is under way
+            self.settle()
+            return self.strategy.scores(rows)
+
+    # -------------------------------------------------------------------- state
+
+    def return_to(self, state: Mapping[str, Any]) -> None:
+        """Roll back to an earlier state: the same as ``restore``, since no row waits for a label."""
+        self.restore(state)
+
+    def state(self) -> State:
+        """Return everything that later steps depend on; the journal is not part of it.
+
+        Arrays are views, valid until the next step: hold ``lock`` while they are used, if another thread learns.
+        """
+        return resolved(self.incremental_state())
+
+    def incremental_state(self) -> IncrementalState:
+        """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
+        with self.lock:
+            state = self.surroundings()
+            if self.schema is None:
+                return state
+            strategy: Any = self.strategy
+            incremental = IncrementallySaved in self._abilities
+            own = strategy.incremental_state() if incremental else strategy.state()
+            return state | nest("strategy", own)
+
+    def surroundings(self) -> State:
+        """Return the state without the entries of the strategy, which only time steps change."""
+        with self.lock:
+            self.settle()
+            state = self._now.state()
+            return state if self._pending is None else state | nest("pending", self._pending.state())
+
+    def restore(self, state: Mapping[str, Any], own: Mapping[str, Any] | None = None) -> None:
+        """Take over a state: that of ``state()``, or that of ``surroundings()`` with the strategy's as ``own``.
+
+        An error leaves the session as it was.
+        """
+        try:
+            with uninterrupted(), self.lock:
+                self._change(self._restored, state, pick("strategy", state) if own is None else own)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            if isinstance(error, StateError):
+                raise
+            what = f"has no entry {error}" if isinstance(error, KeyError) else f"is inconsistent ({error})"
+            raise StateError(f"the saved state {what}; it is incomplete, or the state of another object") from error
+
+    def _restored(self, state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Snapshot, None]:
+        now, pending = self._now.from_state(state, self._can, self.owner), None
+        if now.schema is not None:
+            classes = now.targets.n_classes
+            self._tell_categories(now.schema)
+            pending = saved_buffer(pick("pending", state), now.schema, classes, self.batch_size, self._dtype)
+            self.strategy.restore(own, now.schema.n_features, sparse=now.schema.sparse, n_classes=classes)
+            now = self._published(now, monitor=self._restored_monitor(now.schema, pick("monitor", state)))
+        elif now.steps or own:
+            raise misfit(state, "started", "is false, but there is a model that has learned")
+        self._pending = pending
+        return now, None
+
+    def _restored_monitor(self, schema: Schema, state: Mapping[str, Any]) -> DriftMonitor | None:
+        """Return the monitor of a saved state; a new one for a state without, such as those of version 0.2."""
+        blank = self._new_monitor
+        if blank is None or not state:
+            return blank
+        return blank.from_state(state, self.strategy, schema.n_features, sparse=schema.sparse, dtype=self._dtype.name)
+
+
+WARN_AFTER_STEPS = 20
+WARN_BELOW_ROWS = 10
+LEAST_WEIGHT = 0.01
+"""A batch that keeps less than this share of its weight under the range guard is no evidence."""
+
+NOTHING = np.zeros(0)
+
+
+def _news(before: DriftMonitor, after: DriftMonitor) -> dict[str, Any]:
+    """Return what a monitor has noticed at a step, as the fields of a decision; it notices one move at most."""
+    moved = () if after.changes is before.changes else tuple(after.changes[-1:])
+    return {"drifts": after.updates, "changes": moved}

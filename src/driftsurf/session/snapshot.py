@@ -2,31 +2,54 @@
 
 from __future__ import annotations
 
-import functools
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from driftsurf.core.contracts import Capabilities, FloatArray, Rows, State
-from driftsurf.core.fields import misfit
+from driftsurf.core.fields import Fields, Truth, Whole, misfit
 from driftsurf.core.input import Schema, is_ready, read_rows
+from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import MatrixLike
 from driftsurf.errors import StateError
 from driftsurf.session.drift_monitor import DriftMonitor
 from driftsurf.session.guard import RangeGuard, guard_from_state, guard_state
-from driftsurf.session.saved import FIELDS
 
-__all__ = ["Snapshot"]
+__all__ = ["FIELDS", "Snapshot", "saved_buffer"]
 
-_dtype: Callable[[str], np.dtype[Any]] = functools.cache(np.dtype)
+FIELDS = Fields(
+    {"steps": Whole(), "n_classes_learned": Whole(), "started": Truth()},
+    parts=["classes", "guard", "schema", "pending", "strategy", "monitor"],
+)
+"""Saved entries of a session; its parts declare their own."""
 
 
-@dataclass(frozen=True)
-class Snapshot:
+def saved_buffer(
+    state: Mapping[str, Any], schema: Schema, n_classes: int, batch_size: int | None, dtype: npt.DTypeLike
+) -> Samples | None:
+    """Return the saved buffer; StateError if its rows are not those of the schema, or fill a time step."""
+    if not state:
+        return None
+    pending = Samples.from_state(state, n_classes)
+    for name, found, wanted in (
+        ("n_features", pending.n_features, schema.n_features),
+        ("sparse", pending.sparse, schema.sparse),
+        ("dtype", pending.dtype, np.dtype(dtype)),
+    ):
+        if found != wanted:
+            raise misfit(state, name, f"is {found}, but that of the model is {wanted}")
+    size = math.inf if batch_size is None else batch_size
+    if len(pending) >= size:
+        raise misfit(state, "y", f"has {len(pending)} rows, which would fill a time step of {size}")
+    return pending
+
+
+class Snapshot(NamedTuple):
     """Columns, classes, guard and counts of a session after a step, with the scores of its models at that moment.
 
     Nothing in it ever changes, so that any thread can predict with it while another one learns.
@@ -54,16 +77,16 @@ class Snapshot:
         most = limits[: self.schema.n_features]
         return -most, most
 
-    def read(self, X: MatrixLike, dtype: str) -> Rows:
+    def read(self, X: MatrixLike, dtype: npt.DTypeLike) -> Rows:
         """Return checked rows in the form that the strategy accepts."""
         if self.schema is None:
             raise StateError("this model has not seen any rows yet, so it has no columns; learn a batch first.")
         return read_rows(X, self.schema, dtype)
 
-    def is_usual(self, X: MatrixLike, dtype: str) -> bool:
+    def is_usual(self, X: MatrixLike, dtype: np.dtype[Any]) -> bool:
         """Return whether X needs neither reading nor limiting: one pass, as values within the limits are finite."""
         most = None if self.guard is None else self.guard.limits
-        return most is not None and is_ready(X, self.schema, _dtype(dtype), most=most)  # type: ignore[arg-type]
+        return most is not None and is_ready(X, self.schema, dtype, most=most)  # type: ignore[arg-type]
 
     def limited(self, rows: Rows) -> Rows:
         """Return rows to be predicted, with extreme values limited; the same object if there are none."""

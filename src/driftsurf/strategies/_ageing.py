@@ -10,7 +10,7 @@ import numpy as np
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import FloatArray, Segment
 from driftsurf.core.values import lazy, replace
-from driftsurf.strategies._cell_arrays import UNLIMITED, Rule, never_reacting
+from driftsurf.strategies._cell_arrays import UNLIMITED, StepRule, never_reacting
 from driftsurf.strategies._cell_models import Fading
 from driftsurf.strategies._pool import Member
 from driftsurf.strategies._reweighted import Reweighted
@@ -54,7 +54,7 @@ class AgeingModel(SingleModel):
         span = self._span()
         return self._fading(np.arange(span - 1 if span <= MOST_KNOWN else -1, -1, -1, dtype=np.float64))
 
-    def _cell_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+    def _cell_rule(self) -> tuple[StepRule, dict[str, Any]] | None:
         if not self._has_parts_of(AgeingModel):
             return None
         span = min(self._span(), UNLIMITED)

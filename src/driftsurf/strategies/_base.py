@@ -12,8 +12,8 @@ from driftsurf.core.abilities import check_contract
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner, Rows, Segment, State
 from driftsurf.core.decisions import Decision, ModelRecord, StateName, Transition
-from driftsurf.core.fields import Entry, Fields, Rule, Text, Whole, misfit
-from driftsurf.core.parameters import Parameterised
+from driftsurf.core.fields import FieldEntry, FieldRule, Fields, Text, Whole, misfit
+from driftsurf.core.options import Parameterised, parameter_names
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.errors import CapabilityError
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
@@ -56,13 +56,17 @@ L = TypeVar("L", bound=LiveState)
 
 
 def declared(
-    entries: Mapping[str, Entry], *, optional: Iterable[str] = (), parts: Iterable[str] = (), rules: Iterable[Rule] = ()
+    entries: Mapping[str, FieldEntry],
+    *,
+    optional: Iterable[str] = (),
+    parts: Iterable[str] = (),
+    rules: Iterable[FieldRule] = (),
 ) -> Fields:
     """Return the declaration of a strategy's state, with the entries that every strategy has.
 
     Rules may use the sizes ``first_row`` and ``next_row`` of the store.
     """
-    every: dict[str, Entry] = {"strategy": Text(), "step": Whole()}
+    every: dict[str, FieldEntry] = {"strategy": Text(), "step": Whole()}
     return Fields(every | dict(entries), optional=list(optional), parts=["pool", *parts], rules=list(rules))
 
 
@@ -93,6 +97,24 @@ def make_decision(
         transitions=tuple(transitions),
         **details,
     )
+
+
+def saved_class(strategy: Any) -> type:
+    """Return the class under whose name the states of a strategy are saved.
+
+    It is the class of the strategy, unless that declares a former one as ``_saved_as``. Subclasses do not inherit this.
+    """
+    kind = type(strategy)
+    saved: type = vars(kind).get("_saved_as", kind)
+    return saved
+
+
+def saved_params(strategy: Any) -> dict[str, Any]:
+    """Return the parameters of a strategy under the names that its saved class has for them."""
+    kind: Any = saved_class(strategy)
+    if kind is type(strategy):
+        return dict(strategy.get_params(deep=False))
+    return {name: getattr(strategy, name) for name in parameter_names(kind)}
 
 
 class PooledStrategy(Parameterised, ABC, Generic[L]):
@@ -199,7 +221,7 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
             # The first callback runs last, when the models are as they were: a scorer may hold what it read from them.
             undo.callback(self._publish, self._live)
             segment = self._pool.admit(batch, undo)
-            if self._pool.grows and self._pool.grow(batch, self._live.members, undo):
+            if self._pool.grows and self._pool.grow(batch.y, self._live.members, undo):
                 self._publish(self._live)  # its scores have a column for each class from now on
             self._pool.tested(self._live.predictor, segment, tested)
             after, decision = self._advance(self._live, segment, undo)
@@ -248,13 +270,14 @@ class PooledStrategy(Parameterised, ABC, Generic[L]):
 
     def incremental_state(self) -> IncrementalState:
         """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
-        own: IncrementalState = {"strategy": type(self).__name__}
+        own: IncrementalState = {"strategy": saved_class(self).__name__}
         return own | self._saved(self._live) | nest("pool", self._pool.incremental_state())
 
     def restore(self, state: Mapping[str, Any], n_features: int, *, sparse: bool, n_classes: int) -> None:
         """Take over a state that ``state()`` returned; StateError if it is not for rows of this shape."""
-        if str(state.get("strategy")) != type(self).__name__:
-            raise misfit(state, "strategy", f"is {state.get('strategy')!r}, not {type(self).__name__!r}")
+        name = saved_class(self).__name__
+        if str(state.get("strategy")) != name:
+            raise misfit(state, "strategy", f"is {state.get('strategy')!r}, not {name!r}")
         pool = self._new_pool()
         pool.restore(pick("pool", state), n_features, sparse=sparse, n_classes=n_classes)
         self._fields().read(state, first_row=pool.samples.first_row, next_row=pool.samples.next_row)

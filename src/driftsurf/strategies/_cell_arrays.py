@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, AppendOnlyArray, FloatArray, IncrementalState, IntArray, Rows, n_rows
+from driftsurf.core.decisions import Decision, ModelRecord, Role, Transition, TransitionKind
 from driftsurf.learners.logistic import NARROW
 from driftsurf.learners.softmax import SoftmaxRegression
-from driftsurf.strategies._unit import WINDOW
+from driftsurf.strategies.driftsurf_state import WINDOW
 
 NO_RIVAL, STABLE, REACTIVE = 0, 1, 2
 """Codes of the rival's role."""
@@ -114,7 +115,7 @@ CONTEST, CREDIT, CREDIT_GAIN, UNIT_CENTRE, EVIDENCE, UNITS = 0, 9, 10, 11, 12, 2
 RANGES = UNITS + WINDOW
 
 
-class Rule(NamedTuple):
+class StepRule(NamedTuple):
     """Parameters of DriftSurf."""
 
     threshold: float
@@ -140,9 +141,9 @@ class Rule(NamedTuple):
     """Whether a single model learns with other weights of rows, which are in the gradient table of side 1."""
 
 
-def never_reacting(max_rows: int | None, *, span: int = UNLIMITED, faded: bool = False) -> Rule:
+def never_reacting(max_rows: int | None, *, span: int = UNLIMITED, faded: bool = False) -> StepRule:
     """Return the rule of a DriftSurf that never reacts: that of a single model, or of models that vote."""
-    return Rule(
+    return StepRule(
         threshold=math.inf,
         stable_threshold=math.inf,
         reactive_length=1,
@@ -197,7 +198,7 @@ def training_of(learner: Any, n_classes: int, n_features: int, *, sparse: bool =
         alternating=learner.optimizer == "strsaga",
         intercept=bool(learner.fit_intercept),
         uniform_start=learner.start == "uniform",
-        paired=logistic and n_features <= NARROW and not sparse,
+        paired=n_features <= NARROW and not sparse,
         kind=kind,
         outputs=outputs or 1,
         epsilon=epsilon,
@@ -207,7 +208,7 @@ def training_of(learner: Any, n_classes: int, n_features: int, *, sparse: bool =
     )
 
 
-def make_cell(X: Rows, y: FloatArray, weight: FloatArray, rule: Rule, training: Training) -> Cell:
+def make_cell(X: Rows, y: FloatArray, weight: FloatArray, rule: StepRule, training: Training) -> Cell:
     """Return a cell of zeros with these rows."""
     n_features = X.n_features if isinstance(X, CSR) else X.shape[1]
     width, outputs = n_features + 1, training.outputs
@@ -377,3 +378,80 @@ def _saved(cell_now: Callable[[], Cell], name: str, lo: int, hi: int) -> npt.NDA
         return np.diff(X.indptr[lo - at : hi - at + 1])
     values: npt.NDArray[Any] = getattr(X if isinstance(X, CSR) and name in X._fields else cell, name)
     return values[lo - at : hi - at]
+
+
+# Places among the whole numbers of an outcome: counts, a record for each model, and the transitions.
+CONDITION, REACTIVE_STEP, RECORDS, TRANSITIONS, PREDICTED_BY, TRAINED_FROM, PREDICTS_NEXT, ABSENT = range(8)
+MOST_RECORDS, MOST_TRANSITIONS = 3, 2
+"""Most models and most transitions: a stable model may end in the step that makes w'."""
+RECORD, RECORD_SIZE = 8, 6
+"""Role, id, born, first row, gradients, and which of the first three risks were measured, as bits 1, 2 and 4."""
+TRANSITION, TRANSITION_SIZE = RECORD + MOST_RECORDS * RECORD_SIZE, 5
+"""Kind, number of batches, old and new model, and the class for lack of which w was kept, or -1."""
+# Places among the real numbers: four risks of each model (before, after, over T, best), three numbers of each
+# transition, the unit of the thresholds, and the standard error of the lead of w'.
+RISKS, COMPARED = 4, 3
+COMPARISON = MOST_RECORDS * RISKS
+UNIT = COMPARISON + MOST_TRANSITIONS * COMPARED
+LEAD_ERROR = UNIT + 1
+ROLES: tuple[Role, ...] = ("predictive", "stable", "reactive")
+"""Roles by their codes; that of the predictive model is NO_RIVAL."""
+KINDS: tuple[TransitionKind, ...] = ("entered", "greedy", "switched", "kept")
+"""Kinds of transitions by their codes."""
+
+
+class DecisionReader(NamedTuple):
+    """Makes decisions of the numbers that steps leave behind, given what is the same in all of them."""
+
+    rule: StepRule
+    details: dict[str, Any]
+    """Fields of a decision that follow from the options."""
+
+    def read(self, whole: list[int], real: list[float], step: int, first_row: int, rows: int) -> Decision:
+        """Return the decision of a step, given its whole and its real numbers."""
+        rule, details = self
+        if rule.relative:
+            unit = real[UNIT]
+            thresholds = {"threshold": rule.threshold * unit, "stable_threshold": rule.stable_threshold * unit}
+            details = details | thresholds | {"risk_unit": unit}
+        return Decision(
+            step,
+            first_row,
+            rows,
+            "reactive" if whole[REACTIVE_STEP] else "stable",
+            whole[PREDICTED_BY],
+            whole[TRAINED_FROM],
+            whole[PREDICTS_NEXT],
+            tuple([_model_record(whole, real, number, step) for number in range(whole[RECORDS])]),
+            whole[REACTIVE_STEP],
+            whole[CONDITION],
+            absent=whole[ABSENT] if whole[ABSENT] >= 0 else None,
+            transitions=tuple([_transition(whole, real, number, step) for number in range(whole[TRANSITIONS])]),
+            lead_error=real[LEAD_ERROR] if whole[REACTIVE_STEP] > 1 and details["significance"] is not None else None,
+            **details,
+        )
+
+
+def _model_record(whole: list[int], real: list[float], number: int, step: int) -> ModelRecord:
+    at = RECORD + number * RECORD_SIZE
+    role, id, born, first_row, gradients, measured = whole[at : at + RECORD_SIZE]
+    before, after, trial, best = real[number * RISKS : (number + 1) * RISKS]
+    return ModelRecord(
+        ROLES[role],
+        id,
+        step - born,
+        first_row,
+        before if measured & 1 else None,
+        after if measured & 2 else None,
+        trial if measured & 4 else None,
+        None if best == math.inf else best,
+        gradients,
+    )
+
+
+def _transition(whole: list[int], real: list[float], number: int, step: int) -> Transition:
+    at = TRANSITION + number * TRANSITION_SIZE
+    kind, over, old, new, absent = whole[at : at + TRANSITION_SIZE]
+    left, right, margin = real[COMPARISON + number * COMPARED : COMPARISON + (number + 1) * COMPARED]
+    condition = whole[CONDITION] if kind == ENTERED else 0
+    return Transition(KINDS[kind], step, condition, left, right, margin, over, old, new, absent=absent)

@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.abilities import Taken
+from driftsurf.core.abilities import TakenStep
 from driftsurf.core.buffer import Buffer, Touched
+from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import CSR, AppendOnlyArray, Batch, FloatArray, IncrementalState, Rows, Segment
 from driftsurf.core.random import MASK
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest
-from driftsurf.learners._linear import Linear, diverged, linear_from, margins
+from driftsurf.learners._linear import Linear, diverged, linear_from
 from driftsurf.learners._multi import score_rows
 from driftsurf.native.cell import Cell as NativeCell
 from driftsurf.native.guard import RangeGuard
+from driftsurf.native.linear import largest
 from driftsurf.strategies._cell_arrays import (
     CONTEST,
     CREDIT,
@@ -34,12 +36,14 @@ from driftsurf.strategies._cell_arrays import (
     NO_RIVAL,
     RANGES,
     REACTIVE,
+    ROLES,
     SIDES,
     STABLE,
     UNIT_CENTRE,
     UNITS,
     Cell,
-    Rule,
+    DecisionReader,
+    StepRule,
     allocated_bytes,
     copied,
     entries_of,
@@ -50,10 +54,8 @@ from driftsurf.strategies._cell_arrays import (
     training_of,
     with_room,
 )
-from driftsurf.strategies._cell_outcome import ROLES, Outcome
 from driftsurf.strategies._pool import Member, Pool
-from driftsurf.strategies._reaction import Contest, Credit, Live
-from driftsurf.strategies._unit import RiskUnit
+from driftsurf.strategies.driftsurf_state import Contest, Credit, DriftSurfState, RiskUnit
 
 COPIED = "drawn", "lo", "admitted", "hi", "seen", "words", "gradients", "rescale_at", "step_size", "target"
 """Numbers of a model with the same name in ``Linear``."""
@@ -83,10 +85,10 @@ class CellModels:
         Fields of every decision that do not change.
     """
 
-    def __init__(self, pool: Pool, live: Live, rule: Rule, details: dict[str, Any]) -> None:
+    def __init__(self, pool: Pool, live: DriftSurfState, rule: StepRule, details: dict[str, Any]) -> None:
         samples = pool.samples
         self._pool: Pool = copy.copy(pool)
-        self._rule: Rule = rule
+        self._rule: StepRule = rule
         self._training = training_of(pool.template, pool.n_classes, samples.n_features, sparse=samples.sparse)
         rows = samples.view(Segment(samples.first_row, samples.next_row))
         self._cell = cell = make_cell(copied(rows.X), rows.y.copy(), rows.weight.copy(), rule, self._training)
@@ -104,18 +106,19 @@ class CellModels:
         self._pool.samples = Samples(samples.n_features, sparse=samples.sparse, dtype=samples.dtype)
         self._pool._tested = None
         self._outputs = self._training.outputs
-        self.about: tuple[Rule, dict[str, Any]] = (rule, details)
+        self.reader: DecisionReader = DecisionReader(rule, details)
         template: Any = pool.template
         per_batch = 0 if template.steps_per_batch is None else int(template.steps_per_batch)
         self.native.set_budget(per_batch, float(template.steps_per_row), pool.capabilities.quadratic_loss)
         self._fill(live)
         self.mark()
 
-    def _fill(self, live: Live) -> None:
+    def _fill(self, live: DriftSurfState) -> None:
         """Copy the counts and the models."""
         cell, counts = self._cell, self._cell.counts
-        for name in ("step", "reactive_step", "challenged", "reacted"):
+        for name in ("step", "reactive_step", "reacted"):
             counts[name] = getattr(live, name)
+        counts["challenged"] = live.reactive_predicts
         counts["rival"] = REACTIVE if live.reactive is not None else NO_RIVAL if live.stable is None else STABLE
         for place, part in enumerate(live.trial):
             cell.bounds[place], cell.bounds[place + 1] = part.lo, part.hi
@@ -163,7 +166,7 @@ class CellModels:
         *,
         predict: bool = False,
         test: bool = False,
-    ) -> Taken | None:
+    ) -> TakenStep | None:
         """Check, guard, predict and learn a batch; None if that cannot be, for instance because of a new class.
 
         Unless the batch is learned, everything is as it was at the last mark. ``tested`` are the scores of the rows, if
@@ -187,8 +190,7 @@ class CellModels:
                     X = copied(self.newest(count).X)
                 if self._log is not None:
                     self._log_touched()
-                outcome = Outcome(native.record(), count, self.about)
-                return Taken(outcome, native.guard, X, predicted, known)
+                return TakenStep(native.record(self.reader), native.guard, X, predicted, known, self.scorer())
         except BaseException:
             self.put_back()
             raise
@@ -208,6 +210,14 @@ class CellModels:
             self.native.move(cell.parts, base, values)
             self._cell = cell
             self._move = None
+
+    def with_classes_of(self, y: FloatArray) -> CellModels | None:
+        """Return a copy of the cell with room for the classes of a batch; None if there are no new ones."""
+        if not self._pool.grows or not largest(y) >= self._pool.n_classes:
+            return None
+        pool, live = self.generic()
+        pool.grow(y, live.members, UndoStack())  # copies: nothing has to be undone
+        return CellModels(pool, live, *self.reader)
 
     # -------------------------------------------------------------------- a single model
 
@@ -255,10 +265,10 @@ class CellModels:
 
     def scorer(self) -> Callable[[Rows], FloatArray]:
         """Return the function that scores rows with the model that predicts now; later steps do not affect it."""
+        if self._training.kind == LOGISTIC:
+            return self.native.margin_scorer()
         side, cell = self.native.predictor, self._cell
         raw = cell.raw[side].copy()
-        if self._training.kind == LOGISTIC:
-            return functools.partial(margins, raw)
         template: Any = self._pool.template
         limits = self._limits(side)
         K = self._training.outputs
@@ -346,15 +356,15 @@ class CellModels:
             allocated_bytes(cell.X) + cell.y.nbytes + cell.weight.nbytes + cell.tables.nbytes + cell.small.nbytes
         )
 
-    def generic(self) -> tuple[Pool, Live]:
+    def generic(self) -> tuple[Pool, DriftSurfState]:
         """Return pool and models of the generic step, with copies of everything."""
         return self.generic_pool(), self._live(self.trained)
 
-    def without_rows(self) -> tuple[Pool, Live]:
+    def without_rows(self) -> tuple[Pool, DriftSurfState]:
         """Return a pool without rows and untrained models, to replace those that the cell was made from."""
         return self._pool, self._live(lambda side: self._pool.untrained())
 
-    def _live(self, learner: Callable[[int], Any]) -> Live:
+    def _live(self, learner: Callable[[int], Any]) -> DriftSurfState:
         """Return models and counts; ``learner`` makes the learner on a side."""
         counts = self._cell.counts
         old = counts["predictive"].item()
@@ -364,13 +374,13 @@ class CellModels:
         judged = self._cell.judged.tolist()
         bounds = self._cell.bounds.tolist() if reacting else []
         ends = bounds[: counts["reactive_step"].item() + 1]
-        return Live(
+        return DriftSurfState(
             self._member(old, learner),
             **members,
             step=counts["step"].item(),
             reactive_step=counts["reactive_step"].item(),
             trial=tuple(Segment(*pair) for pair in itertools.pairwise(ends)),
-            challenged=bool(counts["challenged"].item()),
+            reactive_predicts=bool(counts["challenged"].item()),
             reacted=bool(counts["reacted"].item()),
             unit=RiskUnit(tuple(judged[UNITS : UNITS + counts["units"].item()]), judged[UNIT_CENTRE]),
             contest=Contest(*judged[CONTEST:CREDIT]),
@@ -428,7 +438,7 @@ class CellModels:
                     kept[id][1].add(places, lo, limit=models["hi"][side].item() - lo)
         self._log = kept
 
-    def incremental_state(self) -> tuple[Live, IncrementalState]:
+    def incremental_state(self) -> tuple[DriftSurfState, IncrementalState]:
         """Return the models and counts, whose learners are their saved states, and the saved state of the pool."""
         return self._live(lambda side: _Saved(self.learner_state(side))), self.pool_state()
 

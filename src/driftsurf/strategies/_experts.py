@@ -1,4 +1,8 @@
-"""Experts of a portfolio: strategies made from whatever a user names, and those of the default portfolio."""
+"""Experts of a portfolio: strategies made from whatever a user names, and those of the default portfolio.
+
+The risk of a single row is noise: a DriftSurf that is given rows one at a time reacts to it all the time. So the rows
+of small batches are gathered, and the experts that compare models by batches learn them together.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,16 @@ from typing import Any
 
 from driftsurf import registry
 from driftsurf.core.abilities import Reversible, StrategyMaker, abilities_of, missing_members
-from driftsurf.core.contracts import Categories, Learner, Strategy
+from driftsurf.core.contracts import Batch, Categories, Learner, Segment, Strategy
+from driftsurf.core.decisions import Decision, ModelRecord
+from driftsurf.core.journal import Decided, Outcome
 from driftsurf.core.options import shown
 from driftsurf.core.random import derive
+from driftsurf.core.samples import Samples
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.learners.naive_bayes import NaiveBayes
 from driftsurf.learners.perceptron import Perceptron
+from driftsurf.strategies._base import saved_class
 from driftsurf.strategies.driftsurf import DriftSurf
 from driftsurf.strategies.oblivious import Oblivious
 
@@ -30,6 +38,10 @@ LIGHT_TREES: dict[str, Any] = {"tolerance": 0.05, "least_new": 0.06, "renewed": 
 """Options of the trees of the light portfolio, which are fitted less often."""
 LIGHT_PASSES = 3.0
 """Passes of the perceptron of the light portfolio over each batch."""
+SMALL = 8
+"""Batches of fewer rows are gathered, until there are so many at first, and then as many as have been learned."""
+MOST = 30
+"""Largest number of rows that are gathered."""
 
 
 def default_experts(learner: Learner, *, light: bool = False, trees: bool | None = None) -> list[Any]:
@@ -46,7 +58,7 @@ def default_experts(learner: Learner, *, light: bool = False, trees: bool | None
     if not light:
         experts.append(learner)
     if trees:
-        more = [LIGHT_TREES] if light else [{}, {"batches": SHORT}]
+        more: list[dict[str, Any]] = [LIGHT_TREES] if light else [{"thorough": True}, {"batches": SHORT}]
         experts += [boosted.make(task=task, **options) for options in more]
     experts.append(Perceptron(task=task, passes=LIGHT_PASSES) if light else Perceptron(task=task))
     return experts if regression else [*experts, NaiveBayes()]
@@ -107,7 +119,7 @@ def names_of(strategies: Sequence[Any]) -> list[str]:
     >>> names_of([Oblivious(NaiveBayes()), Oblivious(NaiveBayes())])
     ['NaiveBayes #1', 'NaiveBayes #2']
     """
-    labels = [label_of(one) for one in strategies]
+    labels = [_label(type(one), one) for one in strategies]
     names = []
     for strategy, label in zip(strategies, labels, strict=True):
         alike = [_options(one) for one, other in zip(strategies, labels, strict=True) if other == label]
@@ -129,4 +141,52 @@ def _options(strategy: Any) -> dict[str, Any]:
 
 def label_of(strategy: Any) -> str:
     """Return the name of an expert in messages and saved states, such as "DriftSurf(SoftmaxRegression)"."""
-    return f"{type(strategy).__name__}({type(strategy.learner).__name__})"
+    return _label(saved_class(strategy), strategy)
+
+
+def _label(kind: type, strategy: Any) -> str:
+    return f"{kind.__name__}({type(strategy.learner).__name__})"
+
+
+def gathers(expert: Any) -> bool:
+    """Return whether an expert learns the rows of small batches together."""
+    return type(expert) is DriftSurf
+
+
+def due_batch(waiting: Samples, batch: Batch, learned: int) -> Batch | None:
+    """Return the rows that are learned now, the gathered ones included; None if more are gathered first.
+
+    ``learned`` is the number of rows that the experts have learned; the first batch is learned as it is.
+    """
+    if not len(waiting) and (len(batch.y) >= SMALL or not learned):
+        return batch
+    waiting.append(batch.X, batch.y, batch.weight)
+    if len(waiting) < min(MOST, max(SMALL, learned)):
+        return None
+    return waiting.view(Segment(waiting.first_row, waiting.next_row))
+
+
+class Resting(Decided):
+    """The outcome of a step in which an expert has learned nothing and gathered rows."""
+
+    __slots__ = ()
+    switched = False
+
+    @classmethod
+    def after(cls, outcome: Outcome | None, expert: Any) -> Resting:
+        """Return it for an expert whose last step had this outcome; None if that is not known, as after a restore."""
+        if isinstance(outcome, Resting):
+            return outcome
+        if outcome is None:
+            live = expert._live
+            model, reactive = live.predictor, live.reactive is not None
+            own = ModelRecord("predictive", model.id, live.step - 1 - model.born, model.first_row)
+        else:
+            made = outcome.decision()
+            ended = any(one.kind in ("switched", "kept") for one in made.transitions)
+            reactive = made.state == "reactive" and not ended
+            known = (one for one in made.models if one.id == made.predicts_next)
+            last = next(known, ModelRecord("predictive", made.predicts_next, 0, made.first_row))
+            own = ModelRecord("predictive", last.id, last.age, last.first_row)
+        state: Any = "reactive" if reactive else "stable"
+        return cls(Decision(own.age, own.first_row, 0, state, own.id, own.first_row, own.id, (own,)))

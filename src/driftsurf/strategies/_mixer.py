@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray, State
-from driftsurf.core.fields import Array, Fields, Real, Rule, Values
+from driftsurf.core.fields import Array, FieldRule, Fields, Real, Values
 from driftsurf.core.values import replace
-from driftsurf.native.experts import after_classes, after_values, mixed, stacked_shares
-
-__all__ = ["Mixer", "stacked_shares"]
+from driftsurf.native.experts import after_classes, after_values, mixed
 
 TURNED = 0.5
 """Sum of the weights of experts that are trusted for their fresh models, which are too sure after one batch."""
@@ -38,15 +36,23 @@ class Mixer:
     """Usual squared error of the mixture of numbers; 0 before the first batch."""
 
     @classmethod
-    def of(cls, experts: int, ridge: float, *, votes: bool, chain: bool = False) -> Mixer:
-        """Return the mixer that knows nothing: equal weights of numbers or probabilities, and none of votes.
-
-        With ``chain`` there is one more expert after the others, whose weight is 0.
-        """
-        weights = np.append(np.full(experts, 1.0 / experts), np.zeros(int(chain)))
+    def of(cls, experts: int, ridge: float, *, votes: bool) -> Mixer:
+        """Return the mixer that knows nothing: equal weights of numbers or probabilities, and none of votes."""
+        weights = np.full(experts, 1.0 / experts)
         if votes:
-            weights = np.concatenate([weights, np.zeros(len(weights))])
+            weights = np.concatenate([weights, np.zeros(experts)])
         return cls(weights, ridge * np.eye(len(weights)), votes)
+
+    def widened(self) -> Mixer:
+        """Return the mixer with one more expert after the others, of weight 0, about which nothing is known."""
+        parts = 2 if self.votes else 1
+        each = len(self.weights) // parts
+        places = [place for place in range(parts * (each + 1)) if place % (each + 1) < each]
+        weights = np.zeros(parts * (each + 1))
+        weights[places] = self.weights
+        precision = float(self.precision.diagonal().min()) * np.eye(len(weights))
+        precision[np.ix_(places, places)] = self.precision
+        return replace(self, weights=weights, precision=precision)
 
     @property
     def shares(self) -> list[float]:
@@ -124,6 +130,6 @@ FIELDS = Fields(
         "unit": Real(0.0),
     },
     optional=["unit"],
-    rules=[Rule("precision", "must be symmetric and positive definite", _is_positive)],
+    rules=[FieldRule("precision", "must be symmetric and positive definite", _is_positive)],
 )
 """Saved entries of a mixer."""

@@ -164,9 +164,9 @@ class Pool:
         undo.callback(self.samples.truncate, self.samples.next_row)
         return self.samples.append(batch.X, batch.y, batch.weight)
 
-    def grow(self, batch: Batch, members: tuple[Member, ...], undo: UndoStack) -> bool:
-        """Make room in all models for classes that first appear in this batch; return whether there are any."""
-        known = int(largest(batch.y)) + 1
+    def grow(self, y: FloatArray, members: tuple[Member, ...], undo: UndoStack) -> bool:
+        """Make room in all models for classes that first appear in a batch with these codes; return whether any do."""
+        known = int(largest(y)) + 1
         if known <= self.n_classes:
             return False
         undo.callback(setattr, self, "n_classes", self.n_classes)

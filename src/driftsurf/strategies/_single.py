@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driftsurf.core.abilities import Taken
+from driftsurf.core.abilities import TakenStep
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, Transition
@@ -18,11 +18,11 @@ from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError
 from driftsurf.native.guard import RangeGuard
 from driftsurf.strategies._base import NOTHING, declared, make_decision
-from driftsurf.strategies._cell_arrays import Rule, never_reacting
+from driftsurf.strategies._cell_arrays import StepRule, never_reacting
 from driftsurf.strategies._cell_models import CellModels, Fading
 from driftsurf.strategies._pool import Member, Pool
-from driftsurf.strategies._reaction import Live
 from driftsurf.strategies.cell import CellStrategy
+from driftsurf.strategies.driftsurf_state import DriftSurfState
 
 GENERIC_PARTS = "_advance", "_watch", "_cost_of_watching", "_fit", "_learning", "_keep", "_scoring"
 """Methods of a step that the native one replaces. A subclass with others takes generic steps."""
@@ -162,7 +162,7 @@ class SingleModel(CellStrategy[Single]):
         """Return whether all methods that the native step replaces are those of ``kind``."""
         return all(getattr(type(self), name) is getattr(kind, name) for name in GENERIC_PARTS)
 
-    def _cell_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+    def _cell_rule(self) -> tuple[StepRule, dict[str, Any]] | None:
         if not self._has_parts_of(SingleModel):
             return None
         return never_reacting(self._stored_pool.max_rows), {}
@@ -182,7 +182,7 @@ class SingleModel(CellStrategy[Single]):
         *,
         predict: bool = False,
         test: bool = False,
-    ) -> Taken | None:
+    ) -> TakenStep | None:
         step, fading = cell.native.step, self._fading_in_cell()
         try:
             taken = cell.observe(X, y, weight, guard, tested, fading, predict=predict, test=test)
@@ -200,10 +200,10 @@ class SingleModel(CellStrategy[Single]):
                 assert again is not None  # the batch was learned before, by the earlier model
                 decision = _learned_afresh(old, again.outcome.decision(), why)
                 cell.forget_risk()
-                taken = taken._replace(outcome=Decided(decision))
+                taken = again._replace(outcome=Decided(decision), predicted=taken.predicted, tested=taken.tested)
             if why := self.foresee(step + 1):
                 decision = _replaced(taken.outcome.decision(), step + 1, cell.renew_after_step(step + 1), why)
-                taken = taken._replace(outcome=Decided(decision))
+                taken = taken._replace(outcome=Decided(decision), scorer=cell.scorer())
         except BaseException:
             cell.put_back()
             raise
@@ -219,10 +219,10 @@ class SingleModel(CellStrategy[Single]):
         scores = (lambda: scorer(batch.X)) if tested is None else (lambda: tested)
         return self.watch(step, self._stored_live.memory, batch, scores)
 
-    def _to_cell(self, live: Single) -> Live:
-        return Live(live.model, step=live.step)
+    def _to_cell(self, live: Single) -> DriftSurfState:
+        return DriftSurfState(live.model, step=live.step)
 
-    def _from_cell(self, live: Live) -> Single:
+    def _from_cell(self, live: DriftSurfState) -> Single:
         return Single(live.predictive, live.step, self._stored_live.memory)
 
     # -------------------------------------------------------------------- state

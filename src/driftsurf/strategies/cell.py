@@ -6,9 +6,10 @@ import functools
 import itertools
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, cast
 
-from driftsurf.core.abilities import Taken
+from driftsurf.core.abilities import TakenStep
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, IncrementalState, Learner, Rows, Segment
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.journal import Decided, Outcome
@@ -19,11 +20,11 @@ from driftsurf.learners.regression import LinearRegression
 from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.learners.svm import LinearSVM
 from driftsurf.native.guard import RangeGuard
-from driftsurf.strategies._base import L, PooledStrategy
-from driftsurf.strategies._cell_arrays import Rule
+from driftsurf.strategies._base import L, PooledStrategy, saved_class
+from driftsurf.strategies._cell_arrays import StepRule
 from driftsurf.strategies._cell_models import COPIED, CellModels
 from driftsurf.strategies._pool import Member, Pool
-from driftsurf.strategies._reaction import Live
+from driftsurf.strategies.driftsurf_state import DriftSurfState
 
 SUPPORTED = LogisticRegression, SoftmaxRegression, LinearSVM, LinearRegression
 WIDEST = 2**11
@@ -35,7 +36,7 @@ MOST = 2**62
 class CellStrategy(PooledStrategy[L]):
     """A strategy with a generic step for every learner, and a native one around linear learners.
 
-    Either of them is in charge at a time. A batch with a new class is learned by the generic one, which makes room.
+    Either of them is in charge at a time. A batch with a new class is learned in a cell with more room.
     """
 
     _cell: CellModels | None = None
@@ -44,18 +45,18 @@ class CellStrategy(PooledStrategy[L]):
     _stored_live: L
 
     @abstractmethod
-    def _cell_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+    def _cell_rule(self) -> tuple[StepRule, dict[str, Any]] | None:
         """Return the parameters of the rule, and the fields of a decision that follow from the options.
 
         None if the options do not allow the native step.
         """
 
-    def _to_cell(self, live: L) -> Live:
+    def _to_cell(self, live: L) -> DriftSurfState:
         """Return models and counts as a cell holds them: those of DriftSurf, which a subclass may use in part."""
         same: Any = live
-        return cast("Live", same)
+        return cast("DriftSurfState", same)
 
-    def _from_cell(self, live: Live) -> L:
+    def _from_cell(self, live: DriftSurfState) -> L:
         """Return the models and counts of a cell as the strategy has them."""
         same: Any = live
         return cast("L", same)
@@ -71,7 +72,7 @@ class CellStrategy(PooledStrategy[L]):
         *,
         predict: bool = False,
         test: bool = False,
-    ) -> Taken | None:
+    ) -> TakenStep | None:
         """Let a cell learn a batch; None if the generic step has to, and nothing was changed."""
         return cell.observe(X, y, weight, guard, tested, predict=predict, test=test)
 
@@ -86,11 +87,10 @@ class CellStrategy(PooledStrategy[L]):
     def learned(self, batch: Batch, tested: FloatArray | None = None) -> Outcome:
         """Learn one batch as ``step`` does, and return what its decision is made of."""
         cell = self._marked_cell()
-        taken = None if cell is None else self._cell_observe(cell, *batch[:3], None, tested)
-        if cell is not None and taken is not None:
-            self._use(cell)
+        taken = None if cell is None else self._learn_in(cell, *batch[:3], None, tested)
+        if taken is not None:
             return taken.outcome
-        self._leave_cell()  # for instance, the batch has a new class
+        self._leave_cell()
         return Decided(super().step(batch, tested))
 
     def observe(
@@ -102,16 +102,42 @@ class CellStrategy(PooledStrategy[L]):
         *,
         predict: bool,
         test: bool,
-    ) -> Taken | None:
+    ) -> TakenStep | None:
         """Check, guard, predict and learn a batch in one call; None if ``step`` has to, and nothing was changed."""
         cell = self._cell
         if cell is not None:
             cell.native.mark()
         elif (cell := self._enter_cell()) is None:
             return None
-        taken = self._cell_observe(cell, X, y, weight, guard, predict=predict, test=test)
+        return self._learn_in(cell, X, y, weight, guard, predict=predict, test=test)
+
+    def _learn_in(
+        self,
+        cell: CellModels,
+        X: Rows,
+        y: FloatArray,
+        weight: FloatArray | None,
+        guard: RangeGuard | None,
+        tested: FloatArray | None = None,
+        *,
+        predict: bool = False,
+        test: bool = False,
+    ) -> TakenStep | None:
+        """Learn a batch in a cell, or in a larger one if there is a new class; None if neither can."""
+        taken = self._cell_observe(cell, X, y, weight, guard, tested, predict=predict, test=test)
+        if taken is None and (larger := cell.with_classes_of(y)) is not None:
+            cell, scorer = larger, self._scorer
+            shown = scorer(X if guard is None else guard.limited(X)) if predict else None
+            try:
+                self._scorer = cell.scorer()  # with a score of the new class
+                taken = self._cell_observe(cell, X, y, weight, guard)
+                if taken is not None:
+                    taken = taken._replace(predicted=shown, tested=scorer(taken.rows) if test else None)
+            finally:
+                if taken is None:
+                    self._scorer = scorer
         if taken is not None:
-            self._use(cell)
+            self._use(cell, taken.scorer)
         return taken
 
     def _marked_cell(self) -> CellModels | None:
@@ -122,10 +148,10 @@ class CellStrategy(PooledStrategy[L]):
         cell.native.mark()
         return cell
 
-    def _use(self, cell: CellModels) -> None:
+    def _use(self, cell: CellModels, scorer: Callable[[Rows], FloatArray]) -> None:
         """Predict with the models of a cell after a step, and learn with them from now on."""
-        self._scorer = cell.scorer()
-        if self._cell is None:
+        self._scorer = scorer
+        if self._cell is not cell:
             self._cell = cell
             self._stored_pool, live = cell.without_rows()  # otherwise the rows would be held twice
             self._stored_live = self._from_cell(live)
@@ -231,7 +257,7 @@ class CellStrategy(PooledStrategy[L]):
         if self._cell is None:
             return super().incremental_state()
         live, pool = self._cell.incremental_state()
-        return {"strategy": type(self).__name__} | self._saved(self._from_cell(live)) | nest("pool", pool)
+        return {"strategy": saved_class(self).__name__} | self._saved(self._from_cell(live)) | nest("pool", pool)
 
 
 def is_supported(learner: Learner) -> bool:
@@ -240,7 +266,7 @@ def is_supported(learner: Learner) -> bool:
     return type(learner) in SUPPORTED and known._tabled
 
 
-def fits_cell(pool: Pool, live: Live, *, prequential: bool) -> bool:
+def fits_cell(pool: Pool, live: DriftSurfState, *, prequential: bool) -> bool:
     """Return whether models and counts are such as steps leave them behind.
 
     A forged state may have others, with which generic steps still stay within their arrays. The native core checks no

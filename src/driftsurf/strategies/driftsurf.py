@@ -1,43 +1,34 @@
 """DriftSurf, Algorithm 1 of the paper: a sign of drift starts a reactive state, whose end decides about the model.
 
-A step reads like the algorithm. ``_watch`` takes the risks on the new batch X_t before it is learned and enters the
-reactive state on a sign of drift; ``_train`` updates the models; ``_compare`` applies the greedy policy; ``_exit``
-ends the reactive state and decides about the switch. The three comparisons themselves are the functions ``entering``,
-``challenger_predicts`` and ``switching``.
+``DriftSurf._advance`` is the algorithm, line by line. What it asks about risks, a judge of ``judges.py`` answers.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role
 from driftsurf.core.fields import Fields
+from driftsurf.core.options import choice, number, truth, whole
 from driftsurf.core.values import replace
-from driftsurf.native.linear import pairwise_sum
-from driftsurf.native.rule import (
-    REGRESSION_LEAD,
-    REGRESSION_MARGIN,
-    challenger_predicts,
-    counts_classes,
-    entering,
-    needed_lead,
-    switching,
-    usual_batches,
-)
-from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, register
+from driftsurf.errors import CapabilityError, Option, OptionError
+from driftsurf.errors._warnings import warn_of_former_spelling
+from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, get, name_of, register
+from driftsurf.strategies import judges
 from driftsurf.strategies._base import make_decision
-from driftsurf.strategies._cell_arrays import LONGEST, UNLIMITED, Rule
-from driftsurf.strategies._classes import missed_class
-from driftsurf.strategies._options import Judge, ThresholdUnit, Variant, check_options, check_prequential
-from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool, RiskName
-from driftsurf.strategies._reaction import Contest, Live, Step, live_fields, restored_live
+from driftsurf.strategies._cell_arrays import LONGEST, UNLIMITED, StepRule
+from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Pool, RiskName
 from driftsurf.strategies.cell import CellStrategy
+from driftsurf.strategies.driftsurf_state import Contest, DriftSurfState, DriftSurfStep, restored_state, state_fields
 
-__all__ = ["DriftSurf", "Judge", "ThresholdUnit", "Variant", "challenger_predicts", "entering", "switching"]
+Variant = Literal["algorithm-1", "authors"]
+Judge = Literal["auto", "training", "prequential"]
+ThresholdUnit = Literal["auto", "risk", "trivial"]
+
+__all__ = ["DriftSurf", "Judge", "ThresholdUnit", "Variant"]
 
 
 @register(
@@ -51,11 +42,10 @@ __all__ = ["DriftSurf", "Judge", "ThresholdUnit", "Variant", "challenger_predict
         Example({"judge": "prequential"}, "prequential"),
         Example({"judge": "training"}, "training"),
         Example({"significance": 1.0, "reactive_length": 5}, "noisy"),
-        Example({"variant": "authors", "budget": "divided"}, "authors"),
         Example({"risk": "zero-one"}, "zero-one", CLASSIFICATION),
     ],
 )
-class DriftSurf(CellStrategy[Live]):
+class DriftSurf(CellStrategy[DriftSurfState]):
     r"""DriftSurf: learn a second model at a sign of drift, and keep the better of the two.
 
     A rise of the risk is only a *sign* of drift. Instead of discarding a long-trained model on a sign, DriftSurf trains
@@ -97,9 +87,7 @@ class DriftSurf(CellStrategy[Live]):
     greedy
         Whether the better model predicts inside a reactive state. If False, w predicts until the end of it.
     variant
-        "algorithm-1", or "authors" for the authors' published code, which differs: the greedy policy uses the risks
-        before the update; a stable model is made only at a switch, pauses in reactive states and later catches up on
-        its rows; T keeps the batches since the last switch; a divided budget stays halved after a reactive state.
+        "algorithm-1". "authors" is the old spelling of the strategy "driftsurf-authors", the authors' published code.
     risk
         Risk by which models are compared: "loss" with the penalty, as in the paper, or "zero-one", the share of errors.
     judge
@@ -126,7 +114,7 @@ class DriftSurf(CellStrategy[Live]):
         w' neither predicts nor replaces w before it has seen every class that makes up this share of the last rows of
         w, unless w is worse than a coin toss (a risk above ln 2). Where a class is absent for a while, a model that
         does not know it looks better, until the class returns. The last rows are those of eight reactive states, as
-        far as the learner keeps them. 0 is the paper's rule; the variant "authors" always has that.
+        far as the learner keeps them. 0 is the paper's rule.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -193,238 +181,199 @@ class DriftSurf(CellStrategy[Live]):
         self.class_share = class_share
         self.budget = budget
 
+    @property
+    def variant(self) -> Variant:
+        """Algorithm 1, or the authors' published code, which is another class."""
+        variant: Variant = vars(self)["variant"]
+        return variant
+
+    @variant.setter
+    def variant(self, variant: Variant) -> None:
+        if variant == "authors":
+            if type(self) is not DriftSurf:
+                raise OptionError(
+                    Option("variant", "authors"),
+                    f" is for DriftSurf itself; derive {type(self).__name__} from AuthorsDriftSurf",
+                )
+            warn_of_former_spelling(
+                "variant='authors' is now the strategy 'driftsurf-authors', and this spelling will be removed"
+            )
+            vars(self).pop("variant", None)
+            self.__class__ = get("strategy", "driftsurf-authors").part  # type: ignore[assignment]
+        else:
+            vars(self)["variant"] = variant
+
+    # -------------------------------------------------------------------- Algorithm 1
+
+    def _advance(self, state: DriftSurfState, segment: Segment, undo: UndoStack) -> tuple[DriftSurfState, Decision]:
+        """Process the batch X_t that arrives in step t: Algorithm 1, with its lines on the right."""
+        judge = self._judge()
+        now = DriftSurfStep(self._pool, judge, state, segment, undo)
+        for role in self._compared(state):
+            now.measure(role)  # R(w), and R(w') or R(w''), on X_t
+        if now.state.reactive is None:  # if state == stable
+            sign = judge.enters(now)
+            if sign.answer:  # if condition 1 or condition 2 holds
+                self._enter(now, sign)  # state = reactive, T = {}, w' = w_0, S' = {}, i = 0
+            else:
+                self._train(now, "stable")  # Update(w, S, X_t), Update(w'', S'', X_t)
+        if now.state.reactive is not None:  # if state == reactive
+            judge.add(now)  # add X_t to T
+            self._train(now, "reactive")  # Update(w, S, X_t), Update(w', S', X_t)
+            now.i += 1  # i = i + 1
+            if now.i == self.reactive_length:  # if i == r
+                self._leave(now, judge.switches(now))  # state = stable, w'' = w_0; if R_T(w') < R_T(w): w = w'
+            else:
+                self._choose(now, judge.prefers(now))  # if R(w') < R(w) on X_t: use w' at the next step
+        after = replace(now.state, step=state.step + 1, unit=judge.unit_after(now))
+        return after, self._decision(now, after)
+
+    def _enter(self, now: DriftSurfStep, sign: judges.JudgeAnswer) -> None:
+        """Enter the reactive state: an untrained w', an empty T, no w'' any more."""
+        state = now.state
+        new = now.members["reactive"] = self._pool.make(now.number, now.segment.lo)
+        now.state = replace(state, reactive=new, stable=None, trial=(), reacted=True, contest=Contest())
+        now.condition = sign.answer
+        now.record("entered", sign, state.predictive, new, condition=sign.answer)
+
+    def _train(self, now: DriftSurfStep, rival: Role) -> None:
+        """Update w together with w' or w'', if there is one, within the budget rho."""
+        other = getattr(now.state, rival)
+        models = (now.state.predictive,) if other is None else (now.state.predictive, other)
+        shares = self._shares(now, self.learner.budget(now.segment), len(models))
+        spent = self._pool.train_all(models, now.segment, shares, now.undo)
+        now.spent |= zip(("predictive", rival), spent, strict=False)
+
+    def _shares(self, now: DriftSurfStep, rho: int, models: int) -> tuple[int, ...]:
+        """Return the gradients of each of the models that learn."""
+        return (rho - rho // 2, rho // 2) if self.budget == "divided" and models == 2 else (rho,) * models
+
+    def _choose(self, now: DriftSurfStep, verdict: judges.JudgeAnswer) -> None:
+        """Let the model that is better on X_t predict the next batch (greedy policy), unless that has lost before."""
+        old, new = now.pair
+        credit = now.state.credit
+        chosen = bool(verdict.answer)
+        predicts = chosen and credit.trusted
+        if predicts != now.state.reactive_predicts:
+            now.record("greedy", verdict, *((old, new) if predicts else (new, old)))
+        now.state = replace(now.state, reactive_predicts=predicts, reactive_step=now.i, credit=credit.choosing(chosen))
+
+    def _leave(self, now: DriftSurfStep, verdict: judges.JudgeAnswer) -> None:
+        """Return to the stable state with the model that has the lower risk over T, and with a fresh w''."""
+        old, new = now.pair
+        now.record("switched" if verdict.answer else "kept", verdict, old, new, absent=verdict.absent)
+        now.state = DriftSurfState(
+            new if verdict.answer else old,
+            stable=self._pool.make(now.number + 1, now.segment.hi),
+            reacted=True,
+            unit=now.state.unit,
+            credit=now.state.credit.closed(),
+        )
+
+    # -------------------------------------------------------------------- the judge
+
+    def _judge(self) -> judges.RiskJudge:
+        """Return the judge that the options ask for."""
+        thresholds, greedy = self._deltas(), bool(self.greedy)
+        judge: judges.RiskJudge = judges.TrainingJudge(*thresholds, greedy=greedy)
+        if self._prequential:
+            judge = judges.PrequentialJudge(
+                *thresholds,
+                greedy=greedy,
+                regression=self._can.regression,
+                every_batch=self._can.can_memorise,
+                significance=float(self.significance),
+            )
+        if self.class_share and not self._can.regression:
+            judge = judges.RequireClasses(judge, float(self.class_share), int(self.reactive_length))
+        if self._relative:
+            judge = judges.RelativeThresholds(judge)
+        # A learner that can memorise is mostly refitted to its last rows, so that w' needs more evidence.
+        return judges.GreedyCredit(judge) if self._prequential and self._can.can_memorise else judge
+
+    def _deltas(self) -> tuple[float, float]:
+        """Return delta and delta'."""
+        stable = self.threshold / 2 if self.stable_threshold is None else self.stable_threshold
+        return float(self.threshold), float(stable)
+
+    @property
+    def _prequential(self) -> bool:
+        if self.judge == "auto" and not self.significance > 0.0:
+            return self._can.can_memorise or self._can.regression
+        return self.judge != "training"
+
+    @property
+    def _relative(self) -> bool:
+        return self._can.regression if self.threshold_unit == "auto" else self.threshold_unit == "trivial"
+
+    def _compared(self, state: DriftSurfState) -> tuple[Role, ...]:
+        """Return the models whose risks on X_t are compared before it is learned."""
+        if state.reactive is not None:
+            return "predictive", "reactive"
+        return ("predictive",) if state.stable is None else ("predictive", "stable")
+
+    # -------------------------------------------------------------------- options, the native step, decisions
+
     def _check(self) -> None:
-        check_options(self)
+        choice("variant", self.variant, ("algorithm-1", "authors"))
+        choice("risk", self.risk, ("loss", "zero-one"))
+        choice("budget", self.budget, ("each", "divided"))
+        truth("greedy", self.greedy)
+        whole("reactive_length", self.reactive_length, at_least=1)
+        number("threshold", self.threshold, at_least=0.0, infinite=True)
+        if self.stable_threshold is not None:
+            number("stable_threshold", self.stable_threshold, at_least=0.0, infinite=True, otherwise=", or None")
+        choice("judge", self.judge, ("auto", "training", "prequential"))
+        choice("threshold_unit", self.threshold_unit, ("auto", "risk", "trivial"))
+        number("significance", self.significance, at_least=0.0)
+        number("class_share", self.class_share, at_least=0.0, below=1.0)
+        if self.threshold_unit == "trivial" and not self._can.regression:
+            raise CapabilityError(
+                f"threshold_unit='trivial' is for the task 'regression', which the learner "
+                f"{name_of('learner', self.learner)} does not support; use 'auto'"
+            )
         if self.risk == "zero-one":
             self._require_classes()
-        if self._prequential:
-            check_prequential(self.judge, self.variant, self.reactive_length, self.significance)
+        judges.check_judge(self.judge, self.reactive_length, self.significance, prequential=self._prequential)
 
     def _new_pool(self) -> Pool:
         return Pool(self.learner, seed=self.seed, max_rows=self.max_rows, dtype=self.dtype, risk=self.risk)
 
-    @property
-    def _prequential(self) -> bool:
-        if self.judge == "auto" and not self._noisy:
-            return (self._can.can_memorise or self._can.regression) and self.variant == "algorithm-1"
-        return self._noisy or self.judge == "prequential"
+    def _first(self) -> DriftSurfState:
+        return DriftSurfState(self._pool.make(step=0, first_row=0))
 
-    @property
-    def _noisy(self) -> bool:
-        return self.significance > 0.0
+    def _keep(self, state: DriftSurfState) -> int | None:
+        return min((part.lo for part in state.trial), default=None)
 
-    @property
-    def _class_share(self) -> float:
-        """Share of rows from which on w' has to know a class; 0 if classes are not counted."""
-        return 0.0 if self._can.regression or self.variant == "authors" else float(self.class_share)
-
-    @property
-    def _contest(self) -> int:
-        """How many fields of ``Contest`` are saved."""
-        return 9 if self._noisy else 6 if self._prequential else 0
-
-    def _cautious(self, now: Step) -> bool:
-        """Whether w' needs more evidence: a learner that can memorise is mostly refitted to its last rows."""
-        return now.prequential and self._can.can_memorise
-
-    def _lead(self, prequential: bool) -> float:
-        """Return the share of the risk of w by which w' must be better to predict the next batch."""
-        return REGRESSION_LEAD if prequential and self._can.regression else 0.0
-
-    @property
-    def _relative(self) -> bool:
-        if self.threshold_unit == "auto":
-            return self._can.regression
-        return self.threshold_unit == "trivial"
-
-    def _first(self) -> Live:
-        return Live(self._pool.make(step=0, first_row=0))
-
-    def _thresholds(self, unit: float) -> tuple[float, float]:
-        """Return delta and delta' in units of the risk, as multiples of the given unit."""
-        stable = self.threshold / 2 if self.stable_threshold is None else self.stable_threshold
-        return float(self.threshold) * unit, float(stable) * unit
-
-    def _advance(self, live: Live, segment: Segment, undo: UndoStack) -> tuple[Live, Decision]:
-        """Process the batch X_t: watch for a sign of drift, train, compare the models."""
-        relative, unit_value = self._relative, live.unit.value
-        unit = unit_value if relative else None
-        now = Step(segment, live, self._thresholds(unit_value), self._prequential, self._noisy, unit)
-        self._watch(now)
-        if relative:
-            rows = self._pool.samples.view(segment)
-            now.live = replace(now.live, unit=live.unit.after_batch(rows, self.learner))
-        self._train(now, undo)
-        after = self._compare(now)
-        if self.variant == "authors":
-            after = after.without_old_batches(segment.hi, self._pool.max_rows)
-        return after, self._decision(now, live.predictor, after)
-
-    def _keep(self, live: Live) -> int | None:
-        return min((part.lo for part in live.trial), default=None)
-
-    def _cell_rule(self) -> tuple[Rule, dict[str, Any]] | None:
+    def _cell_rule(self) -> tuple[StepRule, dict[str, Any]] | None:
+        judge = self._judge()
+        rule = judge.native_rule()
         # A subclass may change any part of the step.
-        unusual = self.variant == "authors" or self.risk == "zero-one" or self.reactive_length > LONGEST
-        if unusual or type(self) is not DriftSurf:
+        if rule is None or self.risk == "zero-one" or self.reactive_length > LONGEST or type(self) is not DriftSurf:
             return None
-        thresholds, prequential = self._thresholds(1.0), self._prequential
-        rule = Rule(
-            *thresholds,
-            reactive_length=int(self.reactive_length),
-            greedy=bool(self.greedy),
-            divided=self.budget == "divided",
-            max_rows=UNLIMITED if self._pool.max_rows is None else self._pool.max_rows,
-            prequential=prequential,
-            relative=self._relative,
-            lead=self._lead(prequential),
-            significance=float(self.significance),
-            class_share=self._class_share,
-        )
-        return rule, self._details(thresholds, prequential=prequential)
+        limit = UNLIMITED if self._pool.max_rows is None else self._pool.max_rows
+        rule |= {"reactive_length": int(self.reactive_length), "divided": self.budget == "divided", "max_rows": limit}
+        return StepRule(**rule), self._details(judge.name, judge.thresholds(None))
 
-    # -------------------------------------------------------------------- the parts of a step
-
-    def _watch(self, now: Step) -> None:
-        """Compute the risks on X_t before learning it; enter the reactive state on a sign of drift."""
-        live = now.live
-        predictive = now.measure(self._pool, "before", "predictive", live.predictive)
-        if live.reactive is not None:
-            reactive = now.measure(self._pool, "before", "reactive", live.reactive)
-            now.live = replace(live, predictive=predictive, reactive=reactive)
-            return
-        if live.stable is not None:
-            live = replace(live, stable=now.measure(self._pool, "before", "stable", live.stable))
-        risk, stable_risk = now.before["predictive"], now.before.get("stable", math.nan)
-        best = predictive.best_risk
-        now.live = replace(live, predictive=predictive)
-        now.condition = entering(risk, best, stable_risk, *now.thresholds)
-        if now.condition:
-            self._enter(now)
-
-    def _enter(self, now: Step) -> None:
-        """Enter the reactive state: an untrained w', an empty T, no w'' any more."""
-        live, authors = now.live, self.variant == "authors"
-        reactive = self._pool.make(live.step, now.segment.lo)
-        now.cast["reactive"] = reactive
-        now.live = replace(
-            live,
-            reactive=reactive,
-            stable=live.stable if authors else None,
-            trial=live.trial if authors else (),
-            reacted=True,
-            contest=Contest(),
-        )
-        if authors:
-            now.measure(self._pool, "before", "reactive", reactive)
-        right = live.predictive.best_risk if now.condition == 1 else now.before["stable"]
-        margin = now.thresholds[now.condition - 1]
-        over = usual_batches(live.step - live.predictive.born) if now.noisy and now.condition == 1 else 1
-        now.note("entered", now.before["predictive"], right, margin=margin, over=over, condition=now.condition)
-
-    def _train(self, now: Step, undo: UndoStack) -> None:
-        """Update w together with w' (reactive state) or w'' (stable state), within the budget."""
-        live = now.live
-        rival: Role = "stable" if live.reactive is None else "reactive"
-        other = live.stable if live.reactive is None else live.reactive
-        rho = self.learner.budget(now.segment)
-        shares = rho, rho
-        if self.budget == "divided" and self.variant == "authors" and live.reacted:
-            shares = rho // 2, rho // 2
-        elif self.budget == "divided" and other is not None:
-            shares = rho - rho // 2, rho // 2
-        if other is None:
-            now.spent["predictive"] = self._pool.train(live.predictive, now.segment, shares[0], undo)
-        else:
-            spent = self._pool.train_all((live.predictive, other), now.segment, shares, undo)
-            now.spent["predictive"], now.spent[rival] = spent
-
-    def _compare(self, now: Step) -> Live:
-        """In a reactive state, compare w and w': who predicts the next batch, or at the end, which one stays."""
-        live = now.live
-        old, new = live.predictive, live.reactive
-        if new is None:
-            return replace(live, step=live.step + 1)
-        live = replace(live, reactive_step=live.reactive_step + 1)
-        now.reactive_step = live.reactive_step
-        if counts_classes(self._class_share, now.before["predictive"]):
-            when = live.reactive_step, int(self.reactive_length)
-            now.absent = missed_class(self._pool.samples, old, new, self._class_share, *when)
-        if now.prequential:
-            weight = pairwise_sum(self._pool.samples.view(now.segment).weight)
-            risks = now.before["predictive"], now.before.get("reactive", math.nan)
-            live = replace(
-                live, contest=live.contest.after_batch(*risks, weight, REGRESSION_MARGIN * now.thresholds[0])
-            )
-            if self._cautious(now):
-                credit = live.credit.after_batch(*risks, 1.0 if now.risk_unit is None else now.risk_unit)
-                live = replace(live, credit=credit)
-            if now.noisy and live.reactive_step > 1:
-                now.trial["predictive"], now.trial["reactive"] = live.contest.risks
-                now.lead_error = live.contest.error
-        else:
-            now.measure(self._pool, "after", "predictive", old)
-            now.measure(self._pool, "after", "reactive", new)
-            live = replace(live, trial=(*live.trial, now.segment))
-        if live.reactive_step == self.reactive_length:
-            return self._exit(now, live)
-        judged = now.trial or (now.before if now.prequential or self.variant == "authors" else now.after)
-        # NaN: an untrained w' without a risk before learning is no evidence, so w predicts on.
-        challenger, defender = judged.get("reactive", math.nan), judged["predictive"]
-        lead = needed_lead(self._lead(now.prequential), defender) + self._noise(now)
-        chosen = challenger_predicts(defender - lead, challenger, bool(self.greedy)) and now.absent is None
-        challenged = chosen and live.credit.trusted
-        if challenged != live.challenged:
-            ids = {"old": old.id, "new": new.id} if challenged else {"old": new.id, "new": old.id}
-            over = live.reactive_step - 1 if now.trial else 1
-            now.note("greedy", challenger, defender, margin=0.0 - lead, over=over, **ids)
-        return replace(live, step=live.step + 1, challenged=challenged, credit=live.credit.choosing(chosen))
-
-    def _noise(self, now: Step) -> float:
-        """Return by how much w' must lead over T so that this is not by chance; infinite after a single batch."""
-        return 0.0 if now.lead_error is None else float(self.significance) * now.lead_error
-
-    def _exit(self, now: Step, live: Live) -> Live:
-        """Return to the stable state with the model that has the lower risk over T."""
-        old, new = live.predictive, live.reactive
-        assert new is not None
-        if now.prequential:
-            risks, over = live.contest.risks, live.reactive_step - 1
-        else:
-            risks, over = (self._pool.risk(old, *live.trial), self._pool.risk(new, *live.trial)), len(live.trial)
-        now.trial["predictive"], now.trial["reactive"] = risks
-        switched, margin = switching(risks[0] - self._noise(now), risks[1]), self._noise(now)
-        if switched and self._lead(now.prequential):  # one batch with large errors may have outweighed the others
-            last = now.before["predictive"], now.before.get("reactive", math.nan), 0.0
-            old_risk, new_risk, needed = live.contest.least if self._cautious(now) else last
-            if not switching(old_risk - needed, new_risk):
-                risks, over, switched, margin = (old_risk, new_risk), 1, False, needed
-        absent, switched = -1 if now.absent is None or not switched else now.absent, switched and now.absent is None
-        more = {"margin": 0.0 - margin, "over": over, "absent": absent}
-        now.note("switched" if switched else "kept", risks[1], risks[0], **more)
-        after = Live(
-            new if switched else old, step=live.step + 1, reacted=True, unit=live.unit, credit=live.credit.closed()
-        )
-        if self.variant == "authors" and not switched:
-            return replace(after, stable=live.stable, trial=live.trial)
-        return replace(after, stable=self._pool.make(after.step, now.segment.hi))
-
-    def _decision(self, now: Step, predictor: Member, after: Live) -> Decision:
-        who = now.live.step, now.segment, predictor, after.predictor, now.records()
+    def _decision(self, now: DriftSurfStep, after: DriftSurfState) -> Decision:
         return make_decision(
-            *who,
-            state="reactive" if now.reactive_step else "stable",
-            reactive_step=now.reactive_step,
+            now.number,
+            now.segment,
+            now.predictor,
+            after.predictor,
+            now.records(),
+            state="reactive" if now.i else "stable",
+            reactive_step=now.i,
             condition=now.condition,
             risk_unit=now.risk_unit,
             lead_error=now.lead_error,
             absent=now.absent,
-            greedy_credit=now.live.credit.value if self._cautious(now) else None,
+            greedy_credit=now.credit if isinstance(now.judge, judges.GreedyCredit) else None,
             transitions=tuple(now.transitions),
-            **self._details(now.thresholds, prequential=now.prequential),
+            **self._details(now.judge.name, now.thresholds),
         )
 
-    def _details(self, thresholds: tuple[float, float], *, prequential: bool) -> dict[str, Any]:
+    def _details(self, judge: str, thresholds: tuple[float, float]) -> dict[str, Any]:
         """Return the fields of a decision that follow from the options."""
         return {
             "threshold": thresholds[0],
@@ -432,17 +381,22 @@ class DriftSurf(CellStrategy[Live]):
             "reactive_length": int(self.reactive_length),
             "greedy": bool(self.greedy),
             "variant": self.variant,
-            "judge": "prequential" if prequential else "training",
-            "significance": float(self.significance) if self._noisy else None,
+            "judge": judge,
+            "significance": float(self.significance) if self.significance > 0.0 else None,
         }
 
     # -------------------------------------------------------------------- state
 
-    def _saved(self, live: Live) -> State:
-        return live.state(contest=self._contest, relative=self._relative)
+    @property
+    def _contest(self) -> int:
+        """How many fields of ``Contest`` are saved."""
+        return 9 if self.significance > 0.0 else 6 if self._prequential else 0
+
+    def _saved(self, state: DriftSurfState) -> State:
+        return state.state(contest=self._contest, relative=self._relative)
 
     def _fields(self) -> Fields:
-        return live_fields(int(self.reactive_length), contest=self._contest, relative=self._relative)
+        return state_fields(int(self.reactive_length), contest=self._contest, relative=self._relative)
 
-    def _loaded(self, state: Mapping[str, Any], pool: Pool) -> Live:
-        return restored_live(state, pool, contest=self._contest, relative=self._relative)
+    def _loaded(self, state: Mapping[str, Any], pool: Pool) -> DriftSurfState:
+        return restored_state(state, pool, contest=self._contest, relative=self._relative)

@@ -16,19 +16,29 @@ from driftsurf.core.abilities import Freezable, abilities_of
 from driftsurf.core.contracts import FloatArray, Rows, State, Strategy
 from driftsurf.core.fields import Array, Fields, Text, Whole
 from driftsurf.core.state import nest, pick
-from driftsurf.learners._linear import margins
 from driftsurf.learners._multi import score_rows
+from driftsurf.native.scores import MarginScorer
 
-__all__ = ["can_freeze", "frozen_from", "frozen_state"]
+__all__ = ["can_freeze", "frozen", "frozen_from", "frozen_state"]
 
 Scorer = Callable[[Rows], FloatArray]
 
 
+def frozen(scorer: Any) -> Scorer | None:
+    """Return a function of scores that depends on nothing else and can be saved; None if this one cannot be."""
+    if not can_freeze(scorer):
+        return None
+    # The one of a portfolio has options: it remembers the rows that it scores, for the step that learns them.
+    return functools.partial(scorer.func, *scorer.args) if getattr(scorer, "keywords", None) else scorer
+
+
 def can_freeze(scorer: Any) -> bool:
     """Return whether a function of scores can be saved with ``frozen_state``."""
+    if isinstance(scorer, MarginScorer):
+        return True
     if not isinstance(scorer, functools.partial):
         return False
-    if scorer.func in (margins, score_rows):
+    if scorer.func is score_rows:
         return True
     from driftsurf.strategies import portfolio  # which most models do not need
 
@@ -40,8 +50,8 @@ def can_freeze(scorer: Any) -> bool:
 
 def frozen_state(scorer: Any) -> State:
     """Return the values of a function of scores, for which ``can_freeze`` is true, as flat entries."""
-    if scorer.func is margins:
-        return {"kind": "margins", "weights": np.asarray(scorer.args[0])}
+    if isinstance(scorer, MarginScorer):
+        return {"kind": "margins", "weights": scorer.weights}
     if scorer.func is score_rows:
         _, weights, limits = scorer.args
         own: State = {"kind": "linear", "matrix": np.ascontiguousarray(weights)}
@@ -64,7 +74,7 @@ def frozen_from(state: Mapping[str, Any], strategy: Strategy) -> Scorer:
     template: Any = strategy.learner
     kind = known["kind"]
     if kind == "margins":
-        return functools.partial(margins, known["weights"])
+        return MarginScorer(known["weights"])
     if kind == "linear":
         return functools.partial(score_rows, template.read, known["matrix"], known.get("limits"))
     if kind == "portfolio":
@@ -73,9 +83,9 @@ def frozen_from(state: Mapping[str, Any], strategy: Strategy) -> Scorer:
         mixed: Any = strategy
         experts = mixed.frozen_experts()
         n_classes = known["n_classes"]
-        mixer, chain = portfolio.mixing_from(state, len(experts), n_classes)
+        live = portfolio.PortfolioState(n_classes=n_classes, **portfolio.mixing_from(state, len(experts), n_classes))
         scorers = [frozen_from(pick(f"expert{place}", state), one) for place, one in enumerate(experts)]
-        return functools.partial(portfolio.score, scorers, portfolio.Live(mixer, n_classes, chain=chain))
+        return functools.partial(portfolio.score, scorers, live)
     scorer: Scorer = template.frozen_scorer(pick("learner", state))
     return scorer
 
@@ -89,6 +99,6 @@ FIELDS = Fields(
         "n_classes": Whole(),
     },
     optional=["weights", "matrix", "limits", "n_classes"],
-    parts=["mixer", "chain", "expert*", "learner"],
+    parts=["mixer", "chain", "blend", "residuals", "expert*", "learner"],
 )
 """Saved entries of a frozen model."""

@@ -6,12 +6,12 @@ import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from driftsurf import registry
-from driftsurf.core.abilities import IncrementallySaved, SnapshotScoring, Taken, abilities_of, check_contract
+from driftsurf.core.abilities import IncrementallySaved, SnapshotScoring, TakenStep, abilities_of, check_contract
 from driftsurf.core.contracts import (
     CSR,
     Batch,
@@ -26,8 +26,7 @@ from driftsurf.core.contracts import (
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields, Text, Whole, misfit
 from driftsurf.core.journal import Outcome
-from driftsurf.core.options import choice, number, shown, whole
-from driftsurf.core.parameters import Parameterised
+from driftsurf.core.options import Parameterised, choice, number, shown, whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.values import replace
@@ -35,10 +34,11 @@ from driftsurf.errors import CapabilityError, OptionError, RegistryWarning
 from driftsurf.learners._online import check_width
 from driftsurf.native import maths
 from driftsurf.native.columns import all_finite
+from driftsurf.native.experts import stacked_shares
 from driftsurf.native.guard import RangeGuard
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._base import PooledStrategy
-from driftsurf.strategies._chain import FEW, Chain
+from driftsurf.strategies._chain import FEW, Chain, Last
 from driftsurf.strategies._expert_records import (
     JointOutcome,
     batch_risks,
@@ -48,10 +48,10 @@ from driftsurf.strategies._expert_records import (
     is_worse_than_guessing,
     learned_by,
 )
-from driftsurf.strategies._experts import default_experts, label_of, make_experts, names_of
-from driftsurf.strategies._gathering import Resting, due_batch, gathers
-from driftsurf.strategies._mixer import Mixer, stacked_shares
+from driftsurf.strategies._experts import Resting, default_experts, due_batch, gathers, label_of, make_experts, names_of
+from driftsurf.strategies._mixer import Mixer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
+from driftsurf.strategies._residuals import Residuals
 
 __all__ = ["Portfolio"]
 
@@ -59,16 +59,18 @@ Scorer = Callable[[Rows], FloatArray]
 LIGHT = "light"
 TREES = "LazyBoostedTrees"
 """Learner of the default experts that need LightGBM."""
-TRANSIENT = "_scorer", "_recent", "_marks", "_tested"
+TRANSIENT = "_scorer", "_recent", "_recent_of", "_marks", "_tested"
 """Attributes that are neither copied nor pickled."""
 
 
+CALLS = 8
+"""Number of calls whose rows are remembered: some may be by others, as of a page that shows predictions."""
 WHOLE = 100
 """A batch of fewer rows than this counts as a part of one, so that rows one at a time are not forgotten at once."""
 
 
 @dataclass(frozen=True)
-class Live:
+class PortfolioState:
     """Everything that a step of the portfolio itself replaces."""
 
     mixer: Mixer
@@ -79,70 +81,103 @@ class Live:
     """Number of steps since the experts began or were reset."""
     whole: int = WHOLE
     """Rows of a batch that counts in full; 1 in a state of version 0.2, in which each batch did."""
-    chain: Chain | None = None
-    """What is known from the last label, mixed as an expert for classes; None for numbers, and in states of 0.2."""
+    chain: Chain | Last | None = None
+    """What is known from earlier targets; None in states of 0.2."""
+    blend: Mixer | None = None
+    """Weights of the experts and of the chain together; None until earlier labels say something."""
+    residuals: Residuals | None = None
+    """How far predicted numbers were off; None for classes."""
     outcomes: tuple[Outcome, ...] = ()
     """What the experts last decided; empty if that is not known."""
 
 
-def score(scorers: Sequence[Scorer], live: Live, X: Rows, recent: Recent | None = None) -> FloatArray:
+def score(
+    scorers: Sequence[Scorer],
+    live: PortfolioState,
+    X: Rows,
+    recent: Recent | None = None,
+    *,
+    late_labels: bool = False,
+) -> FloatArray:
     """Return the scores of the mixture for rows: log-probabilities (n, K), or predicted numbers (n,)."""
-    tested = tested_by([scorer(X) for scorer in scorers], live)
-    if recent is None:
-        return tested.mixture
-    recent.put(X, tested)
-    return tested.mixture.copy()  # the caller may change what it gets
+    tested = mixed_by(live, [scorer(X) for scorer in scorers], live.n_classes)
+    if recent is not None:
+        recent.put(X, tested, live)
+    # Where labels come late, the last known one is older than in the steps that weighted it.
+    shown = tested.experts if late_labels else tested.mixture
+    return shown if recent is None else shown.copy()  # the caller may change what it gets
 
 
-def tested_by(scores: list[FloatArray], live: Live) -> Tested:
-    """Return what follows from the scores of all experts."""
-    together = stacked(scores, live, live.n_classes)
-    return Tested(mixed(together, live), scores, together, live.n_classes)
-
-
-def stacked(scores: Sequence[FloatArray], live: Live, n_classes: int) -> FloatArray:
-    """Return the scores of all experts as one array, from which mixtures, losses and weights are computed."""
+def mixed_by(live: PortfolioState, scores: list[FloatArray], n_classes: int) -> Tested:
+    """Return what follows from the scores of all experts, for this number of classes."""
+    said = None if live.chain is None else live.chain.forecast(len(scores[0]), n_classes)
     if not n_classes:
-        return np.stack(scores, axis=1)
-    if live.chain is not None:
-        scores = [*scores, live.chain.scores(len(scores[0]), n_classes)]
-    return stacked_shares(scores, n_classes)
+        together = np.stack(scores, axis=1)
+        mixture = live.mixer.mixed_values(together)
+        if said is None and live.blend is None:
+            return Tested(mixture, mixture, scores, together, None, 0)
+        blend = live.blend or live.mixer.widened()
+        blended = np.column_stack([together, mixture if said is None else said])
+        return Tested(blend.mixed_values(blended), mixture, scores, together, (blend, blended), 0)
+    if said is None and live.blend is None:
+        together = stacked_shares(scores, n_classes)
+        mixture = live.mixer.mixed_classes(together)
+        return Tested(mixture, mixture, scores, together, None, n_classes)
+    count = len(scores)
+    if said is None:
+        said = np.full((len(scores[0]), n_classes), -maths.log(n_classes))
+    blended = stacked_shares([*scores, said], n_classes)
+    together = np.take(blended, [*range(count), *range(count + 1, 2 * count + 1)], axis=2)
+    blend = live.blend or live.mixer.widened()
+    return Tested(
+        blend.mixed_classes(blended), live.mixer.mixed_classes(together), scores, together, (blend, blended), n_classes
+    )
 
 
-def mixed(together: FloatArray, live: Live) -> FloatArray:
-    """Return the mixture of the experts' scores."""
-    return live.mixer.mixed_classes(together) if live.n_classes else live.mixer.mixed_values(together)
-
-
-@dataclass(frozen=True)
-class Tested:
-    """Scores of a tested batch: of the mixture, of each expert, and these as one array."""
+class Tested(NamedTuple):
+    """Scores of a tested batch."""
 
     mixture: FloatArray
+    """Those that count."""
+    experts: FloatArray
+    """Those of the mixture of the experts, without what earlier labels say."""
     scores: list[FloatArray]
+    """Those of each expert."""
     together: FloatArray
+    """The same as one array, from which the mixture, losses and weights are computed."""
+    blended: tuple[Mixer, FloatArray] | None
+    """Those of the experts and of what earlier labels say, with their weights; None if these never said anything."""
     n_classes: int
 
 
 class Recent:
-    """The last few rows that were predicted since the last step, and their scores: they are often learned next."""
+    """Scores of few rows that were predicted since the last step, so that rows learned next are scored only once."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: tuple[tuple[Any, ...], Tested] | None = None
+        # Replaced as a whole, because other threads predict: the state that predicted, and calls with their scores.
+        self._known: tuple[PortfolioState | None, tuple[tuple[Any, Tested], ...]] = (None, ())
 
-    def put(self, X: Rows, tested: Tested) -> None:
-        """Remember the scores of a few dense rows."""
-        if not isinstance(X, CSR) and len(X) < FEW:
-            self._known = (X.shape, X.dtype, X.tobytes()), tested
+    def put(self, X: Rows, tested: Tested, live: PortfolioState) -> None:
+        """Remember the scores of few dense rows."""
+        if not isinstance(X, CSR) and 0 < len(X) < FEW:
+            state, calls = self._known
+            call = _mark(X), tested
+            self._known = live, (call, *calls[: CALLS - 1]) if state is live else (call,)
 
-    def of(self, X: Rows) -> Tested | None:
-        """Return the scores of these rows, if they were the last ones."""
-        known = self._known  # read once: another thread may predict
-        if known is None or isinstance(X, CSR) or known[0][0] != X.shape:
+    def of(self, X: Rows, live: PortfolioState) -> Tested | None:
+        """Return the scores of rows to be learned, if they were predicted since the last step."""
+        state, calls = self._known
+        if not calls or state is not live or isinstance(X, CSR) or not 0 < len(X) < FEW:
             return None
-        return known[1] if known[0] == (X.shape, X.dtype, X.tobytes()) else None
+        mark = _mark(X)
+        return next((tested for known, tested in calls if known == mark), None)
+
+
+def _mark(X: np.ndarray[Any, Any]) -> Any:
+    """Return what distinguishes few dense rows from others."""
+    return X.shape, X.dtype, X.tobytes()
 
 
 @register(
@@ -178,13 +213,19 @@ class Portfolio(Parameterised):
     errors), and some experts have begun a new model with it, as DriftSurf does at an abrupt change, the weights go to
     these experts, and 30 % of A is kept. Otherwise everything would be predicted wrongly for one more batch.
 
-    For classes there is one more part of the mixture: how often each label came after the last one. It speaks while
-    batches have fewer than 30 rows, as with one row at a time, where labels often come in runs. DriftSurf experts
-    gather batches of fewer than 8 rows and learn 30 rows together, since the risk on a single row is noise.
+    For classes there is one more part of the mixture, which knows labels only. In batches of fewer than 30 rows it is
+    how often each label came after the last one. In larger batches it is the recent rate of each label, of which half
+    is forgotten in five rows; it speaks only while its log loss is 0.05 below that of the shares of all labels, as
+    where labels come in long runs. Labels may come late: then other rows are learned than were predicted last, and
+    predictions use a second mixture, without this part, until that changes. DriftSurf experts gather batches of fewer
+    than 8 rows and learn 30 rows together, since the risk on a single row is noise.
 
     For regression v are shares, and the prediction is the mean of the experts' predictions weighted by them. They
     minimise the squared error of the mixture in units of its mean on the batch, so that every batch counts the same,
-    plus the same quadratic. The error of an expert counts up to five units, so that no outlier decides alone.
+    plus the same quadratic. The error of an expert counts up to five units, so that no outlier decides alone. In
+    batches of fewer than 30 rows the last number is one more part. The last 500 errors of the mixture make intervals,
+    by adaptive conformal inference: a share that misses too many numbers is made smaller after each row, so that the
+    coverage is right in the long run, whatever drifts.
 
     By default the experts are: DriftSurf around ``learner`` with the prequential judge and with the training judge;
     ``learner`` alone, never replaced; LightGBM, refitted when its loss rises, and on the last four batches; a
@@ -227,20 +268,26 @@ class Portfolio(Parameterised):
     References
     ----------
     D. H. Wolpert. Stacked generalization. Neural Networks, 1992.
+    I. Gibbs, E. Candès. Adaptive conformal inference under distribution shift. NeurIPS 2021.
+
     C. L. Lawson, R. J. Hanson. Solving Least Squares Problems. Prentice-Hall, 1974 (active sets).
     """
 
     _experts: tuple[Any, ...]
     _names: list[str]
     """Names of the experts in the journal."""
-    _live: Live
+    _live: PortfolioState
     _waiting: Samples
     """Rows of small batches that are gathered for experts that compare models by batches."""
     _scorer: Scorer
-    _recent: Recent | None
+    _recent: Recent | None = None
+    _recent_of: tuple[Any, ...] = ()
+    """The experts for which ``_recent`` was made."""
     _categories: Categories = ()
     _marks: list[Any] | None = None
     """Marks of the experts, while those of the session around this strategy are valid: a second one would end them."""
+    _late_labels: bool = False
+    """Whether rows are predicted long before their labels come."""
     _tested: Tested | None = None
     """Scores of the last tested batch, so that the experts predict a batch only once."""
 
@@ -313,15 +360,31 @@ class Portfolio(Parameterised):
         """Return the scores of new rows, by the experts as the last complete step left them."""
         return self._scorer(X)
 
+    def expect_late_labels(self) -> None:
+        """Predict without the last label from now on, because rows are predicted long before their labels come."""
+        self._late_labels = True
+        if "_live" in vars(self):
+            self._publish(self._live)
+
     def scorer(self) -> Scorer:
         """Return ``scores`` as of the last complete step; later steps do not affect it."""
         return self._scorer
 
+    @staticmethod
+    def half_width(coverage: float, scorer: Any) -> float:
+        """Return how far intervals reach to each side of the numbers of a scorer, to hold this share of the true."""
+        number("coverage", coverage, above=0.0, below=1.0)
+        residuals: Residuals | None = scorer.args[1].residuals
+        if residuals is None:
+            raise CapabilityError("this portfolio predicts classes, which have no intervals; use their probabilities")
+        return residuals.width(coverage)
+
     def test_scores(self, batch: Batch) -> FloatArray:
         """Return the scores by which a batch is evaluated before it is learned."""
-        known = None if self._recent is None else self._recent.of(batch.X)
+        known = None if self._recent is None else self._recent.of(batch.X, self._live)
         if known is None:
-            known = tested_by([expert.test_scores(batch) for expert in self._experts], self._live)
+            live = self._live
+            known = mixed_by(live, [expert.test_scores(batch) for expert in self._experts], live.n_classes)
         self._tested = known
         return known.mixture
 
@@ -356,7 +419,7 @@ class Portfolio(Parameterised):
         *,
         predict: bool,
         test: bool,
-    ) -> Taken | None:
+    ) -> TakenStep | None:
         """Learn a few usual rows; None if ``step`` has to. The caller has made a mark, to which it returns then."""
         live = self._live
         if isinstance(X, CSR) or len(y) >= FEW or weight is not None or not live.step:
@@ -374,7 +437,7 @@ class Portfolio(Parameterised):
         assert self._tested is not None
         after, outcome = self._advance(live, batch, self._tested)
         self._publish(after)
-        return Taken(outcome, guard, X, mixture, mixture)
+        return TakenStep(outcome, guard, X, mixture, mixture, self._scorer)
 
     def mark(self) -> Any:
         """Return a mark of all experts, for ``put_back``. The strategy has to have begun."""
@@ -451,7 +514,7 @@ class Portfolio(Parameterised):
         for place, expert in enumerate(experts):
             own = pick(f"expert{place}", state)
             expert.restore(own, n_features, sparse=sparse, n_classes=known["n_classes"])
-        mixer, chain = mixing_from(state, len(experts), known["n_classes"])
+        mixing = mixing_from(state, len(experts), known["n_classes"])
         waiting, rows = Samples(n_features, sparse=sparse), pick("waiting", state)
         if rows:  # version 0.2 had none
             waiting = Samples.from_state(rows, known["n_classes"])
@@ -461,7 +524,7 @@ class Portfolio(Parameterised):
         self._experts, self._names, self._seed = experts, names_of(experts), known["seed"]
         self._n_features = n_features
         counts = {name: known[name] for name in COUNTS}
-        self._publish(Live(mixer, **counts, chain=chain))
+        self._publish(PortfolioState(**mixing, **counts))
 
     # -------------------------------------------------------------------- helpers
 
@@ -489,56 +552,68 @@ class Portfolio(Parameterised):
                 "array, or leave it out of experts"
             )
 
-    def _publish(self, live: Live) -> None:
+    def _publish(self, live: PortfolioState) -> None:
         frozen = [SnapshotScoring in abilities_of(expert) for expert in self._experts]
         scorers = [one.scorer() if can else one.scores for one, can in zip(self._experts, frozen, strict=True)]
-        # A strategy may test with the labels too, as Candor does.
-        plain = all(type(one).test_scores is PooledStrategy.test_scores for one in self._experts)
-        self._recent = Recent() if plain else None
-        self._live, self._scorer = live, functools.partial(score, scorers, live, recent=self._recent)
+        if self._recent is None or self._recent_of is not self._experts:
+            # A strategy may test with the labels too, as Candor does.
+            plain = all(type(one).test_scores is PooledStrategy.test_scores for one in self._experts)
+            self._recent, self._recent_of = Recent() if plain else None, self._experts
+        self._live = live
+        self._scorer = functools.partial(score, scorers, live, recent=self._recent, late_labels=self._late_labels)
         self._marks = self._tested = None
 
-    def _beginning(self, experts: int, n_classes: int) -> Live:
+    def _beginning(self, experts: int, n_classes: int) -> PortfolioState:
         """Return what is known before the first batch."""
-        chain = Chain.of(n_classes) if n_classes else None
-        return Live(
-            Mixer.of(experts, float(self.ridge), votes=bool(n_classes), chain=bool(chain)), n_classes, chain=chain
-        )
+        chain = Chain.of(n_classes) if n_classes else Last()
+        residuals = None if n_classes else Residuals.of_nothing()
+        mixer = Mixer.of(experts, float(self.ridge), votes=bool(n_classes))
+        return PortfolioState(mixer, n_classes, chain=chain, residuals=residuals)
 
-    def _heaviest(self, live: Live) -> int:
+    def _heaviest(self, live: PortfolioState) -> int:
         shares = expert_shares(live.mixer.weights, len(self._experts))
         return shares.index(max(shares))
 
-    def _advance(self, live: Live, batch: Batch, tested: Tested) -> tuple[Live, JointOutcome]:
+    def _advance(self, live: PortfolioState, batch: Batch, tested: Tested) -> tuple[PortfolioState, JointOutcome]:
         """Learn the weights, then let every expert learn; return the next live state and what was decided."""
         X, y, weight, _ = batch
         count = n_rows(X)
         n_classes = max(live.n_classes, int(y.max(initial=0.0)) + 1) if live.n_classes else 0
-        mixer, together = live.mixer, tested.together
         if n_classes != tested.n_classes:  # the batch has the first rows of a class
-            together = stacked(tested.scores, live, n_classes)
+            tested = mixed_by(live, tested.scores, n_classes)
+        mixer, together = live.mixer, tested.together
+        blend = live.blend if tested.blended is None else tested.blended[0]
+        part, ridge = min(1.0, count / live.whole), float(self.ridge)
+        keep = maths.power(0.5, part / float(self.half_life))
         if live.learned and weight.any():  # the first batch says nothing: no expert has learned
-            part = min(1.0, count / live.whole)
-            keep, ridge = maths.power(0.5, part / float(self.half_life)), float(self.ridge)
             if n_classes:
                 mixer = mixer.after_classes(together, y, weight, keep, ridge)
+                if tested.blended is not None:
+                    blend = tested.blended[0].after_classes(tested.blended[1], y, weight, keep, ridge)
             else:
-                mixer = mixer.after_values(together, y, weight, keep, ridge, max(part, 1.0 / live.learned))
+                part = max(part, 1.0 / live.learned)
+                mixer = mixer.after_values(together, y, weight, keep, ridge, part)
+                if tested.blended is not None:
+                    blend = tested.blended[0].after_values(tested.blended[1], y, weight, keep, ridge, part)
         outcomes = self._learned(live, batch, tested)
         # The weights are learned from predictions, and a model that begins with this batch has not made any. After an
         # abrupt change all others are wrong for another batch, unless the weights go to it at once.
         fresh = fresh_places(outcomes)
         turned = bool(live.learned and fresh) and is_worse_than_guessing(tested.mixture, batch, n_classes)
         if turned:
-            mixer = mixer.turned_to(fresh, float(self.ridge))
-        chain = None if live.chain is None else live.chain.after(y, weight, n_classes)
+            mixer, blend = mixer.turned_to(fresh, ridge), None if blend is None else blend.turned_to(fresh, ridge)
+        chain = None if live.chain is None else live.chain.after(y, weight, n_classes, keep)
         numbers = n_classes, live.step + 1, live.next_row + count, live.learned + 1, live.whole
-        after = Live(mixer, *numbers, chain, outcomes)
+        residuals = live.residuals
+        if residuals is not None and live.learned:
+            sizes = np.abs(tested.mixture - y)
+            residuals = residuals.with_errors(sizes[(weight > 0.0) & np.isfinite(sizes)])
+        after = PortfolioState(mixer, *numbers, chain, blend, residuals, outcomes)
         risks = batch_risks(together, batch, len(outcomes), n_classes)
         place, weights = (live.step, live.next_row, count), (live.mixer.weights, mixer.weights)
         return after, JointOutcome(self._names, outcomes, weights, risks, place, turned=turned)
 
-    def _learned(self, live: Live, batch: Batch, tested: Tested) -> tuple[Outcome, ...]:
+    def _learned(self, live: PortfolioState, batch: Batch, tested: Tested) -> tuple[Outcome, ...]:
         """Let the experts learn a batch, or gather it; return what they decided."""
         waiting = self._waiting
         outcomes: list[Outcome] = []
@@ -559,17 +634,25 @@ class Portfolio(Parameterised):
         return tuple(outcomes)
 
 
-def mixing_state(live: Live) -> State:
+def mixing_state(live: PortfolioState) -> State:
     """Return the entries of what mixes the experts."""
     state = nest("mixer", live.mixer.state())
-    return state if live.chain is None else state | nest("chain", live.chain.state())
+    state |= {} if live.chain is None else nest("chain", live.chain.state())
+    state |= {} if live.blend is None else nest("blend", live.blend.state())
+    return state if live.residuals is None else state | nest("residuals", live.residuals.state())
 
 
-def mixing_from(state: Mapping[str, Any], experts: int, n_classes: int) -> tuple[Mixer, Chain | None]:
-    """Return what mixes the experts, from the entries that ``mixing_state`` wrote."""
-    saved = pick("chain", state)
-    mixer = Mixer.from_state(pick("mixer", state), experts + bool(saved), votes=bool(n_classes))
-    return mixer, Chain.from_state(saved, n_classes) if saved else None
+def mixing_from(state: Mapping[str, Any], experts: int, n_classes: int) -> dict[str, Any]:
+    """Return the fields of ``PortfolioState`` that mix the experts, from the entries that ``mixing_state`` wrote."""
+    found: dict[str, Any] = {"mixer": Mixer.from_state(pick("mixer", state), experts, votes=bool(n_classes))}
+    if chain := pick("chain", state):
+        found["chain"] = Chain.from_state(chain, n_classes) if n_classes else Last.from_state(chain)
+    if blend := pick("blend", state):
+        found["blend"] = Mixer.from_state(blend, experts + 1, votes=bool(n_classes))
+    if not n_classes:  # version 0.2 had none
+        residuals = pick("residuals", state)
+        found["residuals"] = Residuals.from_state(residuals) if residuals else Residuals.of_nothing()
+    return found
 
 
 COUNTS = "n_classes", "step", "next_row", "learned", "whole"
@@ -585,6 +668,6 @@ FIELDS = Fields(
         "whole": Whole(1),
     },
     optional=["whole"],
-    parts=["mixer", "chain", "waiting", "expert*"],
+    parts=["mixer", "chain", "blend", "residuals", "waiting", "expert*"],
 )
 """Saved entries of a portfolio."""

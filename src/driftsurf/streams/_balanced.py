@@ -17,7 +17,7 @@ WORDS = 2**18
 """Number of random words that are drawn at a time."""
 
 
-class Transition(NamedTuple):
+class ConceptChange(NamedTuple):
     """A gradual change of concept in rows ``first`` to ``first + width - 1``, from ``old`` to ``new``."""
 
     first: int
@@ -67,11 +67,11 @@ class BalancedStream(Stream):
         starts = [self.segment_start(k) for k in range(1, self.n_segments)]
         return tuple(Drift(start, start) for start in starts)
 
-    def transitions(self) -> tuple[Transition, ...]:
+    def transitions(self) -> tuple[ConceptChange, ...]:
         """Return the first 50 rows of every segment but the first: too few to call the drift gradual."""
         width = min(50, self.n_rows // self.n_segments)
         return tuple(
-            Transition(self.segment_start(k), width, (k - 1) % self.n_concepts, k % self.n_concepts)
+            ConceptChange(self.segment_start(k), width, (k - 1) % self.n_concepts, k % self.n_concepts)
             for k in range(1, self.n_segments)
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from driftsurf.streams._balanced import BalancedStream, Transition
+from driftsurf.streams._balanced import BalancedStream, ConceptChange
 from driftsurf.streams.base import Drift, register_stream
 
 
@@ -68,6 +68,6 @@ class Circles(BalancedStream):
         starts = [self.segment_start(k) for k in (1, 2, 3)]
         return tuple(Drift(start, start + self._width) for start in starts)
 
-    def transitions(self) -> tuple[Transition, ...]:
+    def transitions(self) -> tuple[ConceptChange, ...]:
         """Return the transitions at the start of every quarter but the last: see the notes of the class."""
-        return tuple(Transition(self.segment_start(k), self._width, k, k + 1) for k in (0, 1, 2))
+        return tuple(ConceptChange(self.segment_start(k), self._width, k, k + 1) for k in (0, 1, 2))

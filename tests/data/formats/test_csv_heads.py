@@ -10,7 +10,7 @@ import pytest
 from source_files import everything, rows, write
 
 from driftsurf.data import FileSource, ReadingOptions
-from driftsurf.data.hints import hints
+from driftsurf.data.advice import hints
 from driftsurf.errors import BadRowError, OptionError
 
 CENSUS = (

@@ -13,7 +13,7 @@ import pytest
 from source_files import everything, rows, write
 
 from driftsurf.data import BadRow, FileSource, ReadingOptions
-from driftsurf.data.hints import hints
+from driftsurf.data.advice import hints
 from driftsurf.errors import MissingExtraError, OptionError, SourceError
 
 openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
@@ -88,7 +88,7 @@ def test_damaged_files_are_refused_by_name(data: bytes, tmp_path: Path) -> None:
 def test_a_missing_package_is_named_with_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = workbook(tmp_path, {"one": [["a"], [1]]})
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(MissingExtraError, match=r"driftsurf\[excel\]"):
+    with pytest.raises(MissingExtraError, match=r"driftsurf\[frames\]"):
         everything(FileSource(path))
 
 

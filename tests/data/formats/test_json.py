@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from source_files import everything, write
 
 from driftsurf.data import BadRow, FileSource, ReadingOptions
-from driftsurf.data.formats._elements import find_elements
+from driftsurf.data.formats.json import find_elements
 from driftsurf.data.source import Position
 from driftsurf.errors import BadRowError, SchemaError, SourceError
 

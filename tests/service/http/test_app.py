@@ -27,9 +27,9 @@ httpx = pytest.importorskip("httpx")
 pa = pytest.importorskip("pyarrow")
 
 from driftsurf.service.http.app import App  # noqa: E402
-from driftsurf.service.http.formats import MEDIA, ModelFormats  # noqa: E402
-from driftsurf.service.http.limits import Limits  # noqa: E402
-from driftsurf.service.http.parts import PartReader  # noqa: E402
+from driftsurf.service.http.requests import PartReader  # noqa: E402
+from driftsurf.service.settings import Limits  # noqa: E402
+from driftsurf.service.wire.formats import MEDIA, ModelFormats  # noqa: E402
 
 ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01"}
 PREDICT, LEARN, LABEL = "/v1/models/sales/predict", "/v1/models/sales/learn", "/v1/models/sales/label"
@@ -382,7 +382,7 @@ def test_a_model_that_has_learned_nothing_cannot_be_downloaded_yet() -> None:
 
 
 def test_an_order_that_is_not_carried_out_soon_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("driftsurf.service.http.writing.ORDER_SECONDS", 0.01)
+    monkeypatch.setattr("driftsurf.service.http.endpoints.ORDER_SECONDS", 0.01)
     hold = threading.Event()
     answer = ask(app_of(MemoryModel(hold=hold)), "POST", "/v1/models/sales/orders", json={"kind": "pin"})
     hold.set()

@@ -15,9 +15,9 @@ httpx = pytest.importorskip("httpx")
 pa = pytest.importorskip("pyarrow")
 
 from driftsurf.service.http.app import App  # noqa: E402
-from driftsurf.service.http.formats import MEDIA, ModelFormats  # noqa: E402
-from driftsurf.service.http.limits import Limits  # noqa: E402
 from driftsurf.service.http.security import new_key  # noqa: E402
+from driftsurf.service.settings import Limits  # noqa: E402
+from driftsurf.service.wire.formats import MEDIA, ModelFormats  # noqa: E402
 
 ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01", "sold": "yes"}
 PREDICT, LEARN = "/v1/models/sales/predict", "/v1/models/sales/learn"

@@ -11,8 +11,8 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("msgspec")
 
 from driftsurf.service.contract import Answer  # noqa: E402
-from driftsurf.service.http.formats import encode_answer  # noqa: E402
-from driftsurf.service.wire.format import NumberRows, RowsRead  # noqa: E402
+from driftsurf.service.wire.formats import encode_answer  # noqa: E402
+from driftsurf.service.wire.rows import NumberRows, RowsRead  # noqa: E402
 
 
 @pytest.mark.parametrize(

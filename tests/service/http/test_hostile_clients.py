@@ -1,4 +1,4 @@
-"""Small parts of the proofs with hostile clients, which ``python -m torture http`` runs in full."""
+"""Small parts of the proofs with hostile clients, which ``python -m tests.reliability http`` runs in full."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 
-from torture import harness, http_fuzz, http_keys, http_large, http_schema, http_slow
-from torture.harness import Outcome
+from tests.reliability import harness, http_fuzz, http_keys, http_large, http_schema, http_slow
+from tests.reliability.harness import Outcome
 
 MIB = 2**20
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from served_models import MemoryModel
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 
-from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import Kind
 from driftsurf.service.http.app import App
-from driftsurf.service.http.formats import ModelFormats
-from driftsurf.service.http.limits import Limits
 from driftsurf.service.http.server import HttpServer
+from driftsurf.service.settings import Limits
+from driftsurf.service.wire.formats import ModelFormats
 
 WAIT = 120.0
 INFER = "/v2/models/sales/infer"

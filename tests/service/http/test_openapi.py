@@ -13,8 +13,8 @@ from served_models import MemoryModel
 httpx = pytest.importorskip("httpx")
 
 from driftsurf.service.http.app import _KEYED, _PUBLIC, App  # noqa: E402
-from driftsurf.service.http.formats import MEDIA, ModelFormats  # noqa: E402
 from driftsurf.service.http.openapi import openapi  # noqa: E402
+from driftsurf.service.wire.formats import MEDIA, ModelFormats  # noqa: E402
 
 DOCUMENT = openapi()
 PATHS = sorted(path for path in DOCUMENT["paths"] if not path.endswith("/events"))

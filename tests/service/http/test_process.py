@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 
 from driftsurf.service.http.security import new_key
 

@@ -13,13 +13,18 @@ from served_models import MemoryModel
 from driftsurf.errors import OptionError
 
 httpx = pytest.importorskip("httpx")
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 
 from driftsurf.service.http.app import App  # noqa: E402
-from driftsurf.service.http.formats import ModelFormats  # noqa: E402
-from driftsurf.service.http.limits import InFlight, TokenBucket  # noqa: E402
-from driftsurf.service.http.security import ApiKey, Gate, new_key  # noqa: E402
+from driftsurf.service.http.requests import InFlight  # noqa: E402
+from driftsurf.service.http.security import (  # noqa: E402
+    ApiKey,
+    Gate,
+    TokenBucket,
+    new_key,
+)
 from driftsurf.service.http.server import check_address  # noqa: E402
+from driftsurf.service.wire.formats import ModelFormats  # noqa: E402
 
 ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01"}
 

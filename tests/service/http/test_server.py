@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from served_models import MemoryModel
 
 from driftsurf.errors import OptionError
 
-pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
 
 from driftsurf.service.http.app import App
-from driftsurf.service.http.formats import ModelFormats
-from driftsurf.service.http.limits import Limits
-from driftsurf.service.http.responses import Response
+from driftsurf.service.http.requests import Response
 from driftsurf.service.http.server import HttpServer
+from driftsurf.service.settings import Limits
+from driftsurf.service.wire.formats import ModelFormats
 
 ROW = {"price": 1.5, "city": "Rome", "new": True, "day": "2026-05-01"}
 QUICK = Limits(head_seconds=0.3, request_seconds=0.6, head_bytes=2048, body_bytes=2**20)
@@ -274,7 +274,7 @@ def flooded(server: HttpServer, begin: bytes, part: bytes, most: int) -> int:
     ids=["a head after a request for events", "a trailer", "many trailers"],
 )
 def test_bytes_that_are_no_body_are_limited_at_any_place(begin: bytes, part: bytes) -> None:
-    with serving(Limits()) as server:
+    with serving(Limits(request_seconds=1.0)) as server:
         assert flooded(server, begin, part, 64 * 2**20) < 32 * 2**20  # those in the buffers of the kernel are sent, too
 
 
@@ -295,7 +295,7 @@ def test_requests_that_come_together_wait_outside_the_server() -> None:
             data = connection.recv(2**16)
             assert data
             answered += data.count(b"HTTP/1.1 200")
-            most = max(most, *(len(cast("Any", one).pipeline) for one in server.server.server_state.connections))
+            most = max(most, *(len(one.waiting) for one in list(server.connections)))
         connection.shutdown(socket.SHUT_RDWR)
         sender.join(WAIT)
         connection.close()
@@ -311,19 +311,18 @@ def test_an_idle_connection_that_does_not_read_is_freed() -> None:
         client.settimeout(WAIT)
         client.connect(("127.0.0.1", server.port))
         client.sendall(request)
-        one: Any = until(lambda: next(iter(server.server.server_state.connections), None))
-        state = server.server.server_state
+        one: Any = until(lambda: next(iter(server.connections), None))
         # Answers fill the buffers of the kernel, until a part of one waits in the server: too little for a deadline.
         while not one.transport.get_write_buffer_size():
-            before = state.total_requests
+            before = server.answered
             client.sendall(request)
-            until(partial(_is_above, state, before))
+            until(partial(_is_above, server, before))
         assert one._write_deadline is None
-        until(lambda: not server.server.server_state.connections)
+        until(lambda: not server.connections)
 
 
-def _is_above(state: Any, count: int) -> bool:
-    return bool(state.total_requests > count)
+def _is_above(server: HttpServer, count: int) -> bool:
+    return server.answered > count
 
 
 def until(met: Callable[[], Any]) -> Any:

@@ -13,12 +13,12 @@ import httpx
 import numpy as np
 import pytest
 from browser import CHROMIUM, Browser
-from tests_services.ports import free_port
+from tests.integration.services.ports import free_port
 
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.http.security import new_key
-from driftsurf.service.options import ServedOptions, ServiceOptions
 from driftsurf.service.serve import Service
+from driftsurf.service.settings import ServedOptions, ServiceOptions
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -17,16 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftsurf.data.arrow_messages import messages
+from driftsurf.data.arrow import messages
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import BadRowError, DriftsurfError, InputError
 from driftsurf.service.wire.arrow_rows import ArrowRows
 from driftsurf.service.wire.csv_rows import CsvRows
-from driftsurf.service.wire.format import NumberRows, RowsRead, WireColumn, WireFormat
 from driftsurf.service.wire.json_rows import JsonRows
-from driftsurf.service.wire.labels import read_labels
-from driftsurf.service.wire.tables import TooManyRowsError
+from driftsurf.service.wire.rows import NumberRows, RowsRead, TooManyRowsError, WireColumn, WireFormat, read_labels
 
 pa = pytest.importorskip("pyarrow")
 
@@ -460,7 +458,7 @@ def test_arrow_columns_of_doubles_are_read_without_pandas() -> None:
     program = f"""
 import sys
 from driftsurf.service.wire.arrow_rows import ArrowRows
-from driftsurf.service.wire.format import WireColumn, WireFormat
+from driftsurf.service.wire.rows import WireColumn, WireFormat
 format = WireFormat((WireColumn("a", "number"), WireColumn("b", "number")))
 read = ArrowRows(format).read({arrow_numbers(a=([1.0, np.nan],), b=([1.0, 2.0],))!r})
 print(type(read.rows).__name__, "pandas" in sys.modules)

@@ -11,7 +11,7 @@ from typing import Any
 
 from driftsurf import registry
 from driftsurf.data.datasets import files
-from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import Kind
 from driftsurf.errors import DriftsurfError, InputError
 from driftsurf.streams.arrays import ArrayStream
 from driftsurf.streams.base import Block, Drift, Stream
@@ -112,7 +112,7 @@ class AuthorsFile(Stream):
 
 def _read(path: Path) -> Block:
     """Return all rows of the file; raise InputError that names the file and the line if one is wrong."""
-    from driftsurf.data.datasets._tables import TablePart
+    from driftsurf.data.datasets._readers import TablePart
     from driftsurf.data.reading_options import ReadingOptions
     from driftsurf.data.sources.files import FileSource
     from driftsurf.data.tables import Table

@@ -5,7 +5,7 @@ cell of text becomes a number, a date or a boolean is decided in ``_cells.py`` (
 ``csv.py``). Which files are read, and how rows become batches, is decided in :mod:`driftsurf.data.sources`.
 
 A new format is a new file with a class derived from ``TextReader`` (``_text.py``), ``ColumnarReader``
-(``_columnar.py``, for files with a schema) or ``Reader`` (``_reader.py``), whose docstring has the arguments of
+(``columnar.py``, for files with a schema) or ``Reader`` (``_reader.py``), whose docstring has the arguments of
 ``@register``.
 """
 

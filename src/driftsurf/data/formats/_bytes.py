@@ -3,26 +3,172 @@
 from __future__ import annotations
 
 import bz2
+import codecs
+import io
+import logging
 import lzma
 import os
+import select
+import stat
+import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import PurePath
 from typing import IO, Any
 
 from driftsurf.core.options import number
-from driftsurf.data.formats._encodings import decode_blocks
-from driftsurf.data.formats._pipes import open_bytes
 from driftsurf.data.formats._reader import extra
 from driftsurf.data.source import STANDARD_INPUT
 from driftsurf.errors import OptionError, SourceError
 from driftsurf.registry import nearest
 
-__all__ = ["COMPRESSION_ENDINGS", "ByteFile", "member_of_zip", "no_such_file", "polling"]
+UTF8 = "utf-8"
+FALLBACK = "cp1252"
+"""The encoding of Windows in Western Europe and America: the usual one of files that are not UTF-8."""
+_MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16"}
+_MARKS |= {codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8: UTF8}
+_INVALID = "driftsurf-invalid"
+"""Name under which Python knows what to do with bytes that are not text."""
+MARK_BYTES = max(map(len, _MARKS))
+
+
+def marked_encoding(head: bytes) -> str | None:
+    """Return the encoding that a byte order mark tells, or None.
+
+    >>> marked_encoding("größe".encode("utf-16"))
+    'utf-16'
+    """
+    return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
+
+
+def guess_encoding(head: bytes) -> str:
+    """Return "utf-8", or "cp1252" if the bytes are not UTF-8 at all. A few wrong bytes in UTF-8 are bad rows.
+
+    >>> guess_encoding("größe".encode()), guess_encoding("größe".encode("cp1252"))
+    ('utf-8', 'cp1252')
+    """
+    if can_decode(head, UTF8) or not head.decode(UTF8, "ignore").isascii() or not can_decode(head, FALLBACK):
+        return UTF8
+    return FALLBACK
+
+
+def can_decode(data: bytes, encoding: str) -> bool:
+    """Whether bytes are text of an encoding."""
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def decode_blocks(blocks: Iterable[bytes], encoding: str) -> Generator[bytes]:
+    """Yield text of any encoding as UTF-8. What is not text of the encoding becomes a byte that is not UTF-8 either."""
+    decoder = codecs.getincrementaldecoder(encoding)(_INVALID)
+    for block in chain(blocks, [None]):
+        try:
+            text = decoder.decode(block or b"", final=block is None)
+        except UnicodeError as error:
+            raise SourceError(f"the text is not encoded in {encoding} ({error}); try {encoding}-le") from error
+        if text:
+            yield text.encode(UTF8, "surrogateescape")
+
+
+def _invalid(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "\udcff", error.end
+
+
+codecs.register_error(_INVALID, _invalid)
+
+
+log: logging.Logger = logging.getLogger("driftsurf.data")
+
+LOOK_SECONDS = 1.0
+"""Time between two calls of ``on_wait``."""
+WRITER_SECONDS = 60.0
+"""Time after which a named pipe to which nobody has written is an error."""
+_CAN_WAIT = sys.platform != "win32"
+"""Whether the operating system tells when bytes have arrived in a pipe."""
+
+
+class Wait:
+    """Message of a reader that waits for input, logged at most once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """Name of the file or pipe."""
+        self.purpose: str | None = "its first bytes"
+        """Bytes or rows that the reader waits for, as named in the log; None to log nothing."""
+        self._said = False
+
+    def __call__(self) -> None:
+        """Log what the reader waits for, unless that has been logged."""
+        if self.purpose is not None and not self._said:
+            self._said = True
+            log.warning("%s: waiting for %s", self.name, self.purpose)
+
+
+@contextmanager
+def open_bytes(path: str, on_wait: Callable[[], None]) -> Iterator[Any]:
+    """Open a file or standard input; ``on_wait`` is called after every second in which no byte has arrived."""
+    if path == STANDARD_INPUT:
+        waits = _CAN_WAIT and _is_stream(sys.stdin.buffer)
+        yield _Stream(sys.stdin.buffer.fileno(), on_wait) if waits else sys.stdin.buffer
+    elif _CAN_WAIT and stat.S_ISFIFO(os.stat(path).st_mode):
+        # Opened like this, a pipe does not wait for somebody to write to it.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            yield _Stream(handle, on_wait, path)
+        finally:
+            os.close(handle)
+    else:
+        with open(path, "rb") as file:
+            yield file
+
+
+def _is_stream(file: IO[bytes]) -> bool:
+    """Whether a file is a pipe, a socket or a terminal, and not a file on a disk or in memory."""
+    try:
+        mode = os.fstat(file.fileno()).st_mode
+    except io.UnsupportedOperation:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISBLK(mode))
+
+
+class _Stream:
+    """Bytes that arrive at some time, read as from a buffered file that cannot be rewound."""
+
+    def __init__(self, handle: int, on_wait: Callable[[], None], named: str | None = None) -> None:
+        self._handle, self._on_wait, self._named = handle, on_wait, named
+
+    def seekable(self) -> bool:
+        """Return False: what has been read is gone."""
+        return False
+
+    def read1(self, size: int) -> bytes:
+        """Return up to ``size`` bytes as soon as there are any; b"" at the end."""
+        waited = 0.0
+        while not select.select([self._handle], [], [], LOOK_SECONDS)[0]:
+            waited += LOOK_SECONDS
+            if self._named is not None and waited >= WRITER_SECONDS:
+                raise SourceError(f"{self._named} is a pipe to which nobody has written for {waited:.0f} seconds")
+            self._on_wait()
+        self._named = None  # it has a writer, which may take its time
+        return os.read(self._handle, size)
+
+    def read(self, size: int) -> bytes:
+        """Return ``size`` bytes, or fewer at the end."""
+        parts = []
+        while size and (part := self.read1(size)):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
 
 COMPRESSION_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd", ".zip": "zip"}
 """Compressions by the ending of a file."""

@@ -10,29 +10,16 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
-from typing import Any
+from dataclasses import replace
+from itertools import islice, product, repeat
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.data.kinds import Kind
-from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.reading_options import Kind, ReadingOptions
 from driftsurf.data.tables import Column, empty_column
-
-__all__ = [
-    "APOSTROPHES",
-    "MISFIT_SHARE",
-    "SPACES",
-    "cell_reader",
-    "date_reader",
-    "grouping_characters",
-    "infer_kind",
-    "make_column",
-    "make_columns",
-    "number_reader",
-    "read_boolean",
-]
+from driftsurf.errors import Option
 
 MISFIT_SHARE = 0.01
 """A column has a kind if at most this share of its cells do not fit: then those rows are bad, and the column is not."""
@@ -188,3 +175,48 @@ def make_column(kind: Kind, values: Sequence[Any]) -> Column:
     if len(present):
         column.values[present] = [values[i] for i in present]
     return column
+
+
+Ways: TypeAlias = list[list[str | Option]]
+"""Alternatives, each as parts of a message."""
+PROBED_WORDS = 3
+"""Words that are compared with a rough pattern first, because most text is neither a number nor a date."""
+_LIKE_A_NUMBER = re.compile(rf"[+-]?\d([\d.,{APOSTROPHES}{SPACES}]*\d)?", re.ASCII)
+_LIKE_A_DATE = re.compile(r"([A-Za-z]{3,9}\.?,? )?(\d{1,4}|[A-Za-z]{3,9})[./ -](\d{1,2}|[A-Za-z]{3,9})[,./ -].*")
+_DAYS = (
+    *("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%Y/%m/%d", "%Y.%m.%d"),
+    *("%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y"),
+    *("%a, %d %b %Y", "%b %d %Y"),
+)
+_TIMES = "", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p"
+
+
+def suggest_number_options(words: Sequence[str], reading: ReadingOptions) -> Ways:
+    """Return the options with which all words would be numbers, the shortest first.
+
+    >>> for way in suggest_number_options(["1,234"], ReadingOptions()):
+    ...     print(*way)
+    decimal=','
+    thousands=','
+    """
+    if not all(map(_LIKE_A_NUMBER.fullmatch, words[:PROBED_WORDS])):
+        return []
+    letters = set("".join(words))
+    ways = Ways()
+    for decimal, thousands in product((",", "."), (None, ".", ",", " ", "'")):
+        options = [Option("decimal", decimal)] if decimal != reading.decimal else []
+        options += [Option("thousands", thousands)] if thousands not in (None, reading.thousands) else []
+        used = all(letters & set(grouping_characters(option.value)) for option in options)
+        other = replace(reading, decimal=decimal, thousands=thousands)
+        if options and used and decimal != thousands and infer_kind(words, other) == "number":
+            ways.append([part for option in options for part in (" ", option)][1:])
+    return sorted(ways, key=len)
+
+
+def suggest_date_options(words: Sequence[str], reading: ReadingOptions) -> Ways:
+    """Return the formats with which all words would be dates: at most two, because day and month may be ambiguous."""
+    if not all(map(_LIKE_A_DATE.fullmatch, words[:PROBED_WORDS])):
+        return []
+    formats = (day + time for day, time in product(_DAYS, _TIMES))
+    fitting = (one for one in formats if infer_kind(words, replace(reading, date_formats=(one,))) == "date")
+    return [[Option("date_formats", one)] for one in islice(fitting, 2)]

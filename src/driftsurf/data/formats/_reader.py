@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import Kind
 from driftsurf.data.source import BadRow
 from driftsurf.data.tables import Table
 from driftsurf.errors import Message, MissingExtraError, SourceError
@@ -77,8 +77,8 @@ class Reader(ABC):
 
     A format is a subclass that is registered with the endings of its files::
 
-        @register("format", "csv", endings=(".csv",), streamed=True, cells="text")
-        class CsvReader(TextReader): ...
+        @register("format", "log", endings=(".log",), streamed=True, cells="text")
+        class LogReader(TextReader): ...
 
     ``streamed`` formats read bytes front to back, so that a file can be compressed, piped in, or followed while it
     grows. ``cells`` says how values stand in a file: see :data:`driftsurf.data.source.Cells`. The constructor takes a

@@ -11,23 +11,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.data.arrow_columns import arrow_column
-from driftsurf.data.formats._bytes import COMPRESSION_ENDINGS, ByteFile
-from driftsurf.data.formats._cells import cell_reader, infer_kind
-from driftsurf.data.formats._encodings import UTF8, can_decode
-from driftsurf.data.formats._header import (
+from driftsurf.data.arrow import arrow_column
+from driftsurf.data.formats._bytes import COMPRESSION_ENDINGS, UTF8, ByteFile, can_decode
+from driftsurf.data.formats._cells import cell_reader, infer_kind, suggest_number_options
+from driftsurf.data.formats._reader import PYARROW, Mark, Shape, extra
+from driftsurf.data.formats._records import Records, find_records, trim_cells
+from driftsurf.data.formats._text import (
+    Parsed,
+    TextReader,
     automatic_names,
     complete_names,
     given_names,
     looks_like_data,
     no_header_remark,
 )
-from driftsurf.data.formats._reader import PYARROW, Mark, Shape, extra
-from driftsurf.data.formats._records import Records, find_records, trim_cells
-from driftsurf.data.formats._suggestions import suggest_number_options
-from driftsurf.data.formats._text import Parsed, TextReader
-from driftsurf.data.kinds import Kind
-from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.reading_options import Kind, ReadingOptions
 from driftsurf.data.source import Misfit
 from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import Option, SourceError
@@ -56,7 +54,9 @@ class CsvReader(TextReader):
 
     def __init__(self, file: ByteFile, reading: ReadingOptions) -> None:
         super().__init__(file, reading)
+        self._arrow: Any = extra("pyarrow")
         self._csv: Any = extra("pyarrow.csv")
+        self._null_values = list(reading.missing_cells)
         self._names: list[str] = []
         self._comment = reading.comment
         self._zoned: set[str] = set()
@@ -195,7 +195,7 @@ class CsvReader(TextReader):
         kept = sample.take(valid)
         if not len(kept):
             return {name: [] for name in self._names}
-        found = self._arrow_table(kept, dict.fromkeys(self._names, extra("pyarrow").string()))
+        found = self._arrow_table(kept, dict.fromkeys(self._names, self._arrow.string()))
         cells = (column.to_pylist() for column in found.columns)
         return {
             name: [None if cell is None else cell.strip() for cell in own]
@@ -291,7 +291,7 @@ class CsvReader(TextReader):
         """Convert cells with pyarrow; cells of a kind in ``own_readers`` are read by that function instead."""
         if not kinds or not len(records):
             return {name: empty_column(kind, 0) for name, kind in kinds.items()}
-        pa = extra("pyarrow")
+        pa = self._arrow
         types: dict[Kind, Any] = {
             "number": pa.float64(),
             "boolean": pa.bool_(),
@@ -311,7 +311,7 @@ class CsvReader(TextReader):
 
     def _arrow_table(self, records: Records, types: Mapping[str, Any]) -> Any:
         """Return the cells of some columns as values of types of pyarrow; raise ValueError if one does not fit."""
-        pa, pa_csv = extra("pyarrow"), self._csv
+        pa, pa_csv = self._arrow, self._csv
         data = records.bytes()
         if records.padded.any():
             data = trim_cells(data, self._delimiter)
@@ -328,7 +328,7 @@ class CsvReader(TextReader):
                 convert_options=pa_csv.ConvertOptions(
                     column_types={name: types[name] for name in some},
                     include_columns=some,
-                    null_values=list(self.reading.missing_cells),
+                    null_values=self._null_values,
                     strings_can_be_null=True,
                     decimal_point=self.reading.decimal,
                     timestamp_parsers=[pa_csv.ISO8601],

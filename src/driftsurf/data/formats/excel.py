@@ -11,8 +11,8 @@ from typing import Any
 
 from driftsurf.core.input import listed
 from driftsurf.data.formats._bytes import ByteFile
-from driftsurf.data.formats._header import automatic_names, complete_names, given_names, no_header_remark
 from driftsurf.data.formats._reader import Mark, Shape
+from driftsurf.data.formats._text import automatic_names, complete_names, given_names, no_header_remark
 from driftsurf.data.formats.jsonl import JsonLinesReader
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.errors import DriftsurfError, Message, Option, OptionError, SourceError
@@ -32,7 +32,7 @@ _ERRORS = frozenset(("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#
     streamed=False,
     cells="json",
     requires=("openpyxl",),
-    install="pip install 'driftsurf[excel]'",
+    install="pip install 'driftsurf[frames]'",
 )
 class ExcelReader(JsonLinesReader):
     """A sheet of an Excel file, with names in its first row. Formulas have the values that Excel saved.

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar
 
+from driftsurf.core.files import repeated_keys
 from driftsurf.core.input import listed
-from driftsurf.core.json_text import repeated_keys
 from driftsurf.data.formats._cells import (
     LARGEST_EXACT,
     MISFIT_SHARE,
@@ -21,7 +21,7 @@ from driftsurf.data.formats._cells import (
 from driftsurf.data.formats._reader import Mark, Shape
 from driftsurf.data.formats._records import Records
 from driftsurf.data.formats._text import Parsed, TextReader, read_each
-from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import Kind
 from driftsurf.data.source import Misfit
 from driftsurf.data.tables import Table
 from driftsurf.errors import Option, SchemaError

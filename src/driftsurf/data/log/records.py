@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.json_text import parse_json
-from driftsurf.data.kinds import KINDS, Kind
+from driftsurf.core.files import parse_json
+from driftsurf.data.reading_options import KINDS, Kind
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import LogError
 

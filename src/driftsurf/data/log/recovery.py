@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from driftsurf.core import disk, files
-from driftsurf.data.log.segments import Segment, segments_of, write_all_at
+from driftsurf.data.log.segments import LogSegment, segments_of, write_all_at
 from driftsurf.errors import LogError
 
 __all__ = ["Opened", "open_segments"]
@@ -24,7 +24,7 @@ COPIED = 2**20
 class Opened(NamedTuple):
     """Segments of a log of which every record is on the storage device; the last one is open for writing."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[LogSegment, ...]
     next: int
     """The number of the next record."""
     size: int
@@ -37,7 +37,7 @@ class Opened(NamedTuple):
 class _Scan:
     """Frames that were found in a segment."""
 
-    segment: Segment
+    segment: LogSegment
     handle: int
     size: int
     next: int
@@ -58,7 +58,7 @@ def open_segments(folder: Path, known: int) -> Opened:
     """
     segments = _without_empty_twins(segments_of(folder))
     if not segments:
-        segments = [Segment.create(folder, 0)]
+        segments = [LogSegment.create(folder, 0)]
         files.sync_folder(folder)
         segments[0].named = True
         _not_below(known, 0, segments[0])
@@ -86,9 +86,9 @@ def open_segments(folder: Path, known: int) -> Opened:
     return Opened(tuple(segments[: len(segments) - gone]), last.next, last.end, cut)
 
 
-def _without_empty_twins(segments: list[Segment]) -> list[Segment]:
+def _without_empty_twins(segments: list[LogSegment]) -> list[LogSegment]:
     """Return the segments without empty ones that another one replaces; a process may have ended while it made one."""
-    kept: list[Segment] = []
+    kept: list[LogSegment] = []
     for segment in segments:
         if kept and kept[-1].first == segment.first:
             empty = next((one for one in (segment, kept[-1]) if not files.read_bytes(one.path)), None)
@@ -105,7 +105,7 @@ def _without_empty_twins(segments: list[Segment]) -> list[Segment]:
     return kept
 
 
-def _scan(segment: Segment) -> _Scan:
+def _scan(segment: LogSegment) -> _Scan:
     """Read all frames of a segment."""
     handle = disk.calls.open(segment.path)
     try:
@@ -142,7 +142,7 @@ def _unbroken(scans: list[_Scan], known: int) -> int:
     return kept
 
 
-def _not_below(known: int, number: int, segment: Segment) -> None:
+def _not_below(known: int, number: int, segment: LogSegment) -> None:
     if number < known:
         raise LogError(
             f"the log in {str(segment.path.parent)!r} ends before record {number}, but it had {known} records: files "

@@ -3,8 +3,7 @@
 A frame is a header (magic, length, checksum, record number, ``durable``) and the payload. ``durable`` is the number
 below which all records were on the storage device when the frame was written, so a frame is evidence about the frames
 before it. Magic and checksum depend on a random number in the name of the file, so that no payload can look like a
-frame.
-"""
+frame."""
 
 from __future__ import annotations
 
@@ -21,7 +20,8 @@ from zlib import crc32
 from driftsurf.core import disk, files
 from driftsurf.errors import LogError
 
-__all__ = ["Block", "Segment", "segments_of", "write_all_at"]
+__all__ = ["Block", "LogSegment", "filled_segments", "is_log", "read_records", "segments_of", "write_all_at"]
+
 
 HEAD = Struct("<4sIIQQ")
 CHECKED = 12
@@ -43,7 +43,7 @@ class Block(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class Segment:
+class LogSegment:
     """One file of a log, with the records from number ``first`` on.
 
     Parameters
@@ -74,7 +74,7 @@ class Segment:
         self.marks = [(self.first, 0)]
 
     @classmethod
-    def create(cls, folder: Path, first: int) -> Segment:
+    def create(cls, folder: Path, first: int) -> LogSegment:
         """Create an empty segment and leave it open."""
         path = folder / f"{first:020}-{secrets.token_hex(8)}.log"
         return cls(path, first, disk.calls.create(path), named=False)
@@ -165,16 +165,57 @@ def write_all_at(handle: int, data: bytes, place: int) -> None:
         rest, place = rest[written:], place + written
 
 
-def segments_of(folder: Path) -> list[Segment]:
+def segments_of(folder: Path) -> list[LogSegment]:
     """Return the segments in a folder in the order of their records; LogError for a log file of another kind."""
     found = []
     for name in files.names(folder):
         known = NAME.fullmatch(name)
         if known and int(known[1]) < 2**63:
-            found.append(Segment(folder / name, int(known[1])))
+            found.append(LogSegment(folder / name, int(known[1])))
         elif name.endswith(".log"):
             raise LogError(
                 f"{str(folder / name)!r} is not a file of this log, whose files are called "
                 "<20 digits>-<16 hexadecimal digits>.log; move it elsewhere, or undo its renaming"
             )
     return found
+
+
+def is_log(path: str) -> bool:
+    """Return whether a path is the folder of a log, which has nothing but files of a log in it."""
+    folder = Path(path)
+    try:
+        return folder.is_dir() and bool(segments_of(folder))
+    except (LogError, OSError):
+        return False
+
+
+def filled_segments(folder: Path) -> list[LogSegment]:
+    """Return the files of a log that have records, in their order."""
+    return [segment for segment in segments_of(folder) if segment.path.stat().st_size]
+
+
+def read_records(segments: list[LogSegment]) -> Iterator[list[tuple[int, bytes]]]:
+    """Yield the numbers and payloads of the records in files of a log, many at a time.
+
+    A torn record at the end of the last file is one that is being written, or that a crash left; there it ends.
+    LogError if a record is missing or damaged elsewhere.
+    """
+    for segment, after in zip(segments, (*segments[1:], None), strict=True):
+        try:
+            handle = disk.calls.open(segment.path)
+        except FileNotFoundError:
+            raise LogError(
+                f"the records from {segment.first} on have been dropped meanwhile; read the log again"
+            ) from None
+        number, place = segment.first, 0
+        try:
+            for block in segment.walk(handle, number, 0):
+                number, place = block.records[-1][0] + 1, block.end
+                yield block.records
+        finally:
+            disk.calls.close(handle)
+        if after is not None and number != after.first:
+            raise LogError(
+                f"the log is damaged: record {number} should be at byte {place} of {str(segment.path)!r}. If the "
+                "service was killed, start it once; otherwise restore the file from a copy."
+            )

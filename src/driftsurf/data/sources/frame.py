@@ -11,11 +11,9 @@ import numpy as np
 
 from driftsurf.data.formats._reader import Chunk, Mark, Shape
 from driftsurf.data.frames import column_names, read_table
-from driftsurf.data.kinds import Kind
-from driftsurf.data.reading_options import FRAME, ReadingOptions
+from driftsurf.data.reading_options import FRAME, Kind, ReadingOptions
 from driftsurf.data.source import Cells, Position
-from driftsurf.data.sources._batching import BatchCutter, BatchRule
-from driftsurf.data.sources._columns import OnSkip, first_shape
+from driftsurf.data.sources.files import BatchCutter, BatchRule, OnSkip, first_shape
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import Option, OptionError, SourceError, StateError
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from driftsurf.data.datasets.files import cache_folder
+from driftsurf.data.download import local_name
 from driftsurf.data.download_progress import show_download
 from driftsurf.data.formats._bytes import ByteFile
-from driftsurf.data.sources._web import local_name
 from driftsurf.data.sources.files import FileSource
 from driftsurf.errors import MissingExtraError, Option, OptionError, SourceError, reason
 from driftsurf.registry import register
@@ -23,7 +23,7 @@ SCHEMES = "s3", "s3a", "gs", "gcs", "az", "abfs", "hdfs", "webhdfs", "oci", "oss
 PIECE_BYTES = 2**22
 
 
-@register("source", "objects", schemes=SCHEMES, requires=("fsspec",), install="pip install 'driftsurf[objects]'")
+@register("source", "objects", schemes=SCHEMES, requires=("fsspec",), install="pip install 'driftsurf[connectors]'")
 class ObjectSource(FileSource):
     """A file, a folder or a pattern in object storage.
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from driftsurf.data.source import STANDARD_INPUT, BadRow, Position
-from driftsurf.data.sources._columns import OnSkip
-from driftsurf.data.sources.files import FilePosition, FileSource
+from driftsurf.data.sources.files import FilePosition, FileSource, OnSkip
 from driftsurf.data.tables import Table
 from driftsurf.errors import StateError
 from driftsurf.registry import register

@@ -1,1 +1,1 @@
-"""Estimators of the strategies in this package. Made by ``make generate``: do not edit."""
+"""Estimators of the main strategies. Made by ``make generate``: do not edit."""

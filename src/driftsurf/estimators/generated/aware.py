@@ -134,6 +134,7 @@ class AwareRegressor(AdaptiveRegressor):
 
     Examples
     --------
+    >>> from driftsurf.estimators import AwareRegressor
     >>> from driftsurf.streams import Friedman
     >>> model = AwareRegressor(random_state=0)
     >>> for X, y in Friedman(n_rows=2_000).batches(200):

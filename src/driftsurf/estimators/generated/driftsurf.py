@@ -6,9 +6,8 @@ from typing import Literal
 
 from driftsurf.core.typing import Classes, LearnerLike, RandomState
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveRegressor
-from driftsurf.strategies._options import Judge, ThresholdUnit, Variant
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, RiskName
-from driftsurf.strategies.driftsurf import DriftSurf
+from driftsurf.strategies.driftsurf import DriftSurf, Judge, ThresholdUnit, Variant
 
 __all__ = ["DriftSurfClassifier", "DriftSurfRegressor"]
 
@@ -36,10 +35,8 @@ class DriftSurfClassifier(AdaptiveClassifier):
     greedy
         Whether the better model predicts inside a reactive state. If False, w predicts until the end of it.
     variant
-        "algorithm-1", or "authors" for the authors' published code, which differs: the greedy policy uses the risks
-        before the update; a stable model is made only at a switch, pauses in reactive states and later catches up
-        on its rows; T keeps the batches since the last switch; a divided budget stays halved after a reactive
-        state.
+        "algorithm-1". "authors" is the old spelling of the strategy "driftsurf-authors", the authors' published
+        code.
     risk
         Risk by which models are compared: "loss" with the penalty, as in the paper, or "zero-one", the share of
         errors.
@@ -68,7 +65,7 @@ class DriftSurfClassifier(AdaptiveClassifier):
         w' neither predicts nor replaces w before it has seen every class that makes up this share of the last rows
         of w, unless w is worse than a coin toss (a risk above ln 2). Where a class is absent for a while, a model
         that does not know it looks better, until the class returns. The last rows are those of eight reactive
-        states, as far as the learner keeps them. 0 is the paper's rule; the variant "authors" always has that.
+        states, as far as the learner keeps them. 0 is the paper's rule.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows
@@ -171,10 +168,8 @@ class DriftSurfRegressor(AdaptiveRegressor):
     greedy
         Whether the better model predicts inside a reactive state. If False, w predicts until the end of it.
     variant
-        "algorithm-1", or "authors" for the authors' published code, which differs: the greedy policy uses the risks
-        before the update; a stable model is made only at a switch, pauses in reactive states and later catches up
-        on its rows; T keeps the batches since the last switch; a divided budget stays halved after a reactive
-        state.
+        "algorithm-1". "authors" is the old spelling of the strategy "driftsurf-authors", the authors' published
+        code.
     risk
         Risk by which models are compared: "loss" with the penalty, as in the paper, or "zero-one", the share of
         errors.
@@ -203,7 +198,7 @@ class DriftSurfRegressor(AdaptiveRegressor):
         w' neither predicts nor replaces w before it has seen every class that makes up this share of the last rows
         of w, unless w is worse than a coin toss (a risk above ln 2). Where a class is absent for a while, a model
         that does not know it looks better, until the class returns. The last rows are those of eight reactive
-        states, as far as the learner keeps them. 0 is the paper's rule; the variant "authors" always has that.
+        states, as far as the learner keeps them. 0 is the paper's rule.
     budget
         "each" gives rho gradients to every model in training, "divided" splits rho between them.
     max_rows

@@ -65,6 +65,7 @@ class PortfolioClassifier(AdaptiveClassifier):
 
     Examples
     --------
+    >>> from driftsurf.estimators import PortfolioClassifier
     >>> from driftsurf.streams import SEA
     >>> model = PortfolioClassifier(random_state=0)
     >>> for X, y in SEA(n_rows=2_000).batches(200):
@@ -144,6 +145,7 @@ class PortfolioRegressor(AdaptiveRegressor):
 
     Examples
     --------
+    >>> from driftsurf.estimators import PortfolioRegressor
     >>> from driftsurf.streams import Friedman
     >>> model = PortfolioRegressor(random_state=0)
     >>> for X, y in Friedman(n_rows=2_000).batches(200):

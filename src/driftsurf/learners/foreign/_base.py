@@ -24,7 +24,7 @@ from driftsurf.core.contracts import (
     Undo,
     n_rows,
 )
-from driftsurf.core.fields import Array, Entry, Fields, Foreign, Rule, Whole
+from driftsurf.core.fields import Array, FieldEntry, FieldRule, Fields, Foreign, Whole
 from driftsurf.core.options import choice
 from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, ShapeError
@@ -33,17 +33,7 @@ from driftsurf.learners.foreign._refitted import Fit
 from driftsurf.native.experts import log_losses, log_shares
 
 if TYPE_CHECKING:  # scikit-learn has no type annotations
-
-    class BaseEstimator:
-        """Parameters by name: the arguments of the constructor."""
-
-        def get_params(self, deep: bool = True) -> dict[str, Any]:
-            """Return the parameters by name."""
-            ...
-
-        def set_params(self, **params: Any) -> Self:
-            """Set parameters by name."""
-            ...
+    from driftsurf.core.typing import ScikitLearnBase as BaseEstimator
 else:
     from sklearn.base import BaseEstimator
 
@@ -53,7 +43,7 @@ REGRESSION_RISKS = "auto", "squared", "absolute"
 COUNTED = 0.5
 """A model without row weights learns the rows of at least this weight and leaves out the others."""
 LEAST_PROBABILITY = 1e-15
-COUNTS: dict[str, Entry] = {
+COUNTS: dict[str, FieldEntry] = {
     "n_features": Whole(1),
     "n_classes": Whole(),
     "seed": Whole(0, 2**64 - 1),
@@ -63,15 +53,15 @@ COUNTS: dict[str, Entry] = {
     "words": Whole(),
     "gradients": Whole(),
 }
-"""Fields of ``Fitted`` that are saved as numbers."""
-FOREIGN: dict[str, Entry] = {"model": Foreign()}
+"""Fields of ``FittedModel`` that are saved as numbers."""
+FOREIGN: dict[str, FieldEntry] = {"model": Foreign()}
 PRESENT = Array(np.int64, ("present",), least=0, most="n_classes-1")
-ROWS = Rule(
+ROWS = FieldRule(
     "hi",
     "must be at least lo, or -1 as lo is",
     lambda known: (known["lo"] < 0) == (known["hi"] < 0) and known["lo"] <= known["hi"],
 )
-LEARNED = Rule(
+LEARNED = FieldRule(
     "present",
     "must be rising codes",
     lambda known: "present" not in known or (known["present"][1:] > known["present"][:-1]).all(),
@@ -88,7 +78,7 @@ def extra(module: str, name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedModel:
     """A foreign model in training. An update makes a new value and leaves the old one unchanged, for its undo."""
 
     capabilities: Capabilities
@@ -117,7 +107,7 @@ class ForeignLearner(BaseEstimator, ABC):
     """Base class of the adapters. A subclass creates, trains and queries the foreign model."""
 
     risk: Risk
-    _fitted: Fitted
+    _fitted: FittedModel
 
     # -------------------------------------------------------------------- defined by a subclass
 
@@ -135,11 +125,11 @@ class ForeignLearner(BaseEstimator, ABC):
         """Whether an update uses earlier rows again, so that they must be kept."""
 
     @abstractmethod
-    def _learn(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
+    def _learn(self, known: FittedModel, samples: SampleStore, new: Segment, steps: int) -> FittedModel:
         """Return the model after learning; its rows are ``known.lo`` to ``known.hi``, of which ``new`` are new."""
 
     @abstractmethod
-    def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
+    def _outputs(self, fitted: FittedModel, X: Rows) -> npt.NDArray[Any]:
         """Return probabilities (n, columns) of the classes ``fitted.present``, or predicted numbers (n,).
 
         Of two classes, the probabilities of the second one (n,) are enough.
@@ -154,7 +144,7 @@ class ForeignLearner(BaseEstimator, ABC):
     @property
     def capabilities(self) -> Capabilities:
         """Capabilities of the foreign model; those of a model in training are the ones it was made with."""
-        fitted: Fitted | None = vars(self).get("_fitted")
+        fitted: FittedModel | None = vars(self).get("_fitted")
         return self._capabilities() if fitted is None else fitted.capabilities
 
     def fresh(self, seed: int, n_features: int, n_classes: int) -> Self:
@@ -171,7 +161,7 @@ class ForeignLearner(BaseEstimator, ABC):
             wanted = {0: "regression", 2: "binary"}.get(n_classes, "multiclass")
             raise CapabilityError(f"the task is {wanted!r}; {self!r} supports {', '.join(sorted(can.tasks))}")
         model = type(self)(**self.get_params(deep=False))
-        model._fitted = Fitted(can, n_features, n_classes, seed)
+        model._fitted = FittedModel(can, n_features, n_classes, seed)
         return model
 
     def update(self, samples: SampleStore, new: Segment, steps: int) -> Undo:
@@ -218,11 +208,11 @@ class ForeignLearner(BaseEstimator, ABC):
         """Return ``scores`` of the model as it is now; later updates do not affect it."""
         return functools.partial(self._scored, self._fitted)
 
-    def freezes(self, fitted: Fitted) -> bool:
+    def freezes(self, fitted: FittedModel) -> bool:
         """Return whether a value that the model had can be saved by ``frozen_state`` without the rows of its fit."""
         return False
 
-    def frozen_state(self, fitted: Fitted) -> State:
+    def frozen_state(self, fitted: FittedModel) -> State:
         """Return the entries of a value that the model had, for which ``freezes`` is true."""
         raise NotImplementedError
 
@@ -230,7 +220,7 @@ class ForeignLearner(BaseEstimator, ABC):
         """Return the scores of a model with this template, as ``scorer`` did at the time of the state."""
         raise NotImplementedError
 
-    def _scored(self, fitted: Fitted, X: Rows) -> FloatArray:
+    def _scored(self, fitted: FittedModel, X: Rows) -> FloatArray:
         """Return the scores of rows by one fitted model; classes that it has not seen get the smallest probability."""
         count, classes = n_rows(X), fitted.n_classes
         if classes == 0:
@@ -303,7 +293,9 @@ class ForeignLearner(BaseEstimator, ABC):
         """Return the model that ``state()`` was called on; one saved by its rows is ready after ``refit``."""
         model = cls(**template.get_params(deep=False))
         known = template._fields().read(state)
-        fitted = Fitted(template.capabilities, **{name: known[name] for name in COUNTS}, present=known.get("present"))
+        fitted = FittedModel(
+            template.capabilities, **{name: known[name] for name in COUNTS}, present=known.get("present")
+        )
         model._fitted = model._model_from(fitted, state)
         return model
 
@@ -320,17 +312,17 @@ class ForeignLearner(BaseEstimator, ABC):
             return "fit.lo" if fitted.fit.lo < stored.lo else "fit.hi" if fitted.fit.hi > stored.hi else ""
         return "lo" if self._keeps_rows and 0 <= fitted.lo < min(fitted.hi, stored.lo) else ""
 
-    def _model_state(self, fitted: Fitted) -> State:
+    def _model_state(self, fitted: FittedModel) -> State:
         """Return the entries of the foreign model; by default an object that only pickle can save."""
         state: dict[str, Any] = {} if fitted.model is None else {"model": Pickled(repr(self), fitted.model)}
         return state
 
-    def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
+    def _model_from(self, fitted: FittedModel, state: Mapping[str, Any]) -> FittedModel:
         """Return ``fitted`` with the foreign model that these entries hold."""
         return replace(fitted, model=state["model"].value) if "model" in state else fitted
 
 
-def declared(entries: Mapping[str, Entry], parts: Iterable[str] = ()) -> Fields:
+def declared(entries: Mapping[str, FieldEntry], parts: Iterable[str] = ()) -> Fields:
     """Return the declaration of an adapter's state, with the entries that every adapter has."""
     every = COUNTS | {"present": PRESENT} | dict(entries)
     return Fields(every, optional=["present", *entries], parts=list(parts), rules=[ROWS, LEARNED])

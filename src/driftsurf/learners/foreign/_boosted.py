@@ -38,13 +38,17 @@ def lacks() -> str:
     if sys.modules.get("lightgbm") is not None:
         return ""
     spec = find_spec("lightgbm")
-    folder = Path(spec.origin or "").parent if spec is not None else None
-    for file in () if folder is None else sorted(folder.glob("*/*lib_lightgbm.*")):
-        if file.suffix in (".so", ".dylib", ".dll"):
-            try:
-                ctypes.CDLL(str(file))
-            except OSError as error:
-                return remedy(error)
+    if spec is None:
+        return ""
+    files = sorted(Path(spec.origin or "").parent.glob("*/*lib_lightgbm.*"))
+    files = [file for file in files if file.suffix in (".so", ".dylib", ".dll")]
+    try:
+        for file in files:
+            ctypes.CDLL(str(file))
+        if not files:  # some distributions keep the library elsewhere; importing takes a second
+            import_module("lightgbm")
+    except (ImportError, OSError) as error:
+        return remedy(error)
     return ""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, SampleStore, Segment, State, take_rows
-from driftsurf.core.fields import Array, Fields, Rule, Whole, misfit
+from driftsurf.core.fields import Array, FieldRule, Fields, Whole, misfit
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick
 
@@ -97,8 +97,8 @@ FIELDS = Fields(
     optional=["weight"],
     parts=["rows"],
     rules=[
-        Rule("hi", "must be at least lo", lambda known: known["lo"] <= known["hi"]),
-        Rule(
+        FieldRule("hi", "must be at least lo", lambda known: known["lo"] <= known["hi"]),
+        FieldRule(
             "weight",
             "must have one value per row",
             lambda known: known.get("rows", known["hi"] - known["lo"]) == known["hi"] - known["lo"],

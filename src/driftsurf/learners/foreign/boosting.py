@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 from driftsurf.core.contracts import Capabilities, Categories, FloatArray, Rows, SampleStore, Segment
 from driftsurf.core.options import choice
-from driftsurf.learners.foreign._base import Fitted, Risk
+from driftsurf.learners.foreign._base import FittedModel, Risk
 from driftsurf.learners.foreign._boosted import INSTALL, lacks, lightgbm
 from driftsurf.learners.foreign.sklearn import SklearnLearner
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
@@ -99,7 +99,7 @@ class BoostedTrees(SklearnLearner):
     Two classes or regression: 50 trees of 31 leaves on the last 10,000 rows, and at least 20 rows per leaf; with fewer
     than 1,000 rows a leaf has at least 2 % of them, and never fewer than 5. More classes: 20 rounds of trees of 15
     leaves on the last 4,000 rows, and at least 20 per leaf. Columns need no scaling, and the same settings suit all
-    streams; docs/comparing.md has the table. Text in a table becomes one categorical column of LightGBM, whose splits
+    streams; docs/evidence.md has the table. Text in a table becomes one categorical column of LightGBM, whose splits
     can group any words, instead of a column for each word. It uses one thread, so that models beside each other do not
     compete for cores. For other sizes use ``SklearnLearner(LGBMClassifier(...))``.
 
@@ -172,26 +172,26 @@ class BoostedTrees(SklearnLearner):
     def _coding(self) -> CategoryColumns:
         return CategoryColumns(self._categories, self._fitted.n_features)
 
-    def _learn(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
+    def _learn(self, known: FittedModel, samples: SampleStore, new: Segment, steps: int) -> FittedModel:
         return self._refitted(replace(known, lo=max(known.lo, known.hi - self._size(known).rows)), samples, steps)
 
-    def _new(self, known: Fitted) -> Any:
+    def _new(self, known: FittedModel) -> Any:
         return super()._new(known).set_params(**self._chosen(known))
 
-    def _chosen(self, known: Fitted) -> dict[str, int]:
+    def _chosen(self, known: FittedModel) -> dict[str, int]:
         """Return the parameters of LightGBM that depend on the rows of a fit."""
         assert known.fit is not None
         size, rows = self._size(known), known.fit.hi - known.fit.lo
         least = min(max(size.least, rows // LEAVES_FED), GROWN_LEAF)
         return {"n_estimators": size.trees, "num_leaves": size.leaves, "min_child_samples": least}
 
-    def _fit(self, known: Fitted, X: Any, y: npt.NDArray[Any], weights: Mapping[str, FloatArray]) -> Any:
+    def _fit(self, known: FittedModel, X: Any, y: npt.NDArray[Any], weights: Mapping[str, FloatArray]) -> Any:
         if not self._categories:
             return super()._fit(known, X, y, weights)
         coding = self._coding
         return self._new(known).fit(coding.coded_rows(X), y, categorical_feature=coding.coded, **weights)
 
-    def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
+    def _outputs(self, fitted: FittedModel, X: Rows) -> npt.NDArray[Any]:
         # Bypasses the scikit-learn interface of LightGBM, whose overhead exceeds the time of a small batch.
         matrix = self._matrix(X)
         if self._categories:
@@ -204,5 +204,5 @@ class BoostedTrees(SklearnLearner):
     def _predicted(model: Any, matrix: Any) -> npt.NDArray[Any]:
         return np.asarray(model.booster_.predict(matrix, num_threads=1))
 
-    def _size(self, fitted: Fitted) -> Size:
+    def _size(self, fitted: FittedModel) -> Size:
         return self.sizes[fitted.n_classes > 2]

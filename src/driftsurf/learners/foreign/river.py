@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import CSR, Capabilities, Rows, SampleStore, Segment, n_rows, take_rows
 from driftsurf.core.options import choice, number
-from driftsurf.learners.foreign._base import COUNTED, Fitted, ForeignLearner, Risk, extra, refuse, tasks_of, visits
+from driftsurf.learners.foreign._base import COUNTED, FittedModel, ForeignLearner, Risk, extra, refuse, tasks_of, visits
 
 __all__ = ["RiverLearner"]
 
@@ -97,7 +97,7 @@ class RiverLearner(ForeignLearner):
         """Return ``passes`` visits for each new row."""
         return visits(self.passes, new)
 
-    def _learn(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
+    def _learn(self, known: FittedModel, samples: SampleStore, new: Segment, steps: int) -> FittedModel:
         if steps == 0 or len(new) == 0:
             return known
         model = self._new(known.seed) if known.model is None else copy.deepcopy(known.model)
@@ -125,7 +125,7 @@ class RiverLearner(ForeignLearner):
         seeded = {"seed": seed % 2**31} if "seed" in self.model._get_params() else {}
         return self.model.clone(seeded)
 
-    def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
+    def _outputs(self, fitted: FittedModel, X: Rows) -> npt.NDArray[Any]:
         model = fitted.model
         if fitted.n_classes == 0:
             if self.mode == "many":

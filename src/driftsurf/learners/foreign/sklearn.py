@@ -23,7 +23,16 @@ from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import nest, pick
 from driftsurf.core.values import replace
 from driftsurf.errors import StateWarning
-from driftsurf.learners.foreign._base import COUNTED, Fitted, ForeignLearner, Risk, declared, refuse, tasks_of, visits
+from driftsurf.learners.foreign._base import (
+    COUNTED,
+    FittedModel,
+    ForeignLearner,
+    Risk,
+    declared,
+    refuse,
+    tasks_of,
+    visits,
+)
 from driftsurf.learners.foreign._refitted import Fit
 
 __all__ = ["SklearnLearner"]
@@ -158,12 +167,12 @@ class SklearnLearner(ForeignLearner):
 
     # -------------------------------------------------------------------- learning
 
-    def _learn(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
+    def _learn(self, known: FittedModel, samples: SampleStore, new: Segment, steps: int) -> FittedModel:
         if self._keeps_rows:
             return self._refitted(replace(known, lo=max(known.lo, known.hi - self.rows)), samples, steps)
         return self._continued(known, samples.view(new), steps)
 
-    def _continued(self, known: Fitted, batch: Batch, steps: int) -> Fitted:
+    def _continued(self, known: FittedModel, batch: Batch, steps: int) -> FittedModel:
         """Return the model after ``partial_fit`` on a batch. A copy learns, because the undo needs the old model."""
         if steps == 0 or len(batch.y) == 0:
             return known
@@ -178,7 +187,7 @@ class SklearnLearner(ForeignLearner):
                     first = {}
         return replace(known, model=model, present=np.arange(known.n_classes), gradients=known.gradients + steps)
 
-    def _refitted(self, known: Fitted, samples: SampleStore, steps: int) -> Fitted:
+    def _refitted(self, known: FittedModel, samples: SampleStore, steps: int) -> FittedModel:
         """Refit on the whole sample set if the saved budget covers it; otherwise save the budget."""
         cost, saved = known.hi - known.lo, known.saved + steps
         if cost == 0 or (known.present is not None and saved < cost):
@@ -186,7 +195,7 @@ class SklearnLearner(ForeignLearner):
         spent = replace(known, saved=min(max(0, saved - cost), self.rows), gradients=known.gradients + cost)
         return self._fitted_on(spent, samples.view(Segment(known.lo, known.hi)))
 
-    def _fitted_on(self, known: Fitted, batch: Batch) -> Fitted:
+    def _fitted_on(self, known: FittedModel, batch: Batch) -> FittedModel:
         """Return a new model fitted on these rows; with a single class among them, that class alone is predicted."""
         X, y, weights = self._counted(batch.X, batch.y, batch.weight)
         if len(y) == 0:
@@ -199,11 +208,11 @@ class SklearnLearner(ForeignLearner):
         model = self._fit(known, X, codes, weights) if len(present) > 1 else None
         return replace(known, model=model, present=present)
 
-    def _fit(self, known: Fitted, X: Any, y: npt.NDArray[Any], weights: Mapping[str, FloatArray]) -> Any:
+    def _fit(self, known: FittedModel, X: Any, y: npt.NDArray[Any], weights: Mapping[str, FloatArray]) -> Any:
         """Return a new foreign model, fitted on these rows."""
         return self._new(known).fit(X, y, **weights)
 
-    def _new(self, known: Fitted) -> Any:
+    def _new(self, known: FittedModel) -> Any:
         model = clone(self.estimator)
         names = [name for name in model.get_params() if name.rpartition("__")[2] == "random_state"]
         return model.set_params(**dict.fromkeys(names, known.seed % 2**31)) if names else model
@@ -224,7 +233,7 @@ class SklearnLearner(ForeignLearner):
 
     # -------------------------------------------------------------------- predicting
 
-    def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
+    def _outputs(self, fitted: FittedModel, X: Rows) -> npt.NDArray[Any]:
         matrix = self._matrix(X)
         with config_context(assume_finite=True):
             if fitted.capabilities.probabilities:
@@ -237,14 +246,14 @@ class SklearnLearner(ForeignLearner):
 
     # -------------------------------------------------------------------- state
 
-    def _model_state(self, fitted: Fitted) -> State:
+    def _model_state(self, fitted: FittedModel) -> State:
         if not self._keeps_rows:
             return super()._model_state(fitted)
         if fitted.fit is None:
             return {}
         return nest("fit", fitted.fit.state()) | {"probe_digest": self._probe_digest(fitted)}
 
-    def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
+    def _model_from(self, fitted: FittedModel, state: Mapping[str, Any]) -> FittedModel:
         if not self._keeps_rows:
             return super()._model_from(fitted, state)
         fit = pick("fit", state)
@@ -272,7 +281,7 @@ class SklearnLearner(ForeignLearner):
                 stacklevel=2,
             )
 
-    def _probe_digest(self, fitted: Fitted) -> str:
+    def _probe_digest(self, fitted: FittedModel) -> str:
         """Return a digest of the scores of some rows."""
         assert fitted.fit is not None
         assert fitted.fit.probe is not None

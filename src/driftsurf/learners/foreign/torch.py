@@ -16,7 +16,16 @@ from driftsurf.core.fields import Fields, Json
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import pick
 from driftsurf.errors import CapabilityError, StateError
-from driftsurf.learners.foreign._base import Fitted, ForeignLearner, Risk, declared, extra, refuse, tasks_of, visits
+from driftsurf.learners.foreign._base import (
+    FittedModel,
+    ForeignLearner,
+    Risk,
+    declared,
+    extra,
+    refuse,
+    tasks_of,
+    visits,
+)
 from driftsurf.native.linear import draw_uniformly
 
 __all__ = ["TorchLearner"]
@@ -114,7 +123,7 @@ class TorchLearner(ForeignLearner):
         """Return ``passes`` visits for each new row."""
         return visits(self.passes, new)
 
-    def _learn(self, known: Fitted, samples: SampleStore, new: Segment, steps: int) -> Fitted:
+    def _learn(self, known: FittedModel, samples: SampleStore, new: Segment, steps: int) -> FittedModel:
         known = replace(known, lo=max(known.lo, known.hi - self.rows))
         X, y, weight, _ = samples.view(Segment(known.lo, known.hi))
         assert not isinstance(X, CSR)
@@ -156,7 +165,7 @@ class TorchLearner(ForeignLearner):
         (losses * self._tensor(torch, weight, torch.float32)).mean().backward()
         optimizer.step()
 
-    def _new(self, known: Fitted, torch: Any) -> tuple[Any, Any]:
+    def _new(self, known: FittedModel, torch: Any) -> tuple[Any, Any]:
         module = self.module(known.n_features, max(1, known.n_classes)).to(self.device)
         make = self.optimizer or torch.optim.Adam
         return module, make(module.parameters())
@@ -164,7 +173,7 @@ class TorchLearner(ForeignLearner):
     def _tensor(self, torch: Any, array: Any, dtype: Any) -> Any:
         return torch.as_tensor(np.asarray(array), dtype=dtype, device=self.device)
 
-    def _outputs(self, fitted: Fitted, X: Rows) -> npt.NDArray[Any]:
+    def _outputs(self, fitted: FittedModel, X: Rows) -> npt.NDArray[Any]:
         assert not isinstance(X, CSR)
         torch = extra("torch", "torch")
         with torch.no_grad():
@@ -176,7 +185,7 @@ class TorchLearner(ForeignLearner):
 
     # -------------------------------------------------------------------- state
 
-    def _model_state(self, fitted: Fitted) -> State:
+    def _model_state(self, fitted: FittedModel) -> State:
         if fitted.model is None:
             return {}
         torch = extra("torch", "torch")
@@ -203,7 +212,7 @@ class TorchLearner(ForeignLearner):
     def _fields(self) -> Fields:
         return declared({"groups": Json(list), "plain": Json(dict)}, ["module", "optimizer"])
 
-    def _model_from(self, fitted: Fitted, state: Mapping[str, Any]) -> Fitted:
+    def _model_from(self, fitted: FittedModel, state: Mapping[str, Any]) -> FittedModel:
         if "groups" not in state:
             return fitted
         torch = extra("torch", "torch")

@@ -109,38 +109,75 @@ DS_INLINE void dense_slopes(const Descent *model, int64_t i, int64_t K, const Lo
     write_slopes(loss, work, K, model->set.y[i], bounded_dense(model, i, loss->reach, is_single), work + K);
 }
 
-/* Each output takes the step of linear.c; the outputs depend on each other only through the gradient. */
-DS_INLINE int64_t saga_dense(const Descent *model, int64_t steps, double mu, int64_t K, const Loss *loss,
-                                        double *restrict work, int is_single) {
+/* One step at row i, whose slopes are in the second half of `work`. Each output takes the step of linear.c; the outputs
+   depend on each other only through the slopes. */
+DS_INLINE void dense_step(Descent *model, int64_t i, int64_t K, double shrink, const double *restrict work,
+                          int is_single) {
     const double *restrict gain = model->frame.gain, *restrict centre = model->frame.centre;
     const int64_t d = model->set.rows.d;
-    const double eta = model->eta, shrink = 1.0 - eta * mu;
-    const int prefetched = model->set.rows.n * d > CACHED;
-    int64_t drawn = model->drawn;
-    for (int64_t j = 0; j < steps; j++) {
-        if (prefetched && j + AHEAD < steps) ds_prefetch_dense(model, model->order[j + AHEAD], d, K, is_single);
-        const int64_t i = model->order[j];
-        dense_slopes(model, i, K, loss, work, is_single);
-        double *restrict alphas = model->model.table + i * K;
-        const int is_new = alphas[0] != alphas[0];
-        drawn += is_new;
-        const double average = eta / (double)drawn;
-        for (int64_t k = 0; k < K; k++) {
-            double *restrict w = model->model.w + k * (d + 1), *restrict G = model->model.G + k * (d + 1);
-            const double delta = work[K + k] - (is_new ? 0.0 : alphas[k]);
-            alphas[k] = work[K + k];
-            for (int64_t c = 0; c < d; c++) {
-                const double value = ds_value(model->set.rows.values, i * d + c, is_single) - centre[c];
-                const double change = gain[c] * delta * value;
-                w[c] = shrink * w[c] - average * G[c] - eta * change;
-                G[c] += change;
-            }
-            const double change = gain[d] * delta;
-            w[d] = shrink * w[d] - average * G[d] - eta * change;
-            G[d] += change;
+    const double eta = model->eta;
+    double *restrict alphas = model->model.table + i * K;
+    const int is_new = alphas[0] != alphas[0];
+    model->drawn += is_new;
+    const double average = eta / (double)model->drawn;
+    for (int64_t k = 0; k < K; k++) {
+        double *restrict w = model->model.w + k * (d + 1), *restrict G = model->model.G + k * (d + 1);
+        const double delta = work[K + k] - (is_new ? 0.0 : alphas[k]);
+        alphas[k] = work[K + k];
+        for (int64_t c = 0; c < d; c++) {
+            const double value = ds_value(model->set.rows.values, i * d + c, is_single) - centre[c];
+            const double change = gain[c] * delta * value;
+            w[c] = shrink * w[c] - average * G[c] - eta * change;
+            G[c] += change;
         }
+        const double change = gain[d] * delta;
+        w[d] = shrink * w[d] - average * G[d] - eta * change;
+        G[d] += change;
     }
-    return drawn;
+}
+
+/* The steps of one model, or of two in turn: while the slopes of one wait for their exponentials, the processor updates
+   the other. */
+DS_INLINE void dense_steps(Descent *one, Descent *two, int64_t steps, double mu, int64_t K, const Loss *losses,
+                           double *restrict work, double *restrict work_2, int is_single) {
+    const int64_t d = one->set.rows.d;
+    const double shrink = 1.0 - one->eta * mu;
+    const int prefetched = one->set.rows.n * d > CACHED;
+    if (!two) {
+        for (int64_t j = 0; j < steps; j++) {
+            if (prefetched && j + AHEAD < steps) ds_prefetch_dense(one, one->order[j + AHEAD], d, K, is_single);
+            const int64_t i = one->order[j];
+            dense_slopes(one, i, K, losses, work, is_single);
+            dense_step(one, i, K, shrink, work, is_single);
+        }
+        return;
+    }
+    const double shrink_2 = 1.0 - two->eta * mu;
+    if (!steps) return;
+    dense_slopes(one, one->order[0], K, losses, work, is_single);
+    for (int64_t j = 0; j < steps; j++) {
+        if (prefetched && j + AHEAD < steps) {
+            ds_prefetch_dense(one, one->order[j + AHEAD], d, K, is_single);
+            ds_prefetch_dense(two, two->order[j + AHEAD], d, K, is_single);
+        }
+        dense_slopes(two, two->order[j], K, losses + 1, work_2, is_single);
+        dense_step(one, one->order[j], K, shrink, work, is_single);
+        if (j + 1 < steps) dense_slopes(one, one->order[j + 1], K, losses, work, is_single);
+        dense_step(two, two->order[j], K, shrink_2, work_2, is_single);
+    }
+}
+
+/* A known number of outputs lets the compiler unroll their loops. */
+DS_INLINE void saga_dense(Descent *one, Descent *two, int64_t steps, double mu, int64_t K, const Loss *losses,
+                          double *work, double *work_2) {
+    if (one->set.rows.is_single)
+        dense_steps(one, two, steps, mu, K, losses, work, work_2, 1);
+    else if (K == 1)
+        dense_steps(one, two, steps, mu, 1, losses, work, work_2, 0);
+    else if (K == 3)
+        dense_steps(one, two, steps, mu, 3, losses, work, work_2, 0);
+    else
+        dense_steps(one, two, steps, mu, K, losses, work, work_2, 0);
 }
 
 DS_INLINE void sgd_dense(const Descent *model, int64_t steps, double mu, int64_t K, const Loss *loss,
@@ -233,15 +270,22 @@ DS_INLINE int64_t descend_csr(const Descent *model, int64_t steps, double mu, in
     return drawn;
 }
 
-DS_INLINE int64_t saga_on_dense_rows(const Descent *model, int64_t steps, double mu, int64_t K,
-                                                const Loss *loss, double *work) {
-    return model->set.rows.is_single ? saga_dense(model, steps, mu, K, loss, work, 1)
-                                     : saga_dense(model, steps, mu, K, loss, work, 0);
+DS_AVX2 static void saga_dense_avx2(Descent *one, Descent *two, int64_t steps, double mu, int64_t K,
+                                    const Loss *losses, double *work, double *work_2) {
+    if (two)
+        saga_dense(one, two, steps, mu, K, losses, work, work_2);
+    else
+        saga_dense(one, NULL, steps, mu, K, losses, work, NULL);
 }
 
-DS_AVX2 static int64_t saga_on_dense_rows_avx2(const Descent *model, int64_t steps, double mu, int64_t K,
-                                               const Loss *loss, double *work) {
-    return saga_on_dense_rows(model, steps, mu, K, loss, work);
+static void saga_dense_anywhere(Descent *one, Descent *two, int64_t steps, double mu, int64_t K, const Loss *losses,
+                                double *work, double *work_2) {
+    if (ds_has_avx2())
+        saga_dense_avx2(one, two, steps, mu, K, losses, work, work_2);
+    else if (two)
+        saga_dense(one, two, steps, mu, K, losses, work, work_2);
+    else
+        saga_dense(one, NULL, steps, mu, K, losses, work, NULL);
 }
 
 int64_t ds_multi_saga(const Descent *model, int64_t steps, double mu, int64_t K, Loss loss, double *work) {
@@ -249,8 +293,14 @@ int64_t ds_multi_saga(const Descent *model, int64_t steps, double mu, int64_t K,
     if (model->set.rows.indptr)
         return is_single ? descend_csr(model, steps, mu, K, &loss, work, 1, 1)
                          : descend_csr(model, steps, mu, K, &loss, work, 0, 1);
-    return ds_has_avx2() ? saga_on_dense_rows_avx2(model, steps, mu, K, &loss, work)
-                         : saga_on_dense_rows(model, steps, mu, K, &loss, work);
+    Descent own = *model;
+    saga_dense_anywhere(&own, NULL, steps, mu, K, &loss, work, NULL);
+    return own.drawn;
+}
+
+void ds_multi_saga_both(Descent *one, Descent *two, int64_t steps, double mu, int64_t K, const Loss *losses,
+                        double *work) {
+    saga_dense_anywhere(one, two, steps, mu, K, losses, work, work + 2 * K);
 }
 
 void ds_multi_sgd(const Descent *model, int64_t steps, double mu, int64_t K, Loss loss, double *work) {

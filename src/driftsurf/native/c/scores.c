@@ -1,6 +1,7 @@
 #include "scores.h"
 
 #include "ds_math.h"
+#include "processor.h"
 #include "values.h"
 
 DS_INLINE double margin(Rows rows, int64_t i, const double *w, int single) {
@@ -14,13 +15,38 @@ DS_INLINE void margins_of(Rows rows, const double *weights, int64_t models, doub
         for (int64_t k = 0; k < models; k++) out[k * rows.n + i] = margin(rows, i, weights + k * (rows.d + 1), single);
 }
 
-void ds_margins(Rows rows, const double *w, double *out) { ds_margins_of_all(rows, w, 1, out); }
+/* Margins by one model of dense rows with few columns, whose number the compiler knows. */
+DS_INLINE void margins_of_few(Rows rows, int64_t d, const double *restrict w, double *restrict out) {
+    const double *restrict values = rows.values;
+    for (int64_t i = 0; i < rows.n; i++) out[i] = ds_dot(w, values + i * d, d, 0) + w[d];
+}
 
-void ds_margins_of_all(Rows rows, const double *weights, int64_t models, double *out) {
+DS_INLINE void margins_of_all(Rows rows, const double *weights, int64_t models, double *out) {
     if (rows.is_single)
         margins_of(rows, weights, models, out, 1);
     else
         margins_of(rows, weights, models, out, 0);
+}
+
+DS_AVX2 static void margins_of_all_avx2(Rows rows, const double *weights, int64_t models, double *out) {
+    margins_of_all(rows, weights, models, out);
+}
+
+void ds_margins(Rows rows, const double *w, double *out) {
+    switch (rows.indptr || rows.is_single ? 0 : rows.d) {
+    case 1: margins_of_few(rows, 1, w, out); return;
+    case 2: margins_of_few(rows, 2, w, out); return;
+    case 3: margins_of_few(rows, 3, w, out); return;
+    case 4: margins_of_few(rows, 4, w, out); return;
+    default: ds_margins_of_all(rows, w, 1, out);
+    }
+}
+
+void ds_margins_of_all(Rows rows, const double *weights, int64_t models, double *out) {
+    if (!rows.indptr && ds_has_avx2())
+        margins_of_all_avx2(rows, weights, models, out);
+    else
+        margins_of_all(rows, weights, models, out);
 }
 
 /* `ds_dot` of limited values, in the same order: limits that no value reaches change no bit. */

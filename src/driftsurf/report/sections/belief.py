@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from driftsurf.explanation.belief import beliefs, describe_largest_move, experts_of
 from driftsurf.report import html
-from driftsurf.report.figure import SERIES_STYLES, Figure, Series
+from driftsurf.report.figure import SERIES_STYLES, Curve, Figure
 from driftsurf.report.sections import RunView, Section
 
 MOST_SPANS = 20
@@ -26,7 +26,7 @@ def build(run: RunView) -> Iterator[str | Figure]:
     for place, name in enumerate(names):
         shares = [decision.models[place].weight for decision in known]
         values = [math.nan if share is None else share for share in shares]
-        series.append(Series(name, SERIES_STYLES[place % len(SERIES_STYLES)], values, at))
+        series.append(Curve(name, SERIES_STYLES[place % len(SERIES_STYLES)], values, at))
     yield html.note(CAPTION)
     yield Figure("belief", "share of each expert in the weights over time", "share of the weights", 1.0, series)
     spans = [span.describe() for span in beliefs(run.decisions)[-MOST_SPANS:]]

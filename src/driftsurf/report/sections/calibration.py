@@ -9,7 +9,7 @@ import numpy as np
 from driftsurf.core.contracts import FloatArray
 from driftsurf.evaluation.scores import ProbabilityOf
 from driftsurf.report import html
-from driftsurf.report.figure import Figure, Series
+from driftsurf.report.figure import Curve, Figure
 from driftsurf.report.sections import RunView, Section
 from driftsurf.report.svg import drawing, element
 
@@ -40,8 +40,8 @@ def build(run: RunView) -> Iterator[str | Figure]:
     yield _curve(probability, share, rows.astype(np.float64), what)
     yield html.note(f"Mean probability of {whose} and share of {what} at each step.")
     series = [
-        Series(f"share of {what}", "oracle", shares.tolist()),
-        Series("mean probability", "curve", means.tolist()),
+        Curve(f"share of {what}", "oracle", shares.tolist()),
+        Curve("mean probability", "curve", means.tolist()),
     ]
     highest = float(np.nanmax(np.concatenate([means, shares])))
     yield Figure("calibration", f"calibration of {run.model} over time", "share", min(1.05, 1.2 * highest), series)

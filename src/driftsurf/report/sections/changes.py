@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from driftsurf.core.decisions import Decision, Transition
-from driftsurf.core.expert_names import plain_expert
-from driftsurf.core.reactions import alike, phrase_of
+from driftsurf.core.decisions import Decision, Transition, alike, phrase_of, plain_expert
 from driftsurf.explanation.records import BEGAN_REACTIVE, begins_reactive
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section

@@ -10,7 +10,7 @@ import numpy as np
 from driftsurf.core.contracts import FloatArray
 from driftsurf.evaluation.class_metrics import class_metrics, class_metrics_over_time, describe_later_classes
 from driftsurf.report import html
-from driftsurf.report.figure import SERIES_STYLES, Figure, Series, per_row
+from driftsurf.report.figure import SERIES_STYLES, Curve, Figure, per_row
 from driftsurf.report.sections import RunView, Section
 from driftsurf.visible import escape
 
@@ -41,7 +41,7 @@ def _errors(run: RunView) -> Figure:
     columns, labels = run.trace.of(run.model), list(run.trace.labels)
     worst = sorted(labels, key=lambda label: -int(columns[f"wrong:{label}"].sum()))[: len(SERIES_STYLES)]
     series = [
-        Series(str(label), css, per_row(columns[f"wrong:{label}"], columns[f"true:{label}"]))
+        Curve(str(label), css, per_row(columns[f"wrong:{label}"], columns[f"true:{label}"]))
         for label, css in zip(sorted(worst, key=labels.index), SERIES_STYLES, strict=False)
     ]
     return Figure("classes", f"error of {run.model} by class over time", "error", 1.0, series)
@@ -84,11 +84,11 @@ def _quality(run: RunView) -> Figure:
     labels = run.named_classes if run.positive is None else [run.positive]
     by_class = [class_metrics_over_time(run.trace, run.model, label) for label in labels]
     series = [
-        Series(name, css, _mean([one[place] for one in by_class]))
+        Curve(name, css, _mean([one[place] for one in by_class]))
         for place, (name, css) in enumerate(zip(("precision", "recall", "F1"), SERIES_STYLES, strict=False))
     ]
     if run.scores is not None and not math.isnan(run.scores.auc):
-        series.append(Series("ROC AUC", "curve", run.scores.column("auc").tolist()))
+        series.append(Curve("ROC AUC", "curve", run.scores.column("auc").tolist()))
     return Figure("quality", f"precision, recall and F1 of {run.model} over time", "share", 1.0, series)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from driftsurf.core.measures import significant
-from driftsurf.evaluation.columns import ColumnMove, name_counters, without_counters
+from driftsurf.evaluation.column_moves import ColumnMove, name_counters, without_counters
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 from driftsurf.visible import escape

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from driftsurf.report import html
-from driftsurf.report.figure import SERIES_STYLES, Figure, Series, per_row
+from driftsurf.report.figure import SERIES_STYLES, Curve, Figure, per_row
 from driftsurf.report.sections import RunView, Section
 from driftsurf.runs.folder import WORK, WORK_PER_ROW
 from driftsurf.visible import escape
@@ -24,7 +24,7 @@ def _figure(run: RunView) -> Figure:
     models = run.trace.models
     styles = ["curve", *(SERIES_STYLES[place % len(SERIES_STYLES)] for place in range(len(models) - 1))]
     series = [
-        Series(name, css, per_row(run.trace.of(name)["gradients"], run.trace.learned(name)))
+        Curve(name, css, per_row(run.trace.of(name)["gradients"], run.trace.learned(name)))
         for name, css in zip(models, styles, strict=True)
     ]
     top = 1.1 * max([value for one in series for value in one.values if not math.isnan(value)], default=1.0)

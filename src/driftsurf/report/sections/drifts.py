@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from driftsurf.core.wording import optional
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
-from driftsurf.session.drift_causes import PEAK_ROWS
+from driftsurf.session.drift_monitor import PEAK_ROWS
 from driftsurf.visible import escape
 
 MOST_LISTED = 100
@@ -40,7 +40,7 @@ def build(run: RunView) -> Iterator[str]:
 def _meaning(run: RunView) -> str:
     """Return what the errors and the evidence are."""
     text = (
-        f"The error before the arrow is the usual one, that after it the highest of {PEAK_ROWS} rows in a row, which "
+        f"The first error is the usual one, the second the highest of {PEAK_ROWS} rows in a row, which "
         "may be higher than that of any batch in the figure."
     )
     if run.drifts.open is not None:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.wording import counted
-from driftsurf.evaluation.baselines import BASELINE_NAMES, baseline_errors
 from driftsurf.evaluation.trace import Trace
+from driftsurf.evaluation.verdict import BASELINE_NAMES, baseline_errors
 from driftsurf.report import html
-from driftsurf.report.figure import SERIES_STYLES, Figure, Series, usual_top
+from driftsurf.report.figure import SERIES_STYLES, Curve, Figure, usual_top
 from driftsurf.report.sections import RunView, Section
 from driftsurf.report.sections.numbers import main_numbers
 
@@ -39,16 +39,15 @@ def _figure(run: RunView) -> Figure:
     if oracle is not None:
         styles[oracle] = "oracle"
     series = [
-        Series(f"{name} (oracle)" if name == oracle else name, css, _errors(trace, name))
-        for name, css in styles.items()
+        Curve(f"{name} (oracle)" if name == oracle else name, css, _errors(trace, name)) for name, css in styles.items()
     ]
     trivial = baseline_errors(trace, model)
     if run.trivial.rare is not None:  # a whole batch predicted as the rare class would hide the other curves
         del trivial["persistence"]
     series += [
-        Series(BASELINE_NAMES[name], BASELINE_STYLES[name], _shown(trace, error)) for name, error in trivial.items()
+        Curve(BASELINE_NAMES[name], BASELINE_STYLES[name], _shown(trace, error)) for name, error in trivial.items()
     ]
-    series.append(Series(model, "curve", _errors(trace, model), marked=True))
+    series.append(Curve(model, "curve", _errors(trace, model), marked=True))
     stride = _stride(run)
     if stride > 1:
         series = [one.thinned(stride) for one in series]

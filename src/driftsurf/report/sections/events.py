@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from driftsurf.explanation.belief import experts_of
 from driftsurf.report import html
-from driftsurf.report.events import events_of
-from driftsurf.report.figure import Event
+from driftsurf.report.figure import EventMark
+from driftsurf.report.overlay import events_of
 from driftsurf.report.sections import RunView, Section
 from driftsurf.visible import escape
 
@@ -42,7 +42,7 @@ def shares_of(run: RunView) -> str:
     return " · ".join(f"{name} {100 * share:.0f} %" for share, name in pairs if share >= LEAST_SHARE)
 
 
-def _table(events: Sequence[Event]) -> str:
+def _table(events: Sequence[EventMark]) -> str:
     timed = any(one.when for one in events)
     rows = [
         (

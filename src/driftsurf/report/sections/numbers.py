@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 from driftsurf.core.measures import percent, significant
-from driftsurf.evaluation.baselines import BASELINE_NAMES, BASELINE_WORDS
 from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.summary import ClassificationSummary, Summary, summarise_classification, summarise_regression
+from driftsurf.evaluation.verdict import BASELINE_NAMES, BASELINE_WORDS
 from driftsurf.explanation.belief import experts_of
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section

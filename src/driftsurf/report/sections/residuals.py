@@ -8,7 +8,7 @@ import numpy as np
 
 from driftsurf.evaluation.scores import QUANTILES
 from driftsurf.report import html
-from driftsurf.report.figure import Figure, Series, usual_top
+from driftsurf.report.figure import Curve, Figure, usual_top
 from driftsurf.report.sections import RunView, Section
 
 CAPTION = (
@@ -33,7 +33,7 @@ def build(run: RunView) -> Iterator[str | Figure]:
     names = [f"{100 * quantile:.0f} % of the rows are below" for quantile in QUANTILES]
     names[len(names) // 2] = "median"
     series = [
-        Series(name, css, quantiles[:, k].tolist()) for k, (name, css) in enumerate(zip(names, STYLES, strict=True))
+        Curve(name, css, quantiles[:, k].tolist()) for k, (name, css) in enumerate(zip(names, STYLES, strict=True))
     ]
     known = np.abs(quantiles[first:])
     reach = usual_top(known.max(axis=1))
@@ -51,8 +51,8 @@ def _errors(run: RunView, first: int) -> Figure:
     absolute, root = columns["absolute_error"].astype(np.float64), np.sqrt(columns["squared_error"])
     absolute[:first] = root[:first] = np.nan
     series = [
-        Series("root mean squared error", "series-0", root.tolist()),
-        Series("mean absolute error", "curve", absolute.tolist()),
+        Curve("root mean squared error", "series-0", root.tolist()),
+        Curve("mean absolute error", "curve", absolute.tolist()),
     ]
     return Figure("sizes", f"errors of {run.model} over time", "error", usual_top(root[first:]), series)
 
@@ -67,7 +67,7 @@ def _explained(run: RunView, first: int) -> Figure:
     explained[:first] = np.nan
     low = float(np.nanmin(np.append(explained, 0.0)))
     return Figure(
-        "r2", f"R² of {run.model} over time", "R²", 1.05, [Series("R²", "curve", explained.tolist())], max(low, -1.0)
+        "r2", f"R² of {run.model} over time", "R²", 1.05, [Curve("R²", "curve", explained.tolist())], max(low, -1.0)
     )
 
 

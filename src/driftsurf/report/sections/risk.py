@@ -9,7 +9,7 @@ import numpy as np
 
 from driftsurf.core.decisions import Decision
 from driftsurf.report import html
-from driftsurf.report.figure import Figure, Series, usual_top
+from driftsurf.report.figure import Curve, Figure, usual_top
 from driftsurf.report.sections import RunView, Section
 
 CAPTION = "The risk (regularised loss) of each batch before it was learned."
@@ -49,9 +49,9 @@ def _figure(run: RunView) -> Figure | None:
     if not len(finite):
         return None
     series = [
-        Series("limit for a sign of drift", "limit", limits, at),
-        Series("other model", "rival", rivals, at),
-        Series(IN_USE if late else "model that predicted", "curve", risks, at, marked=True),
+        Curve("limit for a sign of drift", "limit", limits, at),
+        Curve("other model", "rival", rivals, at),
+        Curve(IN_USE if late else "model that predicted", "curve", risks, at, marked=True),
     ]
     shown = [one for one in series if np.isfinite(one.values).any()]
     return Figure("risk", "risk over time", "risk", usual_top(finite), shown)

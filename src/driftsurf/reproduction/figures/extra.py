@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.evaluation.ranks import Ranking
 from driftsurf.reproduction.comparisons import Recovery, accounts, full_title, rankings, recoveries, typical
 from driftsurf.reproduction.figures.style import (

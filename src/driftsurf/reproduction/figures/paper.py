@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.core.wording import plural
 from driftsurf.reproduction import published
-from driftsurf.reproduction.cells import Cell
+from driftsurf.reproduction.cells import ErrorCell
 from driftsurf.reproduction.comparisons import full_title
 from driftsurf.reproduction.figures.style import (
     PANEL,
@@ -159,5 +159,5 @@ def noise(result: Reproduction) -> Figure | None:
     return figure
 
 
-def _is_noise(cell: Cell) -> bool:
+def _is_noise(cell: ErrorCell) -> bool:
     return cell.table == "noise" and cell.variant == "algorithm-1"

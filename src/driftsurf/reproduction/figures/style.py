@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.reproduction.drift_steps import timeline
 
 try:

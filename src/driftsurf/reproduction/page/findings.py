@@ -6,18 +6,18 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.report import html
-from driftsurf.reproduction.cells import Cell, agreement
+from driftsurf.reproduction.cells import ErrorCell, agreement
 from driftsurf.reproduction.claims import Claim
-from driftsurf.reproduction.comparisons import Account, Place, accounts, full_title, places, rankings
+from driftsurf.reproduction.comparisons import Account, TablePlace, accounts, full_title, places, rankings
 from driftsurf.reproduction.discrepancies import explain
 from driftsurf.reproduction.page.tables import by_stream, shade, stream_name
 from driftsurf.reproduction.plan import TABLES
 from driftsurf.reproduction.published import STREAMS, published
 from driftsurf.reproduction.reproduce import Reproduction
 from driftsurf.reproduction.rules import Lookup
-from driftsurf.reproduction.verdicts import Verdict
+from driftsurf.reproduction.verdicts import ClaimVerdict
 from driftsurf.visible import escape
 
 __all__ = ["STYLE", "bounds", "claims", "cost", "evidence", "misses", "place_table", "ranks", "tuning"]
@@ -36,7 +36,7 @@ def misses(result: Reproduction) -> str:
     return "".join(_miss(result, cell) for cell in found) or "<p>None.</p>"
 
 
-def _miss(result: Reproduction, cell: Cell) -> str:
+def _miss(result: Reproduction, cell: ErrorCell) -> str:
     other = result.measured.find(cell.table, cell.dataset, cell.algorithm, "authors")
     beside = f"; the authors&rsquo; code {other.rounded:.3f} {_range(other)}" if other else ""
     head = (
@@ -50,11 +50,11 @@ def _miss(result: Reproduction, cell: Cell) -> str:
     return f'<div class="miss"><p>{head}.</p><ul class="tried">{tried}</ul><p>{escape(known.conclusion)}</p></div>'
 
 
-def _range(cell: Cell) -> str:
+def _range(cell: ErrorCell) -> str:
     return f'<span class="soft">({min(cell.trials):.3f} to {max(cell.trials):.3f})</span>'
 
 
-def _title(cell: Cell) -> str:
+def _title(cell: ErrorCell) -> str:
     return escape(next(c.title for c in TABLES[cell.table].columns if c.name == cell.algorithm))
 
 
@@ -75,7 +75,7 @@ def place_table(result: Reproduction) -> str:
     return table + "".join(_exception(result, one) for one in exceptions)
 
 
-def _place(one: Place) -> str:
+def _place(one: TablePlace) -> str:
     css = {"agrees": "same", "within the spread": "near", "differs": "apart"}[one.verdict]
     sign = {"agrees": "", "within the spread": " &asymp;", "differs": " &ne;"}[one.verdict]
     return f'<span class="{css}">{_ordinal(one.ours)} / {_ordinal(one.paper)}{sign}</span>'
@@ -85,7 +85,7 @@ def _ordinal(place: tuple[int, int]) -> str:
     return f"{place[0]}" if place[0] == place[1] else f"{place[0]}&ndash;{place[1]}"
 
 
-def _exception(result: Reproduction, one: Place) -> str:
+def _exception(result: Reproduction, one: TablePlace) -> str:
     others = escape(", ".join(ALGORITHMS[name].title for name in one.reordered))
     cell = result.measured.find(one.table, one.dataset, "driftsurf")
     why = cell and explain(cell)
@@ -117,7 +117,7 @@ def claims(result: Reproduction) -> str:
     return html.wide_table(("claim", "rule", "in print", "ours", "evidence"), rows)
 
 
-def evidence(result: Reproduction, verdict: Verdict) -> Iterable[str]:
+def evidence(result: Reproduction, verdict: ClaimVerdict) -> Iterable[str]:
     """Return the evidence of a verdict; if it fails, also the verdict in print on the same streams, and by trials."""
     yield escape(verdict.evidence)
     if verdict.holds is not False or verdict.claim.rule is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from driftsurf.comparison.algorithms import ALGORITHMS
+from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.core.wording import counted, optional
 from driftsurf.data.datasets import known as datasets
 from driftsurf.report import html

@@ -19,7 +19,7 @@ from driftsurf.reproduction.published import STREAMS, Departure
 from driftsurf.reproduction.reproduce import EXPERIMENTS, Reproduction
 from driftsurf.visible import escape
 
-__all__ = ["SECTIONS", "Section"]
+__all__ = ["SECTIONS", "ReproductionSection"]
 
 CANDOR = (
     "Candor is scored row by row inside each batch, as in the paper: before it predicts a row it has seen the labels "
@@ -29,7 +29,7 @@ NAMED_ONLY = "The paper names DWMIL, DTEL and Diversity Pool and does not run th
 
 
 @dataclass(frozen=True)
-class Section:
+class ReproductionSection:
     """A section of the page."""
 
     id: str
@@ -198,7 +198,7 @@ def _source(dataset: str) -> str:
 
 
 SECTIONS: Final = (
-    Section(
+    ReproductionSection(
         "tables",
         "The paper's tables",
         _paper_tables,
@@ -208,7 +208,7 @@ SECTIONS: Final = (
         "the number of gradient steps for each batch, m the number of its rows. Aware knows the drifts and resets at "
         "each; OBL (oblivious) ignores drift; 1PASS-SGD uses each row once; AUE (k=2) is AUE with two experts.",
     ),
-    Section(
+    ReproductionSection(
         "misses",
         "Cells that differ by more than 0.020",
         _misses,
@@ -216,7 +216,7 @@ SECTIONS: Final = (
         "which 95 % of the medians of five of them fall: what five other trials might have given. A printed value "
         "inside the brackets is covered. With so many attempts, some cover a value by chance: a fit is no proof.",
     ),
-    Section(
+    ReproductionSection(
         "places",
         "DriftSurf's rank among the algorithms",
         _places,
@@ -224,7 +224,7 @@ SECTIONS: Final = (
         "with a wavy sign: not the paper's rank, but it would be if algorithms tie whose medians differ by less than "
         "the larger spread of their trials. Orange: further off.",
     ),
-    Section(
+    ReproductionSection(
         "claims",
         "The claims of the paper",
         _claims,
@@ -232,8 +232,8 @@ SECTIONS: Final = (
         "A rule counts every difference, however small: if it fails in our numbers, the evidence says in how many "
         "single trials it holds.",
     ),
-    Section("figures", "The paper's figures", _paper_figures),
-    Section(
+    ReproductionSection("figures", "The paper's figures", _paper_figures),
+    ReproductionSection(
         "analysis",
         "The paper's bounds",
         _bounds,
@@ -242,21 +242,21 @@ SECTIONS: Final = (
         "1, is that of the rate h n^-alpha fitted to Aware's. The bound is meant for steps at which DriftSurf is in "
         "the stable state and has recovered, and holds up to a term that vanishes with n.",
     ),
-    Section(
+    ReproductionSection(
         "tune",
         "Hyperparameters",
         _tuning,
         "The paper's grid of 105 pairs: 2n steps of STRSAGA on 80 % of the rows in random order, error on the others. "
         "Among equal errors the first is chosen. The last column is the rank of the paper's choice in the grid.",
     ),
-    Section("others", "Other algorithms and settings", _other_tables),
-    Section(
+    ReproductionSection("others", "Other algorithms and settings", _other_tables),
+    ReproductionSection(
         "sensitivity",
         "Sensitivity",
         _sensitivity,
         f"{TABLES['sensitivity'].title}: the error with the paper's options, and its difference with each change.",
     ),
-    Section("beyond", "Beyond the paper: recovery, regret, cost, ranks", _beyond),
-    Section("data", "Data and settings", _data),
+    ReproductionSection("beyond", "Beyond the paper: recovery, regret, cost, ranks", _beyond),
+    ReproductionSection("data", "Data and settings", _data),
 )
 """The sections in the order of the page."""

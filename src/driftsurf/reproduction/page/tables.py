@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from driftsurf.data.datasets.known import DATASETS
-from driftsurf.reproduction.cells import Cell
-from driftsurf.reproduction.plan import Column, Table, variants_of
+from driftsurf.reproduction.cells import ErrorCell
+from driftsurf.reproduction.plan import AlgorithmColumn, PaperTable, variants_of
 from driftsurf.reproduction.published import STREAMS, best
 from driftsurf.reproduction.reproduce import Reproduction, title_of
 from driftsurf.strategies import Variant
@@ -76,7 +76,7 @@ def by_stream(datasets: Iterable[str], line: Mapping[str, str], columns: int) ->
     return "".join(rows)
 
 
-def error_table(result: Reproduction, table: Table, *, variants: Sequence[Variant] | None = None) -> str:
+def error_table(result: Reproduction, table: PaperTable, *, variants: Sequence[Variant] | None = None) -> str:
     """Return a table with a row for each stream and a column for each algorithm; DriftSurf has one for each variant.
 
     A cell has our median and half the spread of the trials; below, the printed error and the difference. The best
@@ -101,7 +101,7 @@ def error_table(result: Reproduction, table: Table, *, variants: Sequence[Varian
     return f'<div class="wide errors"><table><tr><th>stream</th>{names}</tr>{body}</table></div>'
 
 
-def changes_table(result: Reproduction, table: Table) -> str:
+def changes_table(result: Reproduction, table: PaperTable) -> str:
     """Return a table with a row for each stream: the error of the first column, and the differences of the others."""
     cells = {(c.dataset, c.algorithm): c for c in result.cells if c.table == table.name and c.variant == "algorithm-1"}
     usual, *others = table.columns
@@ -116,13 +116,13 @@ def changes_table(result: Reproduction, table: Table) -> str:
     return f'<div class="wide errors"><table><tr><th>stream</th>{names}</tr>{body}</table></div>'
 
 
-def _head(column: Column, variant: Variant) -> str:
+def _head(column: AlgorithmColumn, variant: Variant) -> str:
     if variant == "authors":
         return f"{escape(column.title)}<br>authors&rsquo; code"
     return escape(column.title)
 
 
-def _cell(cell: Cell, *, best: bool) -> str:
+def _cell(cell: ErrorCell, *, best: bool) -> str:
     css = ' class="best"' if best else ""
     under = f'<br><span class="under">{_paper(cell)}</span>' if cell.paper is not None else ""
     resets = f'<br><span class="under">{cell.resets:g} resets</span>' * (cell.table == "detectors")
@@ -131,5 +131,5 @@ def _cell(cell: Cell, *, best: bool) -> str:
     return f'<td class="number {shade(cell.difference)}">{number}{under}{resets}</td>'
 
 
-def _paper(cell: Cell) -> str:
+def _paper(cell: ErrorCell) -> str:
     return f"{cell.paper:.3f} {signed(cell.difference or 0.0)}"

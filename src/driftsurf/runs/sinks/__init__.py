@@ -2,8 +2,8 @@
 
 A sink is registered under its name, with the endings of file names or the schemes of URLs that it opens::
 
-    @register("sink", "csv", endings=(".csv",))
-    class CsvSink(FileSink): ...
+    @register("sink", "log", endings=(".log",))
+    class LogSink(FileSink): ...
 
 :func:`open_sink` finds it by that ending or scheme. Another package adds sinks through the entry points
 ``driftsurf.sinks``. Only writing belongs here: predictions are made in :mod:`driftsurf.runs`.

@@ -11,8 +11,6 @@ from driftsurf import registry
 from driftsurf.errors import Option, OptionError
 from driftsurf.runs.predictions import LabelType, PredictionBatch, prediction_columns
 
-__all__ = ["STANDARD_OUTPUT", "Closable", "Filing", "Sink", "SinkContext", "is_file", "open_sink"]
-
 STANDARD_OUTPUT = "-"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 

@@ -1,1 +1,1 @@
-"""The HTTP door of served models: routes, limits, keys, problem details, events and the server."""
+"""HTTP API of served models: routes, limits, keys, problem details, events and the server."""

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from driftsurf.core.drifts import Drift, InputChange
-from driftsurf.service.contract import ModelStatus
-from driftsurf.service.judgement import Judgement
-from driftsurf.service.wire.format import Fault
+from driftsurf.service.contract import Judgement, ModelStatus
+from driftsurf.service.wire.rows import WireFault
 
 __all__ = ["BadRow", "ModelInfo", "Models", "OrderAnswer", "Predictions", "Taken", "bad_rows", "model_info"]
 
@@ -154,7 +153,7 @@ class Models(msgspec.Struct):
     """What the key may do with each model, by name: predict, learn, read, operate, admin."""
 
 
-def bad_rows(faults: tuple[Fault, ...]) -> list[BadRow] | None:
+def bad_rows(faults: tuple[WireFault, ...]) -> list[BadRow] | None:
     """Return skipped rows as an answer lists them."""
     return [BadRow(*fault) for fault in faults] or None
 

@@ -4,41 +4,123 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
 from driftsurf import __version__
 from driftsurf.core.input import listed
-from driftsurf.core.platforms import give_way
+from driftsurf.core.platforms import lower_priority
 from driftsurf.errors import InputError
+from driftsurf.service.committer import LoopBridge
 from driftsurf.service.contract import ModelStatus, Served
 from driftsurf.service.http import metrics as metrics_text
 from driftsurf.service.http.answers import Models
-from driftsurf.service.http.entry import Entry
+from driftsurf.service.http.endpoints import EVENTS, MODEL_ROUTES, V2_ROUTES, ModelRoute, info
 from driftsurf.service.http.events import EventStreams
-from driftsurf.service.http.formats import ModelFormats
 from driftsurf.service.http.infer import ServerMetadata
-from driftsurf.service.http.limits import MIB, InFlight, Limits
 from driftsurf.service.http.openapi import openapi
 from driftsurf.service.http.problems import HttpProblem
-from driftsurf.service.http.reading import info
-from driftsurf.service.http.request import ClientGoneError, HttpRequest, Receive, Scope, Send
-from driftsurf.service.http.responses import (
-    ABORT,
+from driftsurf.service.http.requests import (
     PIECE,
+    ClientGoneError,
+    HttpRequest,
+    InFlight,
+    Receive,
     Response,
+    Scope,
+    Send,
     failure_response,
     json_response,
     send_response,
     text_response,
 )
-from driftsurf.service.http.routes import EVENTS, MODEL_ROUTES, V2_ROUTES, ModelRoute
 from driftsurf.service.http.security import ApiKey, Gate
+from driftsurf.service.page.content import LiveContent
+from driftsurf.service.settings import Limits
+from driftsurf.service.wire.formats import ModelFormats
 
-__all__ = ["App", "Page"]
+__all__ = ["App", "Page", "ServedEntry"]
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+LARGE = 2**16
+"""Bytes from which on work is done in another thread."""
+
+
+@dataclass(slots=True)
+class ServedEntry:
+    """A served model with its formats, the threads that work for it, and the requests under way."""
+
+    served: Served
+    formats: ModelFormats
+    readers: ThreadPoolExecutor
+    counts: dict[str, int] = field(default_factory=dict)
+    """Rows predicted, learned, labelled and skipped since the process began, and requests refused for their content."""
+    content: LiveContent = field(init=False)
+    """What the live page shows of the model."""
+    bridge: LoopBridge = field(default_factory=LoopBridge)
+    """How results of the threads of the model reach the event loop."""
+    refuse: Callable[[], object] | None = None
+    """Raises the error that says why the model takes nothing, as long as it is not open; None once it is."""
+    _keys: set[str] = field(default_factory=set)
+    """Idempotency keys of requests under way."""
+
+    def __post_init__(self) -> None:
+        """Make what belongs to the model."""
+        self.content = LiveContent(self.served)
+
+    def serve(self, served: Served, formats: ModelFormats) -> None:
+        """Serve a model that has been opened, in place of what stood for it."""
+        self.content, self.formats, self.served = LiveContent(served), formats, served
+        self.refuse = None
+
+    @contextmanager
+    def under_way(self, request: HttpRequest) -> Iterator[None]:
+        """Context of a request that changes something; HttpProblem if its idempotency key is under way already."""
+        key = request.headers.get("idempotency-key", "")
+        if not key:
+            yield
+            return
+        if key in self._keys:
+            raise HttpProblem(
+                "under-way", f"a request with the Idempotency-Key {key[:100]!r} is under way; wait for it"
+            )
+        self._keys.add(key)
+        try:
+            yield
+        finally:
+            self._keys.discard(key)
+
+    async def call(self, size: int, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Call a function, in another thread if the body has many bytes."""
+        if size < LARGE:
+            return function(*arguments, **options)
+        return await self.in_thread(function, *arguments, **options)
+
+    async def in_thread(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Call a function in another thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.readers, lambda: function(*arguments, **options))
+
+    def count(self, what: str, rows: int) -> None:
+        """Count rows, for the metrics."""
+        if rows:
+            self.counts[what] = self.counts.get(what, 0) + rows
+
+    def columns(self) -> list[dict[str, str]]:
+        """Return the columns of a row as plain values."""
+        return [{"name": one.name, "kind": one.kind} for one in self.served.columns]
+
+    def classes(self) -> list[Any]:
+        """Return the classes that can be predicted."""
+        return list(self.served.snapshot.classes)
+
 
 READER_THREADS = 4
 """Threads for slow scorers, large bodies, and files."""
@@ -76,10 +158,10 @@ class App:
     ) -> None:
         self.limits: Limits = Limits() if limits is None else limits
         self.readers: ThreadPoolExecutor = ThreadPoolExecutor(
-            READER_THREADS, thread_name_prefix="reader", initializer=give_way
+            READER_THREADS, thread_name_prefix="reader", initializer=lower_priority
         )
-        self.entries: dict[str, Entry] = {
-            served.name: Entry(served, formats, self.readers) for served, formats in models
+        self.entries: dict[str, ServedEntry] = {
+            served.name: ServedEntry(served, formats, self.readers) for served, formats in models
         }
         self.gate: Gate = Gate(tuple(keys))
         self.flight: InFlight = InFlight(self.limits.flight_bytes)
@@ -123,7 +205,7 @@ class App:
             endpoint, respond = self._found(request)
             response = await respond
             if response is not None:
-                status = await self._send(scope, send, response)
+                status = await self._send(send, response)
             else:
                 status = 200
         except ClientGoneError:
@@ -131,7 +213,7 @@ class App:
         except Exception as error:
             if request.entry is not None and isinstance(error, InputError):
                 request.entry.count("refused", 1)
-            status = await self._refuse(scope, send, failure_response(request, error))
+            status = await self._refuse(send, failure_response(request, error))
         finally:
             request.release()
             seconds = time.perf_counter() - began
@@ -139,26 +221,22 @@ class App:
             if self.record is not None:
                 self.record(request, endpoint, status, seconds)
 
-    async def _send(self, scope: Scope, send: Send, response: Response) -> int:
-        """Send an answer and return its status; a large one within a time, and if not too many are in memory."""
+    async def _send(self, send: Send, response: Response) -> int:
+        """Send an answer and return its status; a large one if not too many are in memory."""
         size = len(response.body)
         if size <= PIECE:
-            await send_response(scope, send, response)
+            await send_response(send, response)
             return response.status
         if not self.answers.add(size):
             raise HttpProblem("busy", "too many bytes of other answers are in memory; try again")
-        # The server may have called the application without a task, in which asyncio.timeout does not work.
-        abort = scope.get("extensions", {}).get(ABORT, lambda: None)
-        late = asyncio.get_running_loop().call_later(self.limits.request_seconds + size / MIB, abort)
         try:
-            await send_response(scope, send, response)
+            await send_response(send, response)
         finally:
-            late.cancel()
             self.answers.remove(size)
         return response.status
 
-    async def _refuse(self, scope: Scope, send: Send, response: Response) -> int:
-        await send_response(scope, send, response)
+    async def _refuse(self, send: Send, response: Response) -> int:
+        await send_response(send, response)
         return response.status
 
     # -------------------------------------------------------------------- routing
@@ -215,7 +293,7 @@ class App:
         assert route.endpoint is not None
         return label, route.endpoint(entry, request)
 
-    def _entry(self, request: HttpRequest, name: str, route: ModelRoute) -> Entry:
+    def _entry(self, request: HttpRequest, name: str, route: ModelRoute) -> ServedEntry:
         """Return a model; one that the key must not see is as unknown as one that does not exist."""
         entry = self.entries.get(name)
         if entry is None or not request.caller.sees(name):
@@ -224,7 +302,7 @@ class App:
         request.caller.require(route.scope, name)
         return entry
 
-    async def _events(self, entry: Entry, request: HttpRequest) -> None:
+    async def _events(self, entry: ServedEntry, request: HttpRequest) -> None:
         await self.events.send(entry, request)
 
     # -------------------------------------------------------------------- the service
@@ -246,7 +324,7 @@ class App:
         shown = [entry for name, entry in self.entries.items() if request.caller.allows("read", name)]
         return text_response(self.metrics.text(self.families(shown)), metrics_text.CONTENT_TYPE)
 
-    def families(self, entries: Iterable[Entry]) -> Iterable[metrics_text.Family]:
+    def families(self, entries: Iterable[ServedEntry]) -> Iterable[metrics_text.Family]:
         """Return the metrics of some models and of the process."""
         gauges = {
             "connections": ("Open connections.", float(self.connections())),

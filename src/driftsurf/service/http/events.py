@@ -7,18 +7,19 @@ import contextlib
 import csv
 import logging
 import math
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from driftsurf.service.contract import Event
-from driftsurf.service.http.entry import Entry
+from driftsurf.service.http.endpoints import info
 from driftsurf.service.http.problems import HttpProblem
-from driftsurf.service.http.reading import info
-from driftsurf.service.http.request import AsgiMessage, HttpRequest
-from driftsurf.service.http.responses import SECURITY_HEADERS
+from driftsurf.service.http.requests import SECURITY_HEADERS, WRITE_FRAME, AsgiMessage, HttpRequest
+
+if TYPE_CHECKING:
+    from driftsurf.service.http.app import ServedEntry
 
 __all__ = ["EventStreams", "curves"]
 
@@ -73,18 +74,17 @@ def _thinned(values: list[float], most: int, *, last: bool) -> list[float | None
 
 
 @dataclass(eq=False, slots=True)
-class _Reader:
+class _EventReader:
     """A client that has everything up to the newest frame, and waits for the next ones."""
 
-    request: HttpRequest
-    behind: asyncio.Future[None]
-    """Ends when the reader has missed a frame because its connection was full, or when the service ends."""
-    line: int = 0
-    """Last line of the journal that it had then."""
+    write: Callable[[bytes], bool] | None
+    """Function of the server that writes a frame at once, or not at all; None for a server that has none."""
+    behind: asyncio.Future[tuple[int, bytes]]
+    """Ends when the task of the reader must go on: after a line of the journal, and with a frame to write first."""
 
 
 @dataclass(slots=True)
-class _Stream:
+class _EventStream:
     """The frames of one model, made once for all of its readers."""
 
     line: int
@@ -93,7 +93,7 @@ class _Stream:
     """Line after which the newest frame begins."""
     frame: bytes = b""
     readers: int = 0
-    waiting: set[_Reader] = field(default_factory=set)
+    waiting: set[_EventReader] = field(default_factory=set)
     """Readers that have the newest frame."""
     ended: bool = False
     """Whether no more frames are made; its readers connect again."""
@@ -115,7 +115,7 @@ class EventStreams:
         self.most = most
         self.seconds = seconds
         self.readers: int = 0
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, _EventStream] = {}
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -130,7 +130,7 @@ class EventStreams:
         for stream in self._streams.values():
             _wake_all(stream)
 
-    async def send(self, entry: Entry, request: HttpRequest) -> None:
+    async def send(self, entry: ServedEntry, request: HttpRequest) -> None:
         """Answer a request with events until the client or the service ends."""
         if self.readers >= self.most:
             raise HttpProblem("busy", f"{self.most:,} readers of events are connected already; try again later")
@@ -154,7 +154,7 @@ class EventStreams:
             return int(text)
         return request.whole("since", 0) if "since" in request.query else None
 
-    async def _send(self, entry: Entry, request: HttpRequest, stream: _Stream, since: int | None) -> None:
+    async def _send(self, entry: ServedEntry, request: HttpRequest, stream: _EventStream, since: int | None) -> None:
         headers = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"), *SECURITY_HEADERS]
         await request.send({"type": "http.response.start", "status": 200, "headers": headers})
         gone = asyncio.ensure_future(_disconnected(request))
@@ -167,7 +167,9 @@ class EventStreams:
             while not (self._closing or stream.ended or gone.done()):
                 line = min(line, stream.line)  # a reader may know lines of a journal that was replaced
                 if line == stream.line:
-                    line = await self._wait(request, stream, gone)
+                    line, data = await self._wait(request, stream, gone)
+                    if data:
+                        await request.send(_message(data))
                     continue
                 if line == stream.first:
                     data, line = stream.frame, stream.line
@@ -181,24 +183,26 @@ class EventStreams:
         with contextlib.suppress(Exception):
             await request.send({"type": "http.response.body", "body": b""})
 
-    async def _wait(self, request: HttpRequest, stream: _Stream, gone: asyncio.Future[None]) -> int:
-        """Let the frames be written to a reader, until it misses one; return the last line that it has then."""
-        reader = _Reader(request, asyncio.get_running_loop().create_future(), stream.line)
+    async def _wait(self, request: HttpRequest, stream: _EventStream, gone: asyncio.Future[None]) -> tuple[int, bytes]:
+        """Let frames be written to a reader until one cannot be; return the last line that it has, and a frame."""
+        write = request.scope.get("extensions", {}).get(WRITE_FRAME)
+        reader = _EventReader(write, asyncio.get_running_loop().create_future())
         stream.waiting.add(reader)
         try:
-            await asyncio.wait({reader.behind, gone}, return_when=asyncio.FIRST_COMPLETED)
+            waited: list[asyncio.Future[Any]] = [reader.behind, gone]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stream.waiting.discard(reader)
-        return reader.line
+        return reader.behind.result() if reader.behind.done() else (stream.line, b"")
 
-    async def _missed(self, entry: Entry, line: int, until: int) -> tuple[bytes, int]:
+    async def _missed(self, entry: ServedEntry, line: int, until: int) -> tuple[bytes, int]:
         """Return the lines that a reader has missed, as a frame of its own, and the last of them."""
         found = await entry.in_thread(entry.served.journal, line, MOST_LINES)
         events = [event for event in found if event.line <= until]  # the next frame has the later ones
         last = events[-1].line if events else until
         return _frame("frame", last, {"events": _lines(events)}), last
 
-    async def _history(self, entry: Entry, stream: _Stream) -> tuple[int, bytes]:
+    async def _history(self, entry: ServedEntry, stream: _EventStream) -> tuple[int, bytes]:
         """Return the history as a frame, and its last line.
 
         It is made once in some seconds however many readers come: each of them then gets the lines after it.
@@ -211,17 +215,17 @@ class EventStreams:
                 known = stream.history = (now(), line, await entry.in_thread(_history_frame, entry, line))
         return known[1:]
 
-    async def _opened(self, entry: Entry) -> _Stream:
+    async def _opened(self, entry: ServedEntry) -> _EventStream:
         """Return the stream of a model; the first reader starts it."""
         name = entry.served.name
         if name not in self._streams:
             line = await entry.in_thread(lambda: entry.served.journal_lines)
             if name not in self._streams:  # another reader may have been faster
-                self._streams[name] = stream = _Stream(line, line)
+                self._streams[name] = stream = _EventStream(line, line)
                 stream.task = asyncio.create_task(self._tick(entry, stream))
         return self._streams[name]
 
-    async def _tick(self, entry: Entry, stream: _Stream) -> None:
+    async def _tick(self, entry: ServedEntry, stream: _EventStream) -> None:
         """Make a frame every second as long as there are readers."""
         idle = 0
         try:
@@ -241,20 +245,18 @@ class EventStreams:
             self._streams.pop(entry.served.name, None)
             _wake_all(stream)
 
-    async def _write_all(self, stream: _Stream) -> None:
+    async def _write_all(self, stream: _EventStream) -> None:
         """Write the newest frame to all readers that wait for it."""
-        message = _message(stream.frame)
         for number, reader in enumerate(list(stream.waiting), 1):
-            if reader in stream.waiting and not _written(reader.request, message):
+            if reader in stream.waiting and not (reader.write and reader.write(stream.frame)):
                 stream.waiting.discard(reader)
-                reader.line = stream.first
-                if not reader.behind.done():
-                    reader.behind.set_result(None)
+                # A full connection misses the frame. Where the server has no function, the task of the reader writes.
+                _wake(reader, *((stream.first, b"") if reader.write else (stream.line, stream.frame)))
             if number % TOGETHER == 0:
                 await asyncio.sleep(0)
 
 
-def _history_frame(entry: Entry, line: int) -> bytes:
+def _history_frame(entry: ServedEntry, line: int) -> bytes:
     """Return the history of a model up to a line of its journal as a frame."""
     events = entry.served.journal(max(0, line - MOST_LINES), MOST_LINES)
     shown = [event for event in events if event.line <= line]
@@ -262,26 +264,14 @@ def _history_frame(entry: Entry, line: int) -> bytes:
     return _frame("history", line, history)
 
 
-def _wake_all(stream: _Stream) -> None:
+def _wake_all(stream: _EventStream) -> None:
     for reader in stream.waiting:
-        if not reader.behind.done():
-            reader.behind.set_result(None)
+        _wake(reader, stream.line, b"")
 
 
-def _written(request: HttpRequest, message: AsgiMessage) -> bool:
-    """Write to a client without waiting; False, and nothing is written, if its connection is full.
-
-    The ``send`` of uvicorn waits for nothing but a full connection, and does so before it writes.
-    """
-    sending = request.send(message)
-    try:
-        cast("Coroutine[Any, Any, None]", sending).send(None)
-    except StopIteration:
-        return True
-    except Exception:  # the task of the reader meets it, too; the other readers go on
-        return False
-    cast("Coroutine[Any, Any, None]", sending).close()
-    return False
+def _wake(reader: _EventReader, line: int, frame: bytes) -> None:
+    if not reader.behind.done():
+        reader.behind.set_result((line, frame))
 
 
 def _lines(events: Sequence[Event]) -> list[dict[str, Any]]:
@@ -292,7 +282,7 @@ def _frame(kind: str, line: int, value: Any) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (line, kind.encode(), _encode(value))
 
 
-def _short_status(entry: Entry) -> dict[str, Any]:
+def _short_status(entry: ServedEntry) -> dict[str, Any]:
     """Return the state of a model without its columns and classes, which the history has and which may be many."""
     status = msgspec.structs.asdict(info(entry))
     del status["columns"], status["classes"]

@@ -7,24 +7,25 @@ after the other; the header ``Inference-Header-Content-Length`` says how long th
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.json_text import repeated_keys
+from driftsurf.core.files import repeated_keys
 from driftsurf.core.options import shown
-from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Table
 from driftsurf.errors import InputError
 from driftsurf.runs.predictions import label_text
 from driftsurf.service.contract import Answer, ServedSnapshot
-from driftsurf.service.http.entry import Entry
 from driftsurf.service.http.problems import HttpProblem
-from driftsurf.service.http.request import HttpRequest
-from driftsurf.service.http.responses import Response, json_response
+from driftsurf.service.http.requests import HttpRequest, Response, json_response
 from driftsurf.service.wire.tensors import DATATYPES, Values, from_bytes, to_bytes
+
+if TYPE_CHECKING:
+    from driftsurf.service.http.app import ServedEntry
 
 __all__ = [
     "BINARY",
@@ -113,7 +114,7 @@ class ServerMetadata(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(InferRequest)
 
 
-async def metadata(entry: Entry, request: HttpRequest) -> Response:
+async def metadata(entry: ServedEntry, request: HttpRequest) -> Response:
     """Describe the tensors of a model."""
     snapshot = entry.served.snapshot
     inputs = [TensorMetadata(one.name, DATATYPE_OF[one.kind], [-1]) for one in snapshot.columns]
@@ -133,7 +134,7 @@ def _datatype(classes: tuple[Any, ...]) -> str:
     return "INT64" if classes and all(isinstance(one, int) for one in classes) else "BYTES"
 
 
-async def infer(entry: Entry, request: HttpRequest) -> Response:
+async def infer(entry: ServedEntry, request: HttpRequest) -> Response:
     """Predict rows that come as tensors; nothing of them is kept."""
     body = await request.body()
     head, rest = _divided(request, body)
@@ -210,7 +211,7 @@ def _refuse_extensions(what: str, parameters: dict[str, Any]) -> None:
             raise InputError(f"{what} has the parameter {name!r}, an extension that this service does not have")
 
 
-def _table(entry: Entry, snapshot: ServedSnapshot, asked: InferRequest, rest: memoryview, most: int) -> Table:
+def _table(entry: ServedEntry, snapshot: ServedSnapshot, asked: InferRequest, rest: memoryview, most: int) -> Table:
     """Return the tensors as a table."""
     columns = snapshot.columns
     values: dict[str, Values] = {}

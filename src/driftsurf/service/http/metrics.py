@@ -8,11 +8,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from driftsurf.runs.prometheus import DRIFTING, DRIFTS, family, label_text
 from driftsurf.service.contract import ConnectionStatus, ModelStatus
-from driftsurf.service.http.entry import Entry
+
+if TYPE_CHECKING:
+    from driftsurf.service.http.app import ServedEntry
 
 __all__ = ["BOUNDS", "CONTENT_TYPE", "Family", "ServiceMetrics"]
 
@@ -63,7 +65,7 @@ class ServiceMetrics:
         lines = [line for one in families for line in _lines(one)]
         return "".join([*lines, *self._durations()])
 
-    def families(self, entries: Iterable[Entry], gauges: Mapping[str, tuple[str, float]]) -> Iterator[Family]:
+    def families(self, entries: Iterable[ServedEntry], gauges: Mapping[str, tuple[str, float]]) -> Iterator[Family]:
         """Yield all metrics but the times of requests; ``gauges`` are those of the process, with what they mean."""
         kept = list(entries)
         yield from self._models([entry.served.status() for entry in kept])

@@ -9,11 +9,10 @@ import msgspec
 
 from driftsurf import __version__
 from driftsurf.service.http.answers import Models
-from driftsurf.service.http.formats import MEDIA
+from driftsurf.service.http.endpoints import MODEL_ROUTES, V2_ROUTES, ModelRoute, OrderBody
 from driftsurf.service.http.infer import BINARY, HEAD_LENGTH, InferRequest, ServerMetadata
 from driftsurf.service.http.problems import KINDS, InferenceError, Problem
-from driftsurf.service.http.routes import MODEL_ROUTES, V2_ROUTES, ModelRoute
-from driftsurf.service.http.writing import OrderBody
+from driftsurf.service.wire.formats import MEDIA
 
 __all__ = ["openapi"]
 

@@ -29,7 +29,7 @@ from driftsurf.errors import (
     UnavailableError,
     ValueTypeError,
 )
-from driftsurf.service.wire.tables import TooManyRowsError
+from driftsurf.service.wire.rows import TooManyRowsError
 
 __all__ = ["KINDS", "HttpProblem", "InferenceError", "Problem", "problem_of"]
 

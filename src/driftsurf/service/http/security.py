@@ -14,8 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from driftsurf.errors import Option, OptionError
-from driftsurf.runs.metrics_server import names_this_machine
-from driftsurf.service.http.limits import TokenBucket
+from driftsurf.runs.prometheus import names_this_machine
 from driftsurf.service.http.problems import HttpProblem
 
 __all__ = ["ALLOWED", "SCOPES", "ApiKey", "Caller", "Gate", "KeyScope", "new_key"]
@@ -33,6 +32,35 @@ ALLOWED: Final[Mapping[KeyScope, str]] = {
 COOKIE = "driftsurf"
 SESSION_SECONDS = 12 * 3600
 MOST_SESSIONS = 1000
+
+
+class TokenBucket:
+    """Allows ``rate`` requests a second in the long run, and ``burst`` at once.
+
+    Examples
+    --------
+    >>> now = [0.0]
+    >>> bucket = TokenBucket(2.0, 1, clock=lambda: now[0])
+    >>> bucket.take(), bucket.take()
+    (0.0, 0.5)
+    """
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate = rate
+        self.burst = burst
+        self.clock = clock
+        self._left = float(burst)
+        self._last = clock()
+
+    def take(self) -> float:
+        """Take one token; return 0, or the seconds after which there is one."""
+        now = self.clock()
+        self._left = min(float(self.burst), self._left + (now - self._last) * self.rate)
+        self._last = now
+        if self._left >= 1.0:
+            self._left -= 1.0
+            return 0.0
+        return (1.0 - self._left) / self.rate
 
 
 @dataclass(frozen=True, slots=True)

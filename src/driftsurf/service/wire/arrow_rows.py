@@ -7,13 +7,20 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.options import shown
-from driftsurf.data.arrow_columns import arrow_column, arrow_kind, arrow_memory
-from driftsurf.data.arrow_messages import messages
-from driftsurf.data.kinds import Kind
+from driftsurf.data.arrow import arrow_column, arrow_kind, arrow_memory, messages
+from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import DriftsurfError, InputError, ValueTypeError
-from driftsurf.service.wire.format import Fault, NumberRows, OnBadRow, RowsRead, WireColumn, WireFormat
-from driftsurf.service.wire.tables import ColumnarRows, check_count
+from driftsurf.service.wire.rows import (
+    ColumnarRows,
+    NumberRows,
+    OnBadRow,
+    RowsRead,
+    WireColumn,
+    WireFault,
+    WireFormat,
+    check_count,
+)
 
 __all__ = ["ArrowRows"]
 
@@ -44,7 +51,7 @@ class ArrowRows:
         numbers = self._number_rows(found)
         if numbers is not None:
             return RowsRead(numbers)
-        columns, faults = dict[str, Column](), list[Fault]()
+        columns, faults = dict[str, Column](), list[WireFault]()
         for name in names:
             special = name in (self.format.id, self.format.label)
             if self.format.columns is not None and name not in self._kinds and not special:
@@ -71,7 +78,7 @@ class ArrowRows:
             values[:, place] = arrow_memory(array, np.float64)  # to_numpy would import pandas
         return NumberRows(wanted, values) if not np.isinf(values).any() else None
 
-    def _column(self, name: str, array: Any) -> tuple[Column, list[Fault]]:
+    def _column(self, name: str, array: Any) -> tuple[Column, list[WireFault]]:
         kind = "text" if name == self.format.id else self._kinds.get(name)
         own = arrow_kind(array.type)
         if own is None:
@@ -102,17 +109,18 @@ def _plain_numbers(format: WireFormat) -> tuple[WireColumn, ...] | None:
     return columns
 
 
-def _faults(name: str, column: Column) -> list[Fault]:
+def _faults(name: str, column: Column) -> list[WireFault]:
     """Return the rows whose value a table cannot hold: infinity, and text with a NUL character."""
     if column.kind == "number":
         rows = np.flatnonzero(np.isinf(column.values)).tolist()
         return [
-            Fault(row, name, str(column.values[row]), "is not finite", "send a finite number or null") for row in rows
+            WireFault(row, name, str(column.values[row]), "is not finite", "send a finite number or null")
+            for row in rows
         ]
     if column.kind == "text" and any("\0" in word for word in column.words):
         rows = [row for row, code in enumerate(column.values.tolist()) if code >= 0 and "\0" in column.words[code]]
         return [
-            Fault(row, name, shown(column.words[column.values[row]]), "holds a NUL character", "leave it out")
+            WireFault(row, name, shown(column.words[column.values[row]]), "holds a NUL character", "leave it out")
             for row in rows
         ]
     return []

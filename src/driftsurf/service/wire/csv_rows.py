@@ -9,14 +9,19 @@ import numpy as np
 
 from driftsurf.core.options import shown
 from driftsurf.data.formats._cells import cell_reader, infer_kind, make_column
-from driftsurf.data.kinds import Kind
-from driftsurf.data.reading_options import ReadingOptions
+from driftsurf.data.reading_options import Kind, ReadingOptions
 from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import InputError
 from driftsurf.runs.predictions import label_text
-from driftsurf.service.wire.format import Fault, OnBadRow, RowsRead, WireFormat
-from driftsurf.service.wire.tables import ColumnarRows, check_count
-from driftsurf.service.wire.values import DATE_FORMAT
+from driftsurf.service.wire.rows import (
+    DATE_FORMAT,
+    ColumnarRows,
+    OnBadRow,
+    RowsRead,
+    WireFault,
+    WireFormat,
+    check_count,
+)
 
 __all__ = ["CsvRows"]
 
@@ -34,7 +39,7 @@ class CsvRows:
 
     Examples
     --------
-    >>> from driftsurf.service.wire.format import WireColumn
+    >>> from driftsurf.service.wire.rows import WireColumn
     >>> rows = CsvRows(WireFormat((WireColumn("price", "number"), WireColumn("city", "text")), id="id"))
     >>> rows.read(b"id,city,price\\no-17,Rome,99\\n").table["price"].values
     array([99.])
@@ -84,7 +89,7 @@ def _check_separated(names: list[str]) -> None:
         )
 
 
-def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[list[str]], list[Fault]]:
+def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[list[str]], list[WireFault]]:
     """Return the header and the cells of each row; those of a row with another number of cells are empty."""
     try:
         text = body.decode("utf-8-sig")
@@ -92,7 +97,7 @@ def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[li
         raise InputError(f"the body is not UTF-8: byte {error.start} cannot be decoded; send CSV in UTF-8") from None
     if "\0" in text:
         raise InputError(f"the body holds a NUL character at position {text.index(chr(0))}; leave it out")
-    records, faults = list[list[str]](), list[Fault]()
+    records, faults = list[list[str]](), list[WireFault]()
     try:
         lines = (
             cells for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if cells
@@ -102,7 +107,7 @@ def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[li
             check_count(len(records) + 1, most)
             if len(cells) != len(names):
                 problem = f"has {len(cells)} cells and the header has {len(names)}"
-                faults.append(Fault(len(records), None, shown(cells), problem, "write one cell for each column"))
+                faults.append(WireFault(len(records), None, shown(cells), problem, "write one cell for each column"))
                 cells = [""] * len(names)
             records.append(cells)
     except csv.Error as error:
@@ -114,7 +119,7 @@ def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[li
     return names, records, faults
 
 
-def _converted(name: str, column: Column, kind: Kind | None, reading: ReadingOptions) -> tuple[Column, list[Fault]]:
+def _converted(name: str, column: Column, kind: Kind | None, reading: ReadingOptions) -> tuple[Column, list[WireFault]]:
     """Return a column of text as values of a kind, by its own cells if it is not known; each word is read once."""
     if kind is None:
         kind = infer_kind([column.words[code] for code in column.used().tolist()], reading)
@@ -130,5 +135,5 @@ def _converted(name: str, column: Column, kind: Kind | None, reading: ReadingOpt
             bad[code] = column.words[code]
     rows = np.flatnonzero(np.isin(column.values, list(bad))).tolist() if bad else []
     remedy = REMEDIES[kind].replace("1.5", f"1{reading.decimal}5")
-    faults = [Fault(row, name, shown(bad[int(column.values[row])]), f"is not a {kind}", remedy) for row in rows]
+    faults = [WireFault(row, name, shown(bad[int(column.values[row])]), f"is not a {kind}", remedy) for row in rows]
     return Column(kind, np.asarray(by_code[column.values])), faults

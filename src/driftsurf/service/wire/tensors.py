@@ -13,12 +13,18 @@ import numpy.typing as npt
 
 from driftsurf.core.options import shown
 from driftsurf.data.formats._cells import date_reader, make_column
-from driftsurf.data.kinds import Kind
+from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import InputError
-from driftsurf.service.wire.format import Fault, RowsRead, WireFormat, refuse_first
-from driftsurf.service.wire.tables import ColumnarRows
-from driftsurf.service.wire.values import check_value, word_of
+from driftsurf.service.wire.rows import (
+    ColumnarRows,
+    RowsRead,
+    WireFault,
+    WireFormat,
+    check_value,
+    refuse_first,
+    word_of,
+)
 
 __all__ = ["DATATYPES", "TensorRows", "Values", "from_bytes", "to_bytes"]
 
@@ -109,7 +115,7 @@ class TensorRows:
 
     Examples
     --------
-    >>> from driftsurf.service.wire.format import WireColumn
+    >>> from driftsurf.service.wire.rows import WireColumn
     >>> rows = TensorRows(WireFormat((WireColumn("price", "number"), WireColumn("city", "text"))))
     >>> rows.read({"price": np.array([99.0]), "city": ["Rome"]}).table["city"].words
     ('Rome',)
@@ -142,7 +148,7 @@ class TensorRows:
         for row, value in enumerate(plain):
             problem = None if value is None else check_value(kind, value, self._read_date)
             if problem is not None:
-                refuse_first([Fault(row, name, shown(value), *problem)], "fail")
+                refuse_first([WireFault(row, name, shown(value), *problem)], "fail")
         if kind in ("number", "boolean"):
             return Column(kind, np.array(plain, np.float64))
         read = self._read_date if kind == "date" else word_of

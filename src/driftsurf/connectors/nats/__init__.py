@@ -1,0 +1,1 @@
+"""NATS JetStream: ``nats://host:4222/STREAM``."""

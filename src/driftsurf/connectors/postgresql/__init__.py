@@ -1,0 +1,1 @@
+"""PostgreSQL: ``postgresql://host:5432/DATABASE/TABLE``."""
