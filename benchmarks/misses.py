@@ -20,7 +20,7 @@ from driftsurf.core.contracts import SampleStore, Segment, Strategy, Undo
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.learners import LogisticRegression, paper_learner
 from driftsurf.reproduction.bounds import smallest_risk
-from driftsurf.reproduction.paper_settings import settings_of
+from driftsurf.reproduction.published import settings_of
 from driftsurf.reproduction.trials import prepared
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE

@@ -14,7 +14,7 @@ from benchmarks.harness import Contender, Contest
 from driftsurf.comparison.models import ALGORITHMS, Setting
 from driftsurf.core.contracts import Strategy
 from driftsurf.learners import paper_learner
-from driftsurf.reproduction.paper_settings import settings_of
+from driftsurf.reproduction.published import settings_of
 from driftsurf.reproduction.trials import encoded, prepared, test_then_train
 from driftsurf.session.session import Session
 from driftsurf.streams.arrays import ArrayStream

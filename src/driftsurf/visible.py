@@ -13,8 +13,6 @@ import html
 import re
 from typing import Any
 
-__all__ = ["escape", "safe_address", "user_of", "visible", "visible_values", "without_secrets"]
-
 _LAYOUT = "\\t\\n"
 _HIDDEN = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters; 9b alone begins an escape sequence

@@ -27,7 +27,7 @@ from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.known import DATASETS
 from driftsurf.data.datasets.real import RealStream
 from driftsurf.errors import InputError, OptionError
-from driftsurf.reproduction.paper_settings import settings_of
+from driftsurf.reproduction.published import settings_of
 from driftsurf.streams import ArrayStream, Drift, rotate
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from driftsurf.keyed.outcomes import KeyScore
 from driftsurf.report import keys as report
-from driftsurf.report.key_page import KeyMap
+from driftsurf.report.key_page import KeyMap, KeyStep
 
 
 def entry(**more: Any) -> dict[str, Any]:
@@ -28,8 +28,8 @@ def entry(**more: Any) -> dict[str, Any]:
 
 def test_many_keys_share_lines_of_the_map() -> None:
     keys = {k: entry() for k in range(500)}
-    changes = [report.KeyStep(k, 50, "switched") for k in range(0, 500, 2)] + [report.KeyStep(1, 90, "entered,greedy")]
-    page = report.render(report.KeyedRecord("many", keys, [*changes, report.KeyStep(2, 95, "greedy")]))
+    changes = [KeyStep(k, 50, "switched") for k in range(0, 500, 2)] + [KeyStep(1, 90, "entered,greedy")]
+    page = report.render(report.KeyedRecord("many", keys, [*changes, KeyStep(2, 95, "greedy")]))
     assert page.count('class="changed"') == 2 * 30 + 1  # for a screen and for a phone, and one in the legend
     assert page.count('class="entered"') == 2 * 1 + 1
     assert "+8" in page or "+7" in page
@@ -40,7 +40,7 @@ def test_a_map_without_changes_is_drawn_and_names_are_escaped() -> None:
     page = report.render(report.KeyedRecord("<x>", keys))
     assert "<b>" not in page.replace("<b>2</b>", "").replace("<b>", "", page.count("</b>"))
     assert "expired" in page
-    late = KeyMap({1: entry(high_water=10**6)}, [report.KeyStep(1, 10**6 - 5, "switched")]).render()
+    late = KeyMap({1: entry(high_water=10**6)}, [KeyStep(1, 10**6 - 5, "switched")]).render()
     assert "999,995" in late
 
 

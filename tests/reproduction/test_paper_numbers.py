@@ -8,7 +8,7 @@ import pytest
 import driftsurf
 from driftsurf import prequential
 from driftsurf.data.catalogue import CATALOGUE
-from driftsurf.reproduction.paper_settings import settings_of
+from driftsurf.reproduction.published import settings_of
 
 TARGETS = {
     "sea0": 0.089,

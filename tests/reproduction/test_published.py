@@ -10,7 +10,6 @@ import pytest
 from driftsurf.data import catalogue
 from driftsurf.errors import OptionError
 from driftsurf.reproduction.claims import CLAIMS, Claim
-from driftsurf.reproduction.paper_settings import settings_of
 from driftsurf.reproduction.published import (
     ALGORITHMS,
     COMPACT,
@@ -21,6 +20,7 @@ from driftsurf.reproduction.published import (
     PublishedTable,
     best,
     published,
+    settings_of,
 )
 
 IN_ORDER = [

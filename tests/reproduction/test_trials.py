@@ -16,7 +16,7 @@ from driftsurf.comparison.models import ALGORITHMS, Setting
 from driftsurf.comparison.runner import Ledger, run
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.reproduction import output_files, plan, trials
-from driftsurf.reproduction.paper_settings import OPTIONS
+from driftsurf.reproduction.published import OPTIONS
 from driftsurf.reproduction.reproduce import EXPERIMENTS, reproduce
 from driftsurf.reproduction.trials import Trial, TrialResult
 from driftsurf.session.session import Session

@@ -19,8 +19,8 @@ from driftsurf.native.monitor import Follower
 from driftsurf.saving import dumps, loads
 from driftsurf.session.correction import Correction, Evidence, changed_columns
 from driftsurf.session.drift_causes import source_column
-from driftsurf.session.drift_evidence import DriftContest
-from driftsurf.session.drift_monitor import DriftMonitor, Surroundings
+from driftsurf.session.drift_evidence import DriftContest, Surroundings
+from driftsurf.session.drift_monitor import DriftMonitor
 
 CHANGE = 5_000
 PLAIN = Follower()

@@ -14,7 +14,8 @@ from row_arrays import csr_view
 
 from driftsurf.core.column_sizes import usual_sizes
 from driftsurf.core.contracts import CSR
-from driftsurf.session.guard import RangeGuard, guard_from_state
+from driftsurf.native.guard import RangeGuard
+from driftsurf.session.guard import guard_from_state
 
 # The twin's floats overflow on purpose.
 pytestmark = [

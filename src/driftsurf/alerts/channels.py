@@ -25,22 +25,6 @@ from driftsurf.core.secrets import Secret, read_secret, split_address
 from driftsurf.errors import DeliveryError, Option, OptionError, reason
 from driftsurf.visible import visible
 
-__all__ = [
-    "AlertmanagerChannel",
-    "Channel",
-    "MailChannel",
-    "Notice",
-    "NoticeKind",
-    "Severity",
-    "SlackChannel",
-    "WebhookChannel",
-    "address",
-    "channel_of",
-    "post",
-    "signature",
-]
-
-
 NoticeKind: TypeAlias = Literal["firing", "resolved", "event"]
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 

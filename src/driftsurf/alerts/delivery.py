@@ -20,9 +20,6 @@ from driftsurf.core.files import parse_json
 from driftsurf.core.threads import Background
 from driftsurf.errors import DeliveryError, reason
 
-__all__ = ["AlertBook", "AlertThread", "Outbox"]
-
-
 LEAST_ROWS = 20
 """Rows below which the share of refused ones says nothing."""
 

@@ -17,9 +17,6 @@ from driftsurf.core.wording import shown_bytes
 from driftsurf.errors import DriftsurfWarning, OptionError
 from driftsurf.evaluation.verdict import BASELINE_WORDS
 
-__all__ = ["RULES", "AlertOptions", "Change", "Condition", "Lead", "Reading", "conditions", "ending", "read_alerts"]
-
-
 RENAMED: Final[Mapping[str, str]] = {"error-noise": "trivial-noise"}
 """Options of earlier versions that still are read, with their new names."""
 

@@ -12,8 +12,6 @@ from driftsurf.data.messages.contract import BrokerMessage, Inbox, Plan, Receive
 from driftsurf.data.source import Position
 from driftsurf.errors import SourceError
 
-__all__ = ["InboxCase", "SeekableCase", "WriterCase", "check_inbox", "check_seekable", "check_writer"]
-
 HOSTILE = (b"{", b"\x00", b"\xff\xfe{}", b'{"a": 1e999}', b"[" * 5_000, b'"' + b"x" * 2**20 + b'"')
 """Messages that a connector has to hand on as they are, among them one of a megabyte."""
 PATIENCE = 10.0

@@ -10,8 +10,6 @@ from driftsurf.checks._run import expect, flat, implements, run, same_state
 from driftsurf.core.contracts import Detection, Detector, FloatArray
 from driftsurf.errors import CapabilityError
 
-__all__ = ["check_detector"]
-
 
 def check_detector(detector: Detector) -> None:
     """Raise CheckError unless a detector implements :class:`driftsurf.core.contracts.Detector`.

@@ -25,8 +25,6 @@ from driftsurf.core.contracts import CSR, Batch, Capabilities, DenseRows, FloatA
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import resolved
 
-__all__ = ["check_learner"]
-
 COLUMNS, ROWS = 3, 120
 CLASSES = {"regression": 0, "binary": 2, "multiclass": 3}
 STATE_KINDS = "arrays", "rows", "tensors", "pickle"

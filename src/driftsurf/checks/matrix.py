@@ -21,8 +21,6 @@ from driftsurf.detectors import DDM
 from driftsurf.errors import CapabilityError, CheckError, InputError
 from driftsurf.session.session import Session
 
-__all__ = ["KINDS", "TASKS", "MatrixCell", "MatrixPart", "cells", "learners", "strategies", "table"]
-
 TASKS = {"binary": 2, "multiclass": 3, "regression": 0}
 """Number of classes by task."""
 KINDS = "dense", "csr", "weighted"

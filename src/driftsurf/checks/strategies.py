@@ -14,8 +14,6 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.state import resolved
 from driftsurf.errors import DriftsurfError, StateError
 
-__all__ = ["check_strategy"]
-
 STEPS, ROWS = 6, 80
 LONG_STEPS, LONG_ROWS = 110, 20
 SAVED_AT = 7, 57

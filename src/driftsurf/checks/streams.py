@@ -10,8 +10,6 @@ from scipy.sparse import issparse
 
 from driftsurf.checks._run import expect, expect_same, run
 
-__all__ = ["check_stream"]
-
 MOST_BATCHES = 20
 """Only this many batches of a long stream are looked at."""
 

@@ -19,12 +19,6 @@ from driftsurf.runs.options import PredictOptions
 if TYPE_CHECKING:
     from driftsurf.keyed.folder import KeyedFolder
 
-__all__ = [
-    "keys",
-    "runs",
-    "show_keys",
-]
-
 
 @click.command()
 def doctor() -> None:

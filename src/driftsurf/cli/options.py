@@ -22,18 +22,6 @@ from driftsurf.errors import InputError, OptionError
 from driftsurf.runs.options import OptionGroup, StrPath
 from driftsurf.visible import without_secrets
 
-__all__ = [
-    "CommandOptions",
-    "ConfiguredCommand",
-    "GroupedCommand",
-    "GroupedOption",
-    "collect",
-    "option_group",
-    "option_groups",
-    "to_toml",
-    "value_types",
-]
-
 Command = Callable[..., Any]
 METAVARS: Final[Mapping[Any, str]] = {int: "N", float: "NUMBER"}
 HELP_ALL: Final = "--help=all"

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from driftsurf.runs.plan import RunStart
     from driftsurf.runs.result import RunResult
 
-__all__ = [
-    "run",
-    "show_result",
-]
-
 READMIT = Message("Once the cause is fixed, readmit keys with ", Option("readmit"), ".")
 NEW_RUN = Message(" Then start a new run with another ", Option("out"), ".")
 NEED_A_NEW_RUN: frozenset[Reason] = frozenset({"bad_label", "continuous_label", "diverged"})

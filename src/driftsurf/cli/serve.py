@@ -23,8 +23,6 @@ from driftsurf.service.settings import Limits, ServedOptions, ServeOptions, Serv
 if TYPE_CHECKING:
     from driftsurf.service.config import ServiceConfig
 
-__all__ = ["serve"]
-
 
 COMMON = ("name", "start_from", "label", "id", "model", "task", "port", "folder", "demo", "make_key")
 RARE = (*option_fields(Limits), "smallest_rise", "drift_risk", "max_pending", "on_schema_change")

@@ -21,19 +21,6 @@ from driftsurf.core.wording import wrapped
 from driftsurf.errors import Message, Option
 from driftsurf.visible import visible, without_secrets
 
-__all__ = [
-    "StartLine",
-    "Termination",
-    "at_work",
-    "first_clause",
-    "flag_name",
-    "say",
-    "started",
-    "usable_streams",
-    "with_cli_spelling",
-    "wrap_error",
-]
-
 
 class _Output(io.FileIO):
     """Standard output, whose errors say that they are about it."""

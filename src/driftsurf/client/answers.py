@@ -12,8 +12,6 @@ from driftsurf.errors import DriftsurfError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Predictions", "ServedEvent", "ServiceRefusal", "UnreachableError", "read_events", "refusal_of"]
-
 LATER = 408, 429, 502, 503, 504
 """Statuses after which the same request may succeed; so it may after 409 if the first one is still under way."""
 

@@ -27,19 +27,6 @@ from driftsurf.runs.options import StrPath
 from driftsurf.session.default_model import has_trees
 from driftsurf.session.model_names import split_names
 
-__all__ = [
-    "METHOD",
-    "RELATIVE",
-    "Comparison",
-    "ModelStanding",
-    "Standings",
-    "compare",
-    "default_models",
-    "stand",
-    "timings",
-    "to_json",
-]
-
 STREAM_MODELS = "recommended,driftsurf:logistic,aue:logistic,oblivious:logistic,majority,persistence"
 """Models of a classification when none are named and a source is a built-in stream."""
 STREAM_REGRESSION_MODELS = "recommended,driftsurf:linear,aue:linear,oblivious:linear,mean,persistence"

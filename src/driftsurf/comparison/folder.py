@@ -20,17 +20,6 @@ from driftsurf.core.secrets import storable
 from driftsurf.errors import Option, RunFolderError
 from driftsurf.runs.folder import NAME_LETTERS, NEW_RUNS, short_name
 
-__all__ = [
-    "LEDGER",
-    "PROBABILITIES",
-    "KeptPredictions",
-    "check_folder",
-    "default_folder",
-    "keep",
-    "kept_path",
-    "read_predictions",
-]
-
 LEDGER = "ledger.jsonl"
 """Results of finished matches, by which an interrupted comparison continues."""
 MOST_NAMED = 3

@@ -32,21 +32,6 @@ from driftsurf.runs.options import BATCH_ROWS
 from driftsurf.streams.base import Block, Drift
 from driftsurf.visible import safe_address
 
-__all__ = [
-    "FILES",
-    "LIMIT",
-    "REAL",
-    "Input",
-    "StreamInMemory",
-    "available",
-    "check_fits",
-    "expand",
-    "load",
-    "read_sources",
-    "rows_bytes",
-    "table_bytes",
-]
-
 BATCHES = 100
 MOST_CLASSES = 1000
 READ_ROWS = 10_000

@@ -24,8 +24,6 @@ from driftsurf.evaluation.trace import Trace
 from driftsurf.session.observation import Observation
 from driftsurf.streams.base import Stream
 
-__all__ = ["FIRST_STEP", "SAME", "InUnits", "Match", "ModelStanding", "Score", "SourcePredictions", "Standings"]
-
 WARM_UP_ROWS = 60
 FIRST_STEP = 1
 """First step that counts; step 0 is predicted by untrained models."""

@@ -37,8 +37,6 @@ from driftsurf.session.model_names import (
 from driftsurf.session.session import Session
 from driftsurf.strategies import BudgetRule, Variant
 
-__all__ = ["ALGORITHMS", "COMPARED", "Algorithm", "ComparedModel", "Setting", "Situation", "algorithm", "model"]
-
 
 @dataclass(frozen=True)
 class Situation:

@@ -11,8 +11,6 @@ from driftsurf.core.option_fields import option
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.runs.options import OptionGroup
 
-__all__ = ["COMPARE_GROUPS", "CompareOptions", "InputOptions", "WorkOptions"]
-
 StrPath: TypeAlias = str | os.PathLike[str]
 
 

@@ -20,8 +20,6 @@ from driftsurf.errors import CapabilityError, MissingExtraError, OptionError
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
-__all__ = ["CapyMOA", "Diverged", "Majority", "Mean", "Peer", "Persistence", "River", "Scheduled", "TargetKind"]
-
 TargetKind: TypeAlias = Literal["classes", "numbers"]
 """Predictions of a model: classes as codes from 0 to K - 1, or the numbers of a regression."""
 

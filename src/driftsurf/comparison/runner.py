@@ -24,8 +24,6 @@ from driftsurf.data.datasets import known as datasets
 from driftsurf.errors import CapabilityError, MissingExtraError
 from driftsurf.native.sources import compiled_from
 
-__all__ = ["Ledger", "Result", "Task", "data_digest", "on_cluster", "run"]
-
 
 class Result(Protocol):
     """The result of a task."""
@@ -190,7 +188,6 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "reproduction": (
         "bounds.py",
         "grid_search.py",
-        "paper_settings.py",
         "published.py",
         "published.toml",
         "trials.py",

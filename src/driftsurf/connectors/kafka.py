@@ -23,18 +23,6 @@ from driftsurf.data.source import Position
 from driftsurf.errors import OptionError, SourceError, StateError
 from driftsurf.registry import register
 
-__all__ = [
-    "SECONDS",
-    "Cluster",
-    "KafkaSink",
-    "KafkaSource",
-    "KafkaTopic",
-    "KafkaWriter",
-    "bounds",
-    "consumer_settings",
-    "lost_messages",
-]
-
 FORM = "kafka://HOST:PORT/TOPIC"
 PARTITION = "partition"
 RESERVED = "bootstrap.servers", "enable.auto.commit", "enable.partition.eof", "auto.offset.reset", "enable.idempotence"

@@ -26,8 +26,6 @@ from driftsurf.data.messages.spool import InboxSource, Spool
 from driftsurf.errors import OptionError, SourceError, SourceUnreachableError
 from driftsurf.registry import register
 
-__all__ = ["MqttInbox", "MqttSink", "MqttSource", "MqttWriter"]
-
 FORM = "mqtt://HOST:PORT/TOPIC"
 PARAMETERS = "client", "session", "ca", "cert", "key"
 SESSION = 7 * 24 * 3600

@@ -25,20 +25,6 @@ from driftsurf.data.source import Position
 from driftsurf.errors import SourceError, SourceUnreachableError
 from driftsurf.registry import register
 
-__all__ = [
-    "LOCKED",
-    "LOST",
-    "NOT_FOUND",
-    "OFFSET",
-    "Delivery",
-    "Queue",
-    "RabbitInbox",
-    "RabbitSink",
-    "RabbitSource",
-    "RabbitStream",
-    "RabbitWriter",
-]
-
 FORM = "amqp://HOST:PORT/QUEUE"
 PARAMETERS = "vhost", "stream", "ca", "cert", "key"
 PREFETCH = 1_000

@@ -20,8 +20,6 @@ from driftsurf.data.source import Position
 from driftsurf.errors import OptionError, SourceError, StateError
 from driftsurf.registry import register
 
-__all__ = ["RedisSink", "RedisSource", "RedisStream", "RedisWriter"]
-
 FORM = "redis://HOST:PORT/DATABASE/STREAM"
 PARAMETERS = "ca", "cert", "key"
 OLDEST = "0-0"

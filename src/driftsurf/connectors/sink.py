@@ -10,8 +10,6 @@ from driftsurf.errors import Option, RunFolderError
 from driftsurf.runs.predictions import PredictionBatch
 from driftsurf.runs.sinks import SinkContext
 
-__all__ = ["ConnectorSink", "WriterFactory"]
-
 WriterFactory: TypeAlias = Callable[[str, Mapping[str, str]], Writer]
 """Makes the writer of an address, from the names and types of the columns."""
 

@@ -12,8 +12,6 @@ from driftsurf.errors import SourceError
 from driftsurf.registry import register
 from driftsurf.runs.sinks import SinkContext
 
-__all__ = ["SqliteSink", "SqliteWriter"]
-
 TYPES = {"text": "text", "integer": "integer", "boolean": "integer", "value": "real"}
 LOCKED_SECONDS = 60.0
 """Seconds for which another process may hold the file."""

@@ -61,36 +61,6 @@ from driftsurf.core.journal import Outcome
 from driftsurf.core.options import shown
 from driftsurf.errors import OptionError
 
-__all__ = [
-    "Anchorable",
-    "CategoryAware",
-    "CategoryTold",
-    "DetectorBased",
-    "DirectlyStepped",
-    "Freezable",
-    "IncrementallySaved",
-    "JointlyScored",
-    "JointlyTrained",
-    "LateAware",
-    "LinearPredictor",
-    "OnePassLearner",
-    "Refittable",
-    "Reversible",
-    "RowBounded",
-    "RowsChecked",
-    "ScoresReused",
-    "ShapeChecked",
-    "SinglePredictor",
-    "SnapshotScoring",
-    "StrategyMaker",
-    "TakenStep",
-    "abilities_of",
-    "capabilities_of",
-    "check_contract",
-    "missing_members",
-    "work_of",
-]
-
 MOST_LISTED = 5
 """An error message names at most this many missing members, unless the author of the part reads it."""
 

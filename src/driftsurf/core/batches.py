@@ -12,28 +12,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "CSR",
-    "AppendOnlyArray",
-    "Batch",
-    "Categories",
-    "DenseRows",
-    "EncodedRows",
-    "FloatArray",
-    "IncrementalState",
-    "IntArray",
-    "Pickled",
-    "Rows",
-    "SampleStore",
-    "Scalar",
-    "Segment",
-    "State",
-    "Undo",
-    "gathered",
-    "n_rows",
-    "take_rows",
-]
-
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 DenseRows: TypeAlias = npt.NDArray[np.floating[Any]]

@@ -23,8 +23,6 @@ from typing import Any, Self, TypeVar, cast
 from driftsurf.core.threads import ChangeLock
 from driftsurf.errors import StepInProgressError
 
-__all__ = ["Changeable", "UndoStack", "deferred_interrupts", "locked", "uninterrupted"]
-
 Result = TypeVar("Result")
 Method = TypeVar("Method", bound=Callable[..., Any])
 NOT_COPIED = "lock", "_before"

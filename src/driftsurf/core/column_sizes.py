@@ -7,14 +7,6 @@ import numpy as np
 from driftsurf.core.contracts import CSR, FloatArray, Rows
 from driftsurf.native import columns
 
-__all__ = [
-    "CAP",
-    "extend_range",
-    "usual_frame",
-    "usual_norm",
-    "usual_sizes",
-]
-
 CAP = 3.0
 """A value counts as at most this multiple of the typical size of its column; DS_CAP of guard.h is the same."""
 FAR = 1.0

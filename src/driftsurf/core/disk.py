@@ -16,8 +16,6 @@ from driftsurf.core import platforms
 from driftsurf.core.platforms import CLOSED_ON_EXEC, NOT_A_LINK
 from driftsurf.errors import InputError
 
-__all__ = ["Disk", "private", "using"]
-
 PRIVATE, SHARED = 0o600, 0o666
 
 

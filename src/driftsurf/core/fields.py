@@ -24,27 +24,6 @@ from driftsurf.core.state import grouped, name_in, part_of
 from driftsurf.errors import DriftsurfError, StateError
 from driftsurf.native.columns import all_between
 
-__all__ = [
-    "MOST",
-    "UNREADABLE",
-    "AnyArray",
-    "Array",
-    "Choice",
-    "Converted",
-    "FieldEntry",
-    "FieldMisfit",
-    "FieldRule",
-    "Fields",
-    "Foreign",
-    "Json",
-    "Real",
-    "Text",
-    "Truth",
-    "Values",
-    "Whole",
-    "misfit",
-]
-
 MOST = 2**62
 """No count and no row number reaches this, so that sums of two of them do not overflow."""
 FINITE = float(np.finfo(np.float64).max)

@@ -24,35 +24,6 @@ from typing import Any, NamedTuple, Self
 from driftsurf.core import disk
 from driftsurf.errors import InputError, LockedError, StateError, StateVersionError, StateWarning
 
-__all__ = [
-    "AppendedFile",
-    "FolderLock",
-    "Repeated",
-    "backup_path",
-    "holder",
-    "is_folder",
-    "is_held",
-    "make_folder",
-    "names",
-    "parse_json",
-    "process_text",
-    "publish",
-    "read_bytes",
-    "read_object",
-    "read_text",
-    "read_with_backup",
-    "remove",
-    "repeated_keys",
-    "sync_folder",
-    "this_process",
-    "usable",
-    "write_bytes",
-    "write_new",
-    "write_parts",
-    "write_text",
-    "write_with_backup",
-]
-
 PARTIAL = ".partial"
 PREVIOUS = ".previous"
 LOCK = "lock"

@@ -19,27 +19,6 @@ from driftsurf.visible import escape
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "ArrowTable",
-    "ByType",
-    "Frame",
-    "LazyFrame",
-    "PandasCategories",
-    "PandasFrame",
-    "PandasSeries",
-    "SparseMatrix",
-    "check_levels",
-    "frame_columns",
-    "html_table",
-    "is_panic",
-    "is_scipy_csr",
-    "lazy_frame",
-    "new_frame",
-    "number_matrix",
-    "plain_column",
-    "unmasked",
-]
-
 
 class ByType(type(Protocol)):  # type: ignore[misc]  # typing does not say which type
     """Decides by the type of an object, at once, whether it is of a protocol.

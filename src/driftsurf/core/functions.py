@@ -16,8 +16,6 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray
 from driftsurf.native.maths import evaluate, usual_mode
 
-__all__ = ["exp", "in_usual_mode", "log", "log1p"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -35,8 +35,6 @@ from driftsurf.core.wording import in_words
 from driftsurf.errors import InputError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
 from driftsurf.native.columns import all_finite, all_within, is_sound_csr
 
-__all__ = ["Schema", "listed", "read_rows", "read_schema", "read_weights"]
-
 DENSE_LIMIT_BYTES = 2**28
 """Largest size in bytes to which a sparse batch is expanded for a model that works on dense rows."""
 MIXED_TABLES = (

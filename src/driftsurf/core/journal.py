@@ -23,8 +23,6 @@ from driftsurf.core.views import Transitions
 from driftsurf.core.wording import counted
 from driftsurf.native import maths
 
-__all__ = ["Journal", "RecentPredictions", "log_losses"]
-
 LEAST_PROBABILITY = 1e-15
 """Smallest probability in log loss, which keeps it finite."""
 MOST_ROWS = 100_000

@@ -6,20 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = [
-    "AVERAGE_PRECISION",
-    "BALANCED_ERROR",
-    "ERROR",
-    "HARDLY_ABOVE_CHANCE",
-    "HARDLY_BETTER",
-    "RARE_SHARE",
-    "ROOT_MEAN_SQUARED_ERROR",
-    "SHARES",
-    "percent",
-    "rare_class",
-    "significant",
-]
-
 ERROR: Final = "error"
 """Share of the rows that were predicted wrongly."""
 BALANCED_ERROR: Final = "balanced error"

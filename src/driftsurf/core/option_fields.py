@@ -17,21 +17,6 @@ from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, get_type_
 from driftsurf.core.options import choice, is_number, shown
 from driftsurf.errors import Option, OptionError
 
-__all__ = [
-    "OptionField",
-    "accepts",
-    "argument",
-    "check_bounds",
-    "described",
-    "option",
-    "option_fields",
-    "options_given",
-    "options_of",
-    "parse_label",
-    "parse_value",
-    "python_help",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")

@@ -11,8 +11,6 @@ import os
 import sys
 import threading
 
-__all__ = ["CLOSED_ON_EXEC", "NOT_A_LINK", "flush", "flush_folder", "lock", "lower_priority", "read_at", "write_at"]
-
 CLOSED_ON_EXEC: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """Flags for every file: programs that this one starts do not inherit it, and Windows does not translate line ends."""
 NOT_A_LINK: int = getattr(os, "O_NOFOLLOW", 0)

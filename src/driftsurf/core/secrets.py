@@ -16,8 +16,6 @@ from urllib.parse import SplitResult, urlsplit
 from driftsurf.errors import Option, OptionError, reason
 from driftsurf.visible import safe_address, user_of
 
-__all__ = ["Secret", "read_secret", "split_address", "storable"]
-
 MOST_BYTES = 64 * 1024
 """Bytes that a file with a secret may have at most."""
 

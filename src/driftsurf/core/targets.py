@@ -29,8 +29,6 @@ from driftsurf.native.labels import LabelCodes
 from driftsurf.native.linear import largest
 from driftsurf.native.scores import classes_of_margins
 
-__all__ = ["ClassTargets", "RegressionTargets", "check_limit", "label_array", "targets_of"]
-
 NAMED = 12
 """Largest number of classes that a message lists."""
 

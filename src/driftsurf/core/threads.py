@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from driftsurf.errors import StepInProgressError
 
-__all__ = ["Background", "ChangeLock", "RenewedLock"]
-
 if TYPE_CHECKING:
 
     class _RLock:

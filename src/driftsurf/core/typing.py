@@ -15,22 +15,6 @@ import numpy.typing as npt
 from driftsurf.core.contracts import Detector, Learner
 from driftsurf.core.frames import Frame, SparseMatrix
 
-__all__ = [
-    "Classes",
-    "DetectorLike",
-    "Frame",
-    "LearnerLike",
-    "MatrixLike",
-    "RandomState",
-    "RiverDriftDetector",
-    "RiverModel",
-    "ScikitLearnModel",
-    "Series",
-    "SparseMatrix",
-    "TableLike",
-    "TargetLike",
-]
-
 
 class Series(Protocol):
     """A column of a data frame."""

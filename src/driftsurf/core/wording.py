@@ -7,8 +7,6 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-__all__ = ["agreeing", "counted", "in_words", "optional", "plural", "shown_bytes", "wrapped"]
-
 T = TypeVar("T")
 
 

@@ -27,14 +27,6 @@ from driftsurf.errors import Message, Option
 if TYPE_CHECKING:
     from driftsurf.data.target import Target
 
-__all__ = [
-    "Leak",
-    "find_leaks",
-    "hints",
-    "label_hints",
-    "number_hint",
-]
-
 SAMPLED_ROWS = 1000
 """Number of rows that are examined."""
 LEAST_OTHERS = 20

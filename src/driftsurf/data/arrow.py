@@ -13,17 +13,6 @@ from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Column
 from driftsurf.errors import InputError, ValueTypeError
 
-__all__ = [
-    "BATCH",
-    "DICTIONARY",
-    "SCHEMA",
-    "ArrowMessage",
-    "arrow_column",
-    "arrow_kind",
-    "arrow_memory",
-    "messages",
-]
-
 NOT_A_TIME = -(2**63)
 """Microseconds that stand for NaT."""
 MOST_SHARED = 16

@@ -11,8 +11,6 @@ from driftsurf.errors import OptionError
 from driftsurf.registry import REGRESSION
 from driftsurf.streams.base import Stream
 
-__all__ = ["CATALOGUE", "Catalogue", "StreamEntry", "get"]
-
 STEPS = 100
 """Number of time steps into which a generated stream is cut, as in the paper."""
 

@@ -12,8 +12,6 @@ from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target
 
-__all__ = ["ColumnSummary", "summarise_columns"]
-
 MOST_CLASSES = 20
 """Largest number of classes that are listed; more are only counted."""
 

@@ -22,14 +22,6 @@ from driftsurf.data.datasets.files import cache_folder
 from driftsurf.data.download_progress import Report, show_download
 from driftsurf.errors import DriftsurfError, FetchError, Message, OptionError, reason
 
-__all__ = [
-    "Report",
-    "check_address",
-    "fetch",
-    "local_copy",
-    "open_address",
-]
-
 CHUNK_BYTES = 2**16
 TIMEOUT_SECONDS = 60
 

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Protocol, TypeAlias
 
-__all__ = ["Report", "ShowDownload", "show_download"]
-
 
 class Report(Protocol):
     """Function that is called with the progress of a download."""

@@ -25,14 +25,6 @@ from driftsurf.data.tables import Column, Table, empty_column, which_columns
 from driftsurf.errors import OptionError, SchemaError, ShapeError, StateError
 from driftsurf.native.columns import assemble_rows, put_column
 
-__all__ = [
-    "ColumnSlots",
-    "Layout",
-    "SlotValues",
-    "TableEncoder",
-    "hash_slots",
-]
-
 DAYS = "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"
 FIRST_WEEKDAY = 3
 """1 January 1970 was a Thursday."""

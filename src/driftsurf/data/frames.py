@@ -34,8 +34,6 @@ from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 
-__all__ = ["column_names", "is_table", "read_table"]
-
 
 @runtime_checkable
 class SupportsToNumpy(Protocol, metaclass=ByType):

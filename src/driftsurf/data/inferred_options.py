@@ -15,8 +15,6 @@ from driftsurf.data.sources.frame import FrameSource
 from driftsurf.data.tables import Table
 from driftsurf.errors import DriftsurfError, Message, Option, SchemaError
 
-__all__ = ["InferredOptions", "infer_options", "with_inferred"]
-
 Signs: TypeAlias = tuple[str, str | None]
 """Decimal mark, and the character between groups of digits."""
 USUAL: Signs = (".", None)

@@ -14,8 +14,6 @@ from driftsurf.core.option_fields import option
 from driftsurf.core.options import choice, number, whole
 from driftsurf.errors import Option, OptionError
 
-__all__ = ["FRAME", "KINDS", "MISSING", "STANDARD_INPUT", "Kind", "OnBadRow", "OnSchemaChange", "ReadingOptions"]
-
 STANDARD_INPUT = "-"
 """Location of standard input, as a source."""
 FRAME = "<frame>"

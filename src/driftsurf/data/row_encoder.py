@@ -25,11 +25,6 @@ from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.data.target import Target
 from driftsurf.errors import SchemaError, ValueTypeError
 
-__all__ = [
-    "FrameEncoder",
-    "RowEncoder",
-]
-
 
 @dataclass(slots=True)
 class RowEncoder:

@@ -16,15 +16,6 @@ from driftsurf.data.sources.files import FileSource
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import DriftsurfError, Message, Option, SchemaError
 
-__all__ = [
-    "check_time",
-    "find_time",
-    "first_of_file",
-    "first_time",
-    "is_clock",
-    "time_hints",
-]
-
 LEAST_ROWS = 20
 """With fewer rows, a column may rise or fall by chance."""
 READ_ROWS = 10_000

@@ -17,22 +17,6 @@ from driftsurf.errors import Message, Option, OptionError
 if TYPE_CHECKING:
     from driftsurf.data.sources.frame import FrameRows
 
-__all__ = [
-    "STANDARD_INPUT",
-    "AsText",
-    "BadRow",
-    "Cells",
-    "Locating",
-    "Misfit",
-    "Planning",
-    "Position",
-    "Remarking",
-    "Source",
-    "is_web_address",
-    "open_source",
-    "remarks_of",
-]
-
 Position: TypeAlias = bool | int | float | str | Sequence[Any] | Mapping[str, Any] | None
 """A place between two rows of a source, as plain JSON values; None is the beginning. Only its source interprets it."""
 

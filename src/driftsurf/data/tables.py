@@ -17,14 +17,6 @@ from driftsurf.data.reading_options import Kind
 from driftsurf.errors import LabelError, SchemaError, ShapeError
 from driftsurf.registry import nearest
 
-__all__ = [
-    "Column",
-    "Table",
-    "empty_column",
-    "listed_columns",
-    "which_columns",
-]
-
 LARGEST_EXACT = 2**53
 """Smallest whole number from which on float64 merges neighbours."""
 MOST_LISTED, FIRST_LISTED = 20, 8

@@ -19,8 +19,6 @@ from driftsurf.data.source import Source, remarks_of
 from driftsurf.data.tables import Column, Table, listed_columns, which_columns
 from driftsurf.errors import LabelError, Message, Option, OptionError, SchemaError, StateError
 
-__all__ = ["TASKS", "Target", "Task", "find_labelled", "find_target", "is_unread_number"]
-
 Task: TypeAlias = Literal["binary", "multiclass", "regression"]
 TASKS: tuple[Task, ...] = get_args(Task)
 MOST_SHOWN = 200

@@ -8,8 +8,6 @@ from typing import Any
 
 from driftsurf.errors import InputError
 
-__all__ = ["read_toml"]
-
 MOST_BYTES = 2**20
 """Largest size of a TOML file."""
 MOST_PARTS = 100

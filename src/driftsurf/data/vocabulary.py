@@ -14,8 +14,6 @@ from driftsurf.core.contracts import CSR, FloatArray
 from driftsurf.core.options import whole
 from driftsurf.errors import NonFiniteError, ValueTypeError
 
-__all__ = ["RowBuffer", "Vocabulary", "one_row"]
-
 Entries = tuple[list[int], list[float]]
 """Columns of a row in rising order, and its values in them."""
 

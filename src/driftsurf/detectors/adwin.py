@@ -16,8 +16,6 @@ from driftsurf.detectors._base import LEVEL, BaseDetector, in_turn
 from driftsurf.native import detectors as _loops
 from driftsurf.registry import register
 
-__all__ = ["ADWIN"]
-
 MOST_SAVED_ROWS = _loops.MOST_ROWS - 10
 """Most sizes of buckets in a saved state, which leaves room for the values after it."""
 MOST_BUCKETS = 1_000

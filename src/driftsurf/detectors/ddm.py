@@ -13,8 +13,6 @@ from driftsurf.errors import OptionError
 from driftsurf.native import detectors as _loops
 from driftsurf.registry import register
 
-__all__ = ["DDM"]
-
 
 @register("detector", "ddm")
 class DDM(BaseDetector):

@@ -8,8 +8,6 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.detectors._base import WindowDetector
 from driftsurf.registry import register
 
-__all__ = ["FHDDM"]
-
 
 @register("detector", "fhddm")
 class FHDDM(WindowDetector):

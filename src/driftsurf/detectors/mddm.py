@@ -13,8 +13,6 @@ from driftsurf.detectors._base import WindowDetector
 from driftsurf.native import maths
 from driftsurf.registry import register
 
-__all__ = ["MDDM"]
-
 
 @register("detector", "mddm")
 @register("detector", "mddm-g", title="MDDM-G", options={"weighting": "geometric"})

@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # scikit-learn has no type annotations
 else:
     from sklearn.base import BaseEstimator
 
-__all__ = ["RiverDetector", "as_detector"]
-
 
 @runtime_checkable
 class RiverWarningDetector(Protocol):

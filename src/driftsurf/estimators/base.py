@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from driftsurf.learners.export import LinearModel
 
 
-__all__ = ["AdaptiveClassifier", "AdaptiveEstimator", "AdaptiveRegressor", "Fitted"]
-
 COMMON = "learner", "batch_size", "guard", "classes", "random_state"
 """Parameters of every estimator; all others are options of its strategy."""
 _NOT_PICKLED = "_first_call"

@@ -19,8 +19,6 @@ from driftsurf.learners import SoftmaxRegression
 from driftsurf.session.session import Session
 from driftsurf.streams import Drift, Stream
 
-__all__ = ["CapyMOAStream", "OnlineClassifier", "OnlineRegressor"]
-
 BLOCK_ROWS = 4096
 
 

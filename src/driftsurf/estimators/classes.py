@@ -18,8 +18,6 @@ from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, Ada
 from driftsurf.estimators.docstrings import docstring, learning_example
 from driftsurf.estimators.saved import SUFFIXES, EstimatorTask
 
-__all__ = ["EstimatorTask", "estimator_class", "find_estimator"]
-
 _HERE = "driftsurf.estimators"
 
 if TYPE_CHECKING:

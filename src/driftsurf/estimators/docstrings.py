@@ -8,8 +8,6 @@ import re
 import textwrap
 from collections.abc import Iterable
 
-__all__ = ["COMMON", "docstring", "learning_example", "option_text"]
-
 WIDTH = 116
 COMMON = {
     "batch_size": "None makes every call one time step. A number buffers rows, and every ``batch_size`` of them are "

@@ -21,8 +21,6 @@ from driftsurf.errors import CapabilityError, MissingExtraError, StateError
 from driftsurf.estimators.base import AdaptiveEstimator
 from driftsurf.estimators.classes import find_estimator
 
-__all__ = ["AdaptiveModel", "log_model", "save_model"]
-
 METHODS = "predict", "predict_proba", "decision_function"
 
 

@@ -15,8 +15,6 @@ from driftsurf.errors import CapabilityError, LabelError, NonFiniteError, Option
 from driftsurf.estimators._sklearn import clone
 from driftsurf.estimators.base import AdaptiveEstimator
 
-__all__ = ["NamedRows", "OnlineEstimator"]
-
 BINARY = 2
 """Number of classes of a learner without the task 'multiclass'."""
 

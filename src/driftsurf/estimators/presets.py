@@ -13,8 +13,6 @@ from driftsurf.learners import paper_learner
 from driftsurf.registry import nearest
 from driftsurf.session.model_names import make_learner, read_model
 
-__all__ = ["paper", "recommended"]
-
 
 def paper(
     step_size: float,

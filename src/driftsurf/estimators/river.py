@@ -69,8 +69,6 @@ else:
     _Estimator, _Classifier, _Regressor = base.Estimator, base.MiniBatchClassifier, base.MiniBatchRegressor
     _Detector = base.DriftAndWarningDetector
 
-__all__ = ["OnlineClassifier", "OnlineDetector", "OnlineRegressor"]
-
 
 class _OnlineModel(_Estimator):
     """Base class of the classifier and the regressor."""

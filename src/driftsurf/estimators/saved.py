@@ -20,17 +20,6 @@ from driftsurf.session.session import Session
 if TYPE_CHECKING:
     from driftsurf.data.row_encoder import FrameEncoder
 
-__all__ = [
-    "FIELDS",
-    "SUFFIXES",
-    "EstimatorTask",
-    "can_be_saved",
-    "estimator_bytes",
-    "estimator_name",
-    "session_bytes",
-    "write_session",
-]
-
 EstimatorTask: TypeAlias = Literal["classification", "regression"]
 SUFFIXES: dict[EstimatorTask, str] = {"classification": "Classifier", "regression": "Regressor"}
 """How the name of an estimator ends, by its task."""

@@ -12,8 +12,6 @@ from driftsurf.core.typing import TableLike
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.estimators._sklearn import BaseEstimator, TransformerMixin, check_is_fitted
 
-__all__ = ["TableTransformer"]
-
 
 class TableTransformer(TransformerMixin, BaseEstimator):
     """Encodes frames of mixed columns as rows of numbers, in a scikit-learn pipeline.

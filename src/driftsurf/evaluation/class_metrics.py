@@ -16,17 +16,6 @@ from driftsurf.evaluation import metrics
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import OTHER, Trace
 
-__all__ = [
-    "ClassMetrics",
-    "ClassQuality",
-    "RareClass",
-    "class_metrics",
-    "class_metrics_over_time",
-    "class_quality",
-    "describe_later_classes",
-    "rare_class_of",
-]
-
 MOST_NAMED = 8
 """Classes that a sentence names."""
 

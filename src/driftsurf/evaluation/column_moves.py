@@ -23,14 +23,6 @@ from driftsurf.native.columns import column_products
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
-__all__ = [
-    "ColumnMove",
-    "ColumnMoves",
-    "name_counters",
-    "read_moves",
-    "without_counters",
-]
-
 MOST_NUMBERS = 2**18
 """Limit on the numbers in memory (2 MB). If there are more columns than fit, only the first ones are watched."""
 MOST_CLASSES = 12

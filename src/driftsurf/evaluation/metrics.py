@@ -10,18 +10,6 @@ import numpy.typing as npt
 
 from driftsurf.streams.base import Drift
 
-__all__ = [
-    "average_precision",
-    "false_reactions",
-    "kappa",
-    "kappa_temporal",
-    "mean_error",
-    "reactions",
-    "recovery_by_error",
-    "recovery_by_training",
-    "share_reactive",
-]
-
 Numbers = npt.NDArray[Any]
 Transitions = Sequence[Sequence[str]]
 """The kinds of the transitions of each step, as :meth:`Trace.transitions` returns them."""

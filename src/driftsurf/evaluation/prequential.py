@@ -24,16 +24,6 @@ from driftsurf.session.observation import Observation
 from driftsurf.session.session import step_rows
 from driftsurf.streams.base import Drift
 
-__all__ = [
-    "IncrementalModel",
-    "LabelledRows",
-    "LabelledStream",
-    "Observable",
-    "StepReport",
-    "labelled_rows",
-    "prequential",
-]
-
 
 @runtime_checkable
 class _Sliced(Protocol):

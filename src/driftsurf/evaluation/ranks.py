@@ -45,20 +45,6 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import number, whole
 from driftsurf.errors import InputError
 
-__all__ = [
-    "Interval",
-    "Pair",
-    "Ranking",
-    "critical_difference",
-    "friedman",
-    "interval",
-    "pairs_with",
-    "place",
-    "ranking",
-    "ranks",
-    "resampled_means",
-]
-
 
 def ranks(errors: npt.ArrayLike, spreads: npt.ArrayLike | None = None) -> FloatArray:
     """Return the ranks of the algorithms on one stream.

@@ -21,8 +21,6 @@ from driftsurf.evaluation.trace import OTHER, StepMap
 from driftsurf.native.scores import mean_auc, tally_margins
 from driftsurf.session.observation import Observation, probability_of_second
 
-__all__ = ["ProbabilityOf", "ScoreRecorder", "Scores"]
-
 MOST_CLASSES = 20
 """Classes that are counted one by one; all others are counted together."""
 BINS = 20

@@ -28,8 +28,6 @@ from driftsurf.evaluation.trace import (
 from driftsurf.session.observation import Observation, Origin
 from driftsurf.streams.base import Drift
 
-__all__ = ["Scorebook", "StreamInfo", "TraceRecorder"]
-
 MOST_CLASSES = 50
 """Classes that are counted one by one, if more may appear; all others are counted together."""
 MOST_PAST = 1000

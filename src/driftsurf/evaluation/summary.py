@@ -18,16 +18,6 @@ from driftsurf.evaluation.trace import OTHER, StepMap, Trace
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "ClassificationSummary",
-    "RegressionSummary",
-    "Summary",
-    "mean_error_of",
-    "summarise",
-    "summarise_classification",
-    "summarise_regression",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = [
-    "OTHER",
-    "StepMap",
-    "Trace",
-    "TraceBuilder",
-    "column_names",
-    "csv_head",
-    "csv_line",
-    "open_labels",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class StepMap:

@@ -17,18 +17,6 @@ from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.evaluation.trace import Trace
 
-__all__ = [
-    "BASELINE_NAMES",
-    "BASELINE_WORDS",
-    "Baselines",
-    "Verdict",
-    "VerdictStatus",
-    "baseline_errors",
-    "baselines",
-    "verdict",
-    "verdict_of",
-]
-
 BASELINE_WORDS = {
     "majority": "predicting the most frequent class so far",
     "mean": "predicting the mean of all values so far",

@@ -11,15 +11,6 @@ from driftsurf.core.decisions import Decision, ModelRecord, expert_noun, plain_e
 from driftsurf.core.measures import percent, significant
 from driftsurf.core.wording import counted
 
-__all__ = [
-    "Belief",
-    "beliefs",
-    "describe_beliefs",
-    "describe_largest_move",
-    "describe_reacting",
-    "experts_of",
-]
-
 PATIENCE = 3
 """Number of steps in a row for which another expert has to have the largest share, to be the one trusted most."""
 LEAD = 0.1

@@ -43,16 +43,6 @@ from driftsurf.registry import register
 from driftsurf.runs.folder import WORK, work_unit
 from driftsurf.visible import visible
 
-__all__ = [
-    "describe_changes",
-    "describe_drifts",
-    "describe_verdict",
-    "explain",
-    "explain_decision",
-    "explain_last_change",
-    "recorded",
-]
-
 WIDTH = 100
 """Number of characters in a line of text."""
 SHOWN_COLUMNS = 4

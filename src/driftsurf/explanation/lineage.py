@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from driftsurf.core.decisions import Decision, Role, plain_expert
 from driftsurf.core.wording import counted, plural
 
-__all__ = ["LEAST_SHARE", "Lineage", "describe_models", "describe_row", "lineages", "timeline"]
-
 LEAST_SHARE = 0.005
 """Share of an expert from which on it counts; a smaller one rounds to 0 %."""
 MOST_MODELS = 40

@@ -38,8 +38,6 @@ from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import OrderRecord, read_records, waiting
 from driftsurf.runs.output import lines_before, part_names
 
-__all__ = ["BEGAN_REACTIVE", "RunRecord", "begins_reactive", "looks_for_drift", "newest_head", "pinned", "read_run"]
-
 FILES = JOURNAL, TRACE, SCORES, COLUMNS
 MOVE_LINE = re.compile(r"\d+,\d+,\d+,")
 AROUND = 1_000

@@ -16,8 +16,6 @@ from driftsurf.core.wording import in_words, plural
 from driftsurf.errors import InputError
 from driftsurf.native.rule import entering
 
-__all__ = ["Replay", "describe_tolerance", "replay", "same_decisions", "share_of"]
-
 RISK_UNIT = (
     "Thresholds are shares of the risk unit: the risk of predicting the mean label of the batch before, over ln 2."
 )

@@ -30,17 +30,6 @@ from driftsurf.strategies._cell_arrays import KINDS, RANGES, STABLE, UNITS
 from driftsurf.strategies._cell_models import CellModels
 from driftsurf.strategies.cell import is_supported
 
-__all__ = [
-    "CellStore",
-    "KeyStore",
-    "Work",
-    "bytes_of_key",
-    "cell_models",
-    "key_loop",
-    "key_shape",
-    "suits_cells",
-]
-
 
 class KeyStore(Protocol):
     """The models of all keys of a fleet. A key is known by its slot: 0, 1, 2 ... in order of appearance.

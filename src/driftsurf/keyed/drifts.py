@@ -24,20 +24,11 @@ from driftsurf.core.frames import html_table, new_frame
 from driftsurf.core.wording import agreeing, counted, in_words, optional
 from driftsurf.native import maths
 from driftsurf.native import monitor as scan
-from driftsurf.native.monitor import judge_models
-from driftsurf.session.drift_monitor import (
-    CONTEST_ROWS,
-    LEAST_OPEN_ROWS,
-    PART,
-    RECOVERY_ROWS,
-    SERIES,
-    STAYING_ROWS,
-)
+from driftsurf.native.monitor import CONTEST_ROWS, judge_models
+from driftsurf.session.drift_monitor import LEAST_OPEN_ROWS, PART, RECOVERY_ROWS, SERIES, STAYING_ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["LEAST_ROWS", "NEW_MODEL", "JudgedRows", "KeyDrifts", "RunningDrifts", "drifts_of_key"]
 
 LEAST_ROWS: Final = scan.LEAST_ROWS
 """Scored rows of a key before which it has no drift."""

@@ -33,8 +33,6 @@ from driftsurf.native.columns import all_finite
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 
-__all__ = ["Fleet"]
-
 MOST_THREADS = 1024
 MOST_BYTES = 2**30
 """Largest size of a key in compiled loops, which bounds the memory, whatever a saved fleet asks for."""

@@ -34,8 +34,6 @@ from driftsurf.session.described import told_apart
 if TYPE_CHECKING:
     from driftsurf.keyed.drifts import KeyDrifts
 
-__all__ = ["ABOUT", "PAGE", "KeyedFolder", "is_keyed_run"]
-
 ABOUT = "run.json"
 COMPACT = "keys.parquet"
 PAGE = "keys.html"

@@ -17,8 +17,6 @@ from driftsurf.errors import LabelError, Option, OptionError, ValueTypeError
 from driftsurf.keyed.rows import RowsByKey, by_slot
 from driftsurf.keyed.visit import KeyedLearner
 
-__all__ = ["Columns", "DerivedColumns", "Grouped", "by_key", "check_columns", "find_derived", "label_type"]
-
 MOST_WORDS = 32
 """Words of a text column that have a column each, the most frequent ones of the first rows; all others share one."""
 

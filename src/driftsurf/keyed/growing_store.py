@@ -25,8 +25,6 @@ from driftsurf.keyed.rows import ColumnMeans, Slots, by_slot
 from driftsurf.keyed.session_store import SessionStore, SessionsWork, Tally, joined
 from driftsurf.session.session import Session
 
-__all__ = ["GrowingStore"]
-
 TWO = 2
 """Classes up to which a key is served by the loop."""
 _IN_LOOPS = -1

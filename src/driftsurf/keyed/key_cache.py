@@ -26,8 +26,6 @@ from driftsurf.keyed.serving import BESIDE_ARRAYS, ESCAPED
 from driftsurf.keyed.visit import KeyedLearner
 from driftsurf.session.session import WARN_BELOW_ROWS
 
-__all__ = ["MOST_BYTES", "KeyCache", "SavedKeys"]
-
 MOST_BYTES = 2**28
 """Memory for the cells of keys that are kept open, roughly."""
 UNBOUNDED = 2**62

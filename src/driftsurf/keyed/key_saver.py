@@ -19,8 +19,6 @@ from driftsurf.native.store import KeyLoop, Room
 from driftsurf.strategies._cell_arrays import CONTEST, COUNTS, CREDIT, CREDIT_GAIN, MODEL, NO_RIVAL, REACTIVE, STABLE
 from driftsurf.strategies._cell_models import CellModels
 
-__all__ = ["StateWriter", "StrategyWriter"]
-
 WORD = 8
 FIRST, SECOND, THIRD, FOURTH = "111111111", "222222222", "333333333", "444444444"
 """Stand for what differs between keys."""

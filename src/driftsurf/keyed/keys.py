@@ -23,8 +23,6 @@ from driftsurf.errors import InputError, ShapeError, ValueTypeError
 from driftsurf.keyed.rows import Slots
 from driftsurf.native.keys import add, find, seeds_of
 
-__all__ = ["ONE_THREAD", "Key", "Keys", "KeysLike", "Slots", "Threads", "available_processors", "key_seed"]
-
 ROWS_PER_THREAD = 4096
 """Fewer rows are not worth a thread."""
 ROWS_PER_SHARE, SHARES = 32_768, 4

@@ -18,8 +18,6 @@ from driftsurf.keyed.visit import KeyedLearner
 if TYPE_CHECKING:
     from driftsurf.keyed.open_cells import Call
 
-__all__ = ["LONGEST_LABEL", "UNKNOWN", "Coded", "LabelSets", "Labels"]
-
 UNKNOWN = -1
 MOST_COLUMNS = 256
 """Most different labels of a fleet whose codes are looked up in a table; the memory of that grows with their number."""

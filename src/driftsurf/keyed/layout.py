@@ -32,8 +32,6 @@ from driftsurf.native.guard import MEMORY
 from driftsurf.native.store import OUTCOME_SIZES, KeyLoop
 from driftsurf.strategies._cell_arrays import COUNTS, MODEL, Cell
 
-__all__ = ["KEY", "MEANS", "MEMORY", "REASONS", "ROWS_OF_GUARD", "Arena", "Blocks", "Codes", "KeyShape"]
-
 ROWS_OF_GUARD = 5
 """Numbers of a range guard for each column: ``native/c/guard.h`` names them."""
 LEAST_ROWS, LEAST_NORMS = 8, 64

@@ -21,8 +21,6 @@ from driftsurf.keyed.store import EpochProgress, StateStore
 from driftsurf.keyed.visit import KeyedLearner
 from driftsurf.registry import register
 
-__all__ = ["EPOCH_ROWS", "LocalEngine", "run_local"]
-
 EPOCH_ROWS = 100_000
 
 

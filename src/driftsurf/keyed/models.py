@@ -28,17 +28,6 @@ from driftsurf.session.protocols import SessionMaker
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 
-__all__ = [
-    "BATCH_SIZE",
-    "FleetModel",
-    "keyed_strategy",
-    "keyed_task",
-    "summarise_columns",
-    "template_from",
-    "template_of",
-    "template_settings",
-]
-
 BATCH_SIZE = 32
 """Rows of a time step, unless a model or its owner says otherwise."""
 FleetModel: TypeAlias = SessionMaker | Strategy | Session

@@ -28,8 +28,6 @@ from driftsurf.strategies._cell_arrays import COUNTS, REACTIVE_STEP
 from driftsurf.strategies._cell_models import CellModels
 from driftsurf.strategies.cell import fits_cell
 
-__all__ = ["LEAST_SLOTS", "Call", "OpenCells"]
-
 LEAST_SLOTS = 64
 SMALL = "bounds", "w", "G", "factor", "gain", "centre", "raw", "centred"
 """Arrays of a cell that are copied as they are."""

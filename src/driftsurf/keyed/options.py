@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from driftsurf.core.contracts import Strategy
     from driftsurf.keyed.visit import KeyedLearner
 
-__all__ = ["BUCKETS", "DTYPE", "ON_GAP", "EngineOptions", "KeyedOptions", "OnGap", "usual_rows"]
-
 OnGap: TypeAlias = Literal["fill", "quarantine"]
 ON_GAP: tuple[OnGap, ...] = get_args(OnGap)
 DTYPE: Final = "float32"

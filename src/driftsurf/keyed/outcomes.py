@@ -20,8 +20,6 @@ from driftsurf.core.options import number
 from driftsurf.keyed.drifts import LEAST_ROWS, JudgedRows, KeyDrifts, RunningDrifts, drifts_of_key, replaced_rows
 from driftsurf.keyed.folder import KeyedFolder
 
-__all__ = ["NOTHING", "KeyOutcomes", "KeyScore", "Outcomes", "RunningScores", "format_time", "is_known"]
-
 NOTHING = -1
 """The code of a class that is not known."""
 

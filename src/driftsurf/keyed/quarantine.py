@@ -8,8 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 from driftsurf.errors import DivergenceError, DriftsurfError, InputError, Message, Option, RowIndex
 
-__all__ = ["REMEDIES", "Fault", "Reason", "error_fault", "first_held", "label_fault"]
-
 Reason: TypeAlias = Literal[
     "", "not_finite", "out_of_range", "bad_label", "continuous_label", "diverged", "too_large", "error"
 ]

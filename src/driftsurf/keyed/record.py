@@ -32,8 +32,6 @@ from driftsurf.strategies._cell_arrays import (
 )
 from driftsurf.strategies._cell_models import CellModels
 
-__all__ = ["LIMIT", "TRANSITION", "RecordWriter", "SessionsRecord", "TransitionRecord", "as_entries", "transitions_of"]
-
 LIMIT = 100_000
 TRANSITION = np.dtype(
     [

@@ -21,27 +21,6 @@ from driftsurf.keyed.quarantine import Fault, Reason
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.serving import KeyServing, ServedRows
 
-__all__ = [
-    "NEVER",
-    "NEW",
-    "TABLES",
-    "KeySummary",
-    "KeyedPredictions",
-    "Name",
-    "Results",
-    "ServedPart",
-    "Steps",
-    "Summaries",
-    "Visit",
-    "after_visit",
-    "arrow",
-    "arrow_type",
-    "chained",
-    "fitted",
-    "key_columns",
-    "next_state",
-]
-
 MESSAGE_LENGTH = 300
 VALUE_LENGTH = 100
 

@@ -16,8 +16,6 @@ from driftsurf.core.fields import Array, FieldRule, Fields, Json
 from driftsurf.errors import InputError, ShapeError
 from driftsurf.native.keys import count_rows, lay_out
 
-__all__ = ["ColumnMeans", "KeyRows", "RowsByKey", "Slots", "by_slot", "find_gaps", "new_rows"]
-
 Slots = npt.NDArray[np.int32]
 """The number of the key of each row."""
 

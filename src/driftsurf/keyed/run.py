@@ -36,8 +36,6 @@ from driftsurf.keyed.options import KeyedOptions
 from driftsurf.keyed.quarantine import REMEDIES, first_held
 from driftsurf.keyed.visit import KeyedLearner
 
-__all__ = ["Engine", "EpochReport", "KeyedJob", "find_engine", "make_engine", "run_keyed"]
-
 EpochReport: TypeAlias = Callable[[int, Mapping[str, int]], None]
 """Called after each epoch with its number and its counts."""
 

@@ -12,20 +12,11 @@ from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, FieldEntry, Fields, Text, misfit
 from driftsurf.core.state import nest
 from driftsurf.core.targets import LARGEST_VALUE
-from driftsurf.keyed.layout import MEANS, MEMORY, REASONS, TABLE, VALUES, WEIGHT, Blocks, KeyShape
+from driftsurf.keyed.layout import MEANS, REASONS, TABLE, VALUES, WEIGHT, Blocks, KeyShape
 from driftsurf.learners._learner import NEVER
+from driftsurf.native.guard import MEMORY
 from driftsurf.strategies._cell_arrays import NO_RIVAL, REACTIVE, STABLE, StepRule, Training
 from driftsurf.strategies.driftsurf_state import WINDOW
-
-__all__ = [
-    "KEY_FIELDS",
-    "MODEL_FIELDS",
-    "blocks_state",
-    "guard_state",
-    "guards_state",
-    "pending_state",
-    "restored_blocks",
-]
 
 COUNT_FIELDS = "step", "made", "reactive_step", "predictive", "challenged"
 JUDGED_FIELDS = "chosen", "units"

@@ -29,8 +29,6 @@ from driftsurf.native.columns import all_finite
 from driftsurf.session.late import DelayedLabels
 from driftsurf.session.session import Session
 
-__all__ = ["ImmediateLabels", "KeyServing", "LateLabels", "ServedRows", "array_bytes", "packed", "unpacked"]
-
 SCALARS = bool, int, float, str
 HEAD = 16
 ALIGNED = 8

@@ -25,8 +25,6 @@ from driftsurf.errors import Option, StateError, StateVersionError
 from driftsurf.keyed.results import Results, Visit
 from driftsurf.keyed.rows import RowsByKey
 
-__all__ = ["SPAN", "EpochProgress", "StateStore"]
-
 LAYOUT = 1
 """Number of the layout of the file; files of earlier versions have 0."""
 SPAN = 32

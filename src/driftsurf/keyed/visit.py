@@ -29,8 +29,6 @@ from driftsurf.session.described import described_option
 from driftsurf.session.session import Session
 from driftsurf.strategies._base import saved_class, saved_params
 
-__all__ = ["KeptModels", "KeyedLearner"]
-
 MOST_BYTES = 2**24
 """Size of all saved states whose models are kept, roughly; the models take a few times as much memory."""
 

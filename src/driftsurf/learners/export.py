@@ -16,8 +16,6 @@ from driftsurf.core.options import choice
 from driftsurf.errors import CapabilityError, MissingExtraError
 from driftsurf.registry import name_of
 
-__all__ = ["LinearModel", "linear_model"]
-
 
 @dataclass(frozen=True)
 class LinearModel:

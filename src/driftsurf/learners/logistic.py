@@ -21,8 +21,6 @@ from driftsurf.native.linear import logistic_losses, saga, saga_both, sgd
 from driftsurf.native.scores import MarginScorer
 from driftsurf.registry import register
 
-__all__ = ["LogisticRegression", "paper_learner"]
-
 NARROW = 64
 """Up to this many columns, two models learn faster in alternation: the steps of one fill the waits of the other."""
 

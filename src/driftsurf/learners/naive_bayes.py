@@ -16,8 +16,6 @@ from driftsurf.learners._online import COUNTS, Moments, Online, OnlineLearner, c
 from driftsurf.native.experts import bayes, log_posteriors
 from driftsurf.registry import CLASSIFICATION, register
 
-__all__ = ["NaiveBayes"]
-
 
 @dataclass(frozen=True)
 class Bayes(Online):

@@ -19,8 +19,6 @@ from driftsurf.native.experts import network_outputs, standardise, train_network
 from driftsurf.native.linear import fill_uniform
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
-__all__ = ["Perceptron"]
-
 F4 = npt.NDArray[np.float32]
 LARGEST = 1e6
 """Parameters stay within this; Adam moves them by about its rate at each step, so that only damage goes beyond."""

@@ -18,8 +18,6 @@ from driftsurf.native.columns import median_target
 from driftsurf.native.linear import HUBER, SQUARED, output_losses
 from driftsurf.registry import REGRESSION, Example, register
 
-__all__ = ["LinearRegression"]
-
 KINDS = {"squared": SQUARED, "huber": HUBER}
 
 

@@ -17,8 +17,6 @@ from driftsurf.native.linear import SOFTMAX
 from driftsurf.native.scores import log_softmax
 from driftsurf.registry import CLASSIFICATION, name_of, register
 
-__all__ = ["SoftmaxRegression"]
-
 
 @register("learner", "softmax", title="Softmax regression", tasks=CLASSIFICATION, default_for={"multiclass"})
 class SoftmaxRegression(MultiLearner):

@@ -12,8 +12,6 @@ from driftsurf.learners._multi import MultiLearner
 from driftsurf.native.linear import SQUARED_HINGE, output_losses
 from driftsurf.registry import register
 
-__all__ = ["LinearSVM"]
-
 
 @register("learner", "svm", title="Linear SVM", tasks={"binary"})
 class LinearSVM(MultiLearner):

@@ -12,17 +12,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from driftsurf.comparison.compare import (
-    METHOD,
-    MOST_POINTS,
-    RELATIVE,
-    Comparison,
-    ModelStanding,
-    Standings,
-    timings,
-    to_json,
-)
-from driftsurf.comparison.matches import FIRST_STEP
+from driftsurf.comparison.compare import METHOD, MOST_POINTS, RELATIVE, Comparison, timings, to_json
+from driftsurf.comparison.matches import FIRST_STEP, ModelStanding, Standings
 from driftsurf.core import files
 from driftsurf.core.measures import percent, significant
 from driftsurf.core.wording import plural
@@ -32,23 +23,6 @@ from driftsurf.report.svg import Chart, drawing, element
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import TIMINGS
 from driftsurf.visible import escape, visible
-
-__all__ = [
-    "CURVE_STYLE",
-    "NARROW",
-    "TRIVIAL",
-    "WIDE",
-    "ChartSize",
-    "chart",
-    "curves",
-    "label",
-    "markdown",
-    "page",
-    "print_result",
-    "rank_chart",
-    "short",
-    "write",
-]
 
 TRIVIAL = "majority", "mean", "persistence"
 """Models that are trivial rules."""

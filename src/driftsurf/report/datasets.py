@@ -17,8 +17,6 @@ from driftsurf.data.datasets.known import DATASETS, Dataset, find, how_to_get
 from driftsurf.report.terminal import console
 from driftsurf.visible import visible
 
-__all__ = ["FetchProgress", "print_datasets"]
-
 WIDTH = 100
 _STYLES = {"found": "green", "missing": "yellow"}
 

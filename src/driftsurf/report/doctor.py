@@ -24,8 +24,6 @@ from driftsurf.data.datasets import files
 from driftsurf.data.datasets.known import DATASETS, find
 from driftsurf.report.terminal import console
 
-__all__ = ["Finding", "examine", "print_findings"]
-
 FORMER_EXTRAS = (
     *("excel", "kafka", "mlflow", "mqtt", "nats", "objects", "onnx"),
     *("pandas", "postgresql", "rabbitmq", "redis", "telemetry"),

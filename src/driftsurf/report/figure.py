@@ -22,21 +22,6 @@ from driftsurf.report import html
 from driftsurf.report.svg import LEFT, WIDTH, Chart, drawing, element
 from driftsurf.visible import escape, visible_values
 
-__all__ = [
-    "SERIES_STYLES",
-    "Bar",
-    "Bars",
-    "Curve",
-    "EventMark",
-    "Figure",
-    "Overlay",
-    "TransitionMark",
-    "as_json",
-    "data",
-    "per_row",
-    "usual_top",
-]
-
 SERIES_STYLES = tuple(f"series-{number}" for number in range(8))
 """CSS classes of curves that have no meaning of their own, each with its colour."""
 LEGEND = {

@@ -11,24 +11,6 @@ from pathlib import Path
 from driftsurf.errors import RunFolderError
 from driftsurf.visible import escape, visible
 
-__all__ = [
-    "asset",
-    "brand",
-    "cards",
-    "check_replaceable",
-    "document",
-    "either",
-    "icon",
-    "legend",
-    "look",
-    "note",
-    "script_policy",
-    "table",
-    "verdict",
-    "warning",
-    "wide_table",
-]
-
 HEAD_BYTES = 65_536
 """The style begins within this many bytes of a page."""
 STYLE = """

@@ -34,8 +34,6 @@ from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, REPORT, RESULT, TRACE
 from driftsurf.visible import escape, safe_address
 
-__all__ = ["INDEX", "Kind", "RunEntry", "RunIndex", "Skipped", "list_runs", "print_runs", "render", "write_runs_page"]
-
 Kind: TypeAlias = Literal["run", "keyed run", "comparison"]
 COMPARISON = "comparison.json"
 DEPTH = 3

@@ -27,21 +27,6 @@ from driftsurf.report.svg import drawing, element
 from driftsurf.session.observation import Origin
 from driftsurf.visible import escape
 
-__all__ = [
-    "KEY_PAGES",
-    "LINES",
-    "NARROW",
-    "STYLE",
-    "WIDE",
-    "KeyMap",
-    "KeyStep",
-    "MapSize",
-    "key_page_name",
-    "render_key",
-    "trace_key",
-    "write_key_pages",
-]
-
 KEY_PAGES = "key_pages"
 """The folder of the pages of keys, in the run folder."""
 NAME_LENGTH = 40

@@ -35,8 +35,6 @@ from driftsurf.report.key_page import (
 from driftsurf.report.terminal import console
 from driftsurf.visible import escape, safe_address
 
-__all__ = ["KeyStep", "KeyedRecord", "find_key", "no_better_warning", "print_keys", "render", "write_keyed_page"]
-
 Keys: TypeAlias = Mapping[Any, Mapping[str, Any]]
 """The entries of the table of keys, by key."""
 SHOWN = 20

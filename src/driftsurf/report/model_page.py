@@ -24,8 +24,6 @@ from driftsurf.report.sections import RunView, changes, drifts, events, interact
 from driftsurf.session.observation import Observation
 from driftsurf.visible import escape
 
-__all__ = ["journal_trace", "write_model_page"]
-
 NOTHING_SCORED = (
     "No row was scored: the model learned with fit or partial_fit, which predict nothing. Use test_then_train or "
     "observe to see its errors."

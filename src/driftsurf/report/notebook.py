@@ -31,8 +31,6 @@ from driftsurf.visible import escape
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["in_notebook", "plot_trace", "result_html", "run_progress", "trace_html"]
-
 COLOURS = "#0072b2", "#888888", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 WIDTH, HEIGHT, MARGIN = 640, 130, 48
 SHOWN = 10

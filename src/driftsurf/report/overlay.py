@@ -16,8 +16,6 @@ from driftsurf.report.figure import EventMark, Overlay, TransitionMark
 from driftsurf.report.sections import RunView
 from driftsurf.runs.orders import OrderRecord
 
-__all__ = ["events_of", "overlay_of"]
-
 MOST_MARKED_STEPS = 2_000
 """In longer runs only changes of the model are marked, because more marks would hide the curve."""
 TRUSTED = 0.2

@@ -30,16 +30,6 @@ from driftsurf.runs.plan import ORACLE
 from driftsurf.runs.result import RunResult
 from driftsurf.visible import escape
 
-__all__ = [
-    "PageParts",
-    "orphan_warning",
-    "page_parts",
-    "record_parts",
-    "render",
-    "render_record",
-    "write_run_page",
-]
-
 NOTHING_SCORED = "No row was scored: no label arrived for a row that had been predicted."
 
 

@@ -25,8 +25,6 @@ from driftsurf.report.terminal import console
 from driftsurf.runs.folder import WORK_PER_ROW, work_unit
 from driftsurf.runs.result import RunResult
 
-__all__ = ["column_lines", "print_columns", "print_run"]
-
 VERDICT_STYLES = {"fine": "green", "drifting": "yellow", "trivial": "yellow"}
 """Colour of the verdict, by its status."""
 NARROW = 60

@@ -23,8 +23,6 @@ from driftsurf.report.terminal import console
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import SERVED_CHECKPOINTS
 
-__all__ = ["print_saved_state"]
-
 
 def print_saved_state(path: Path) -> None:
     """Print what is saved at ``path``; raise StateError if it is damaged or not a saved state."""

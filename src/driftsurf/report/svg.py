@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from driftsurf.core.measures import significant
 from driftsurf.visible import escape
 
-__all__ = ["BOTTOM", "HEIGHT", "LEFT", "RIGHT", "TOP", "WIDTH", "Chart", "drawing", "element"]
-
 WIDTH, HEIGHT = 960, 300
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 22, 40
 """Margins of a chart, in units of the drawing."""

@@ -20,8 +20,6 @@ from driftsurf.core.measures import significant
 from driftsurf.core.wording import wrapped
 from driftsurf.visible import visible
 
-__all__ = ["ProgressBar", "Screen", "console", "say"]
-
 WIDTH = 100
 """Number of characters in a line if there is no terminal."""
 

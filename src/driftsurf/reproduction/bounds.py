@@ -20,11 +20,9 @@ import numpy.typing as npt
 from driftsurf.comparison.models import ALGORITHMS, Setting
 from driftsurf.core.abilities import SinglePredictor
 from driftsurf.core.contracts import FloatArray
-from driftsurf.reproduction.paper_settings import OPTIONS, REACTIVE_LENGTH, settings_of
+from driftsurf.reproduction.published import OPTIONS, REACTIVE_LENGTH, settings_of
 from driftsurf.reproduction.trials import Trial, TrialResult, prepared
 from driftsurf.session.session import Session
-
-__all__ = ["Bounds", "Competition", "CompetitionTask", "bounds", "competition", "recovery_bound"]
 
 FAILURE = 0.05
 """epsilon_1 and epsilon_2: the probability with which the bounds may be violated."""

@@ -13,9 +13,6 @@ from driftsurf.reproduction.published import STREAMS, best, published
 from driftsurf.reproduction.trials import Trial, TrialResult
 from driftsurf.strategies import Variant
 
-__all__ = ["Agreement", "ErrorCell", "agreement", "cells_of", "outcomes_of", "to_csv", "to_markdown"]
-
-
 MODEL_CHANGES = "reset", "switched", "replaced"
 """Kinds of transitions after which another model predicts for good."""
 

@@ -24,8 +24,6 @@ from driftsurf.reproduction.rules import (
     on_most,
 )
 
-__all__ = ["CLAIMS", "Claim"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:

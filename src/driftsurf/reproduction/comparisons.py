@@ -25,18 +25,6 @@ from driftsurf.reproduction.measurements import Measurements
 from driftsurf.reproduction.published import STREAMS, TABLES
 from driftsurf.reproduction.trials import TrialResult
 
-__all__ = [
-    "Account",
-    "Recovery",
-    "TablePlace",
-    "accounts",
-    "full_title",
-    "places",
-    "rankings",
-    "recoveries",
-    "typical",
-]
-
 ORACLE = "aware"
 RANKED = "equal-model", "rho-4m", "rho-2m"
 """Tables whose algorithms are ranked over the streams."""

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from driftsurf.reproduction.cells import ErrorCell
 
-__all__ = ["EXPLANATIONS", "Discrepancy", "explain"]
-
 
 @dataclass(frozen=True)
 class Discrepancy:

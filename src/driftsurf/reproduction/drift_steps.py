@@ -10,8 +10,6 @@ from driftsurf.data.datasets.known import DATASETS
 from driftsurf.data.datasets.real import RealStream
 from driftsurf.streams.base import Drift, Stream
 
-__all__ = ["Timeline", "timeline"]
-
 
 @dataclass(frozen=True)
 class Timeline:

@@ -19,9 +19,7 @@ from driftsurf.data.datasets.known import DATASETS
 from driftsurf.data.datasets.real import load, permutation
 from driftsurf.errors import DivergenceError
 from driftsurf.learners import paper_learner
-from driftsurf.reproduction.paper_settings import settings_of
-
-__all__ = ["L2S", "STEP_SIZES", "GridLine", "GridTask", "Tuning", "tuned"]
+from driftsurf.reproduction.published import settings_of
 
 L2S: Final = tuple(10.0**-a for a in range(1, 8))
 STEP_SIZES: Final = tuple(sorted(b * 10.0**-c for b, c in product((1, 2, 5), range(1, 6))))

@@ -12,8 +12,6 @@ from driftsurf.reproduction import plan
 from driftsurf.reproduction.cells import ErrorCell, outcomes_of
 from driftsurf.reproduction.trials import Trial, TrialResult
 
-__all__ = ["Measurements"]
-
 
 @dataclass(frozen=True)
 class Measurements:

@@ -10,8 +10,6 @@ from driftsurf.comparison.options import StrPath, WorkOptions
 from driftsurf.core.option_fields import option
 from driftsurf.runs.options import OptionGroup
 
-__all__ = ["REPRODUCE_GROUPS", "ReproduceOptions", "ReproduceWorkOptions"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproduceOptions:

@@ -20,8 +20,6 @@ from driftsurf.reproduction.plan import AlgorithmColumn, PaperTable
 from driftsurf.reproduction.published import COMPACT, STREAMS, PublishedStream
 from driftsurf.reproduction.reproduce import Reproduction, title_of
 
-__all__ = ["seconds_of", "write"]
-
 
 def write(folder: Path, result: Reproduction) -> None:
     """Write all files. ``results.json`` holds no time and no path, so equal results give equal bytes."""

@@ -14,8 +14,6 @@ from driftsurf.reproduction.published import Update
 from driftsurf.reproduction.trials import Trial
 from driftsurf.strategies import BudgetRule, Variant
 
-__all__ = ["PAPER_TABLES", "TABLES", "AlgorithmColumn", "PaperTable", "trials_of", "variants_of"]
-
 
 @dataclass(frozen=True)
 class AlgorithmColumn:

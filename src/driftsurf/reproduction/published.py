@@ -13,22 +13,6 @@ from driftsurf.core.options import choice
 if TYPE_CHECKING:
     from driftsurf.strategies import BudgetRule
 
-__all__ = [
-    "ALGORITHMS",
-    "COMPACT",
-    "STREAMS",
-    "TABLES",
-    "TRIALS",
-    "Departure",
-    "DriftType",
-    "Excerpt",
-    "PublishedStream",
-    "PublishedTable",
-    "Update",
-    "best",
-    "published",
-]
-
 DriftType: TypeAlias = Literal["abrupt", "gradual"]
 Update: TypeAlias = Literal["strsaga", "sgd"]
 
@@ -205,3 +189,21 @@ COMPACT: Final = Excerpt(
     algorithms=tuple(_PAPER["compact"]["algorithms"]),
 )
 """The table of the main text. Its bold cells are the best among its own columns."""
+
+
+REACTIVE_LENGTH = 4
+"""r: the number of steps of a reactive state."""
+OPTIONS = {"class_share": 0.0}
+"""Options of DriftSurf that differ from the defaults: the paper does not ask which classes a model has seen."""
+
+
+def settings_of(dataset: str) -> PublishedStream:
+    """Return the paper's settings for a stream; a stand-in has those of the stream that it stands in for.
+
+    >>> settings_of("airline-2007").l2
+    0.001
+    """
+    from driftsurf.data.datasets.known import DATASETS  # only here: the tables are read without numpy
+
+    real = DATASETS.get(dataset)
+    return STREAMS[dataset if real is None or real.stands_for is None else real.stands_for]

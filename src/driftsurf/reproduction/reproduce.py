@@ -25,8 +25,6 @@ from driftsurf.reproduction.published import STREAMS
 from driftsurf.reproduction.trials import Trial, TrialResult
 from driftsurf.reproduction.verdicts import ClaimVerdict, judge
 
-__all__ = ["EXPERIMENTS", "Experiment", "Reproduction", "available", "reproduce", "title_of"]
-
 R = TypeVar("R", bound=Result)
 
 

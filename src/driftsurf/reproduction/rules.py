@@ -13,21 +13,6 @@ from typing import TypeAlias
 
 from driftsurf.reproduction.published import STREAMS, TABLES, best
 
-__all__ = [
-    "Columns",
-    "Lookup",
-    "Rule",
-    "RuleResult",
-    "Subject",
-    "all_of",
-    "columns",
-    "increasing",
-    "largest_gaps",
-    "lowest_error",
-    "on_each",
-    "on_most",
-]
-
 Lookup: TypeAlias = Callable[[str, str, str], float | None]
 """Return the error in three decimals of a table, a stream and an algorithm; None if there is none."""
 Columns: TypeAlias = tuple[tuple[str, str], ...]

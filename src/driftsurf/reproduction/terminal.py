@@ -14,8 +14,6 @@ from driftsurf.report.terminal import console
 from driftsurf.reproduction.cells import agreement
 from driftsurf.reproduction.reproduce import Reproduction, title_of
 
-__all__ = ["TrialProgress", "print_result"]
-
 LINE_SECONDS = 10.0
 
 

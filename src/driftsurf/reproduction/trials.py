@@ -17,12 +17,9 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.input import read_rows, read_schema
 from driftsurf.data import catalogue
 from driftsurf.learners import LogisticRegression, paper_learner
-from driftsurf.reproduction.paper_settings import OPTIONS, settings_of
-from driftsurf.reproduction.published import Update
+from driftsurf.reproduction.published import OPTIONS, Update, settings_of
 from driftsurf.strategies import BudgetRule, Variant
 from driftsurf.streams.arrays import ArrayStream
-
-__all__ = ["Trial", "TrialResult", "encoded", "prepared", "test_then_train"]
 
 
 @dataclass(frozen=True, order=True)

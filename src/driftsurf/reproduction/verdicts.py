@@ -12,11 +12,8 @@ from driftsurf.core.wording import optional
 from driftsurf.reproduction.claims import CLAIMS, Claim
 from driftsurf.reproduction.drift_steps import timeline
 from driftsurf.reproduction.measurements import Measurements
-from driftsurf.reproduction.paper_settings import REACTIVE_LENGTH
-from driftsurf.reproduction.published import STREAMS, TABLES, published
+from driftsurf.reproduction.published import REACTIVE_LENGTH, STREAMS, TABLES, published
 from driftsurf.reproduction.rules import RuleResult, Subject
-
-__all__ = ["ClaimVerdict", "judge"]
 
 MANY_STEPS = 10
 """A detector that signals at this many steps away from the drifts counts as signalling again and again."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from driftsurf.keyed.run import EpochReport
     from driftsurf.runs.start import FinishedRun
 
-__all__ = ["is_stream", "run"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunArguments(RunOptions):

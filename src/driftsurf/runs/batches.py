@@ -18,7 +18,8 @@ from driftsurf.core.contracts import State
 from driftsurf.core.fields import Fields, Whole
 from driftsurf.core.files import parse_json
 from driftsurf.core.options import whole
-from driftsurf.data.source import STANDARD_INPUT, AsText, BadRow, Locating, Planning, Position, Source
+from driftsurf.data.reading_options import STANDARD_INPUT
+from driftsurf.data.source import AsText, BadRow, Locating, Planning, Position, Source
 from driftsurf.data.tables import Table
 from driftsurf.errors import BadRowError, DriftsurfError, InputError, Message, Option, RowIndex, SourceError, StateError
 from driftsurf.runs.predictions import Predicted, PredictionBatch
@@ -26,23 +27,6 @@ from driftsurf.streams.base import Stream
 
 if TYPE_CHECKING:
     from driftsurf.data.row_encoder import RowEncoder
-
-__all__ = [
-    "BatchSource",
-    "LabelPlaces",
-    "PushedBatches",
-    "ReadTable",
-    "SourceReader",
-    "StreamBatches",
-    "TableBatches",
-    "TableRows",
-    "orphan_labels",
-    "orphan_line",
-    "table_rows",
-    "text_of",
-    "unlabelled_line",
-    "unlabelled_rows",
-]
 
 PAUSE = 0.2
 """Seconds between two looks for the first rows of a live source."""

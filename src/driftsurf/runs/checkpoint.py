@@ -45,14 +45,6 @@ from driftsurf.core.state import DTYPES, digest, from_bytes, nest, pick, to_byte
 from driftsurf.errors import StateError, StateVersionError, StateWarning
 from driftsurf.runs.orders import FOLDER as ORDERS
 
-__all__ = [
-    "HEAD_FIELDS",
-    "SEGMENT_FIELDS",
-    "Checkpoint",
-    "CheckpointFolder",
-    "assembled",
-]
-
 
 def assembled(
     log: Mapping[str, Any], segments: list[tuple[int, dict[str, Any]]]

@@ -20,8 +20,6 @@ from driftsurf.errors import MissingExtraError, Option, OptionError, RunFolderEr
 from driftsurf.runs.checkpoint import HEAD, OWNER, SEGMENT, CheckpointFolder
 from driftsurf.visible import safe_address, user_of
 
-__all__ = ["CheckpointCopy"]
-
 log: logging.Logger = logging.getLogger("driftsurf.runs")
 FETCHES = 10
 """How often a checkpoint is fetched that another run replaces meanwhile."""

@@ -61,14 +61,6 @@ from driftsurf.session.session import Session
 if TYPE_CHECKING:
     from driftsurf.runs.checkpoint_copy import CheckpointCopy
 
-__all__ = [
-    "Execution",
-    "RunLoop",
-    "Signals",
-    "Woken",
-    "write_model",
-]
-
 
 class Woken(Exception):
     """A signal came while the run waited for rows."""

@@ -17,30 +17,6 @@ from driftsurf.errors import Option, RunFolderError
 from driftsurf.registry import nearest
 from driftsurf.visible import safe_address
 
-__all__ = [
-    "ABOUT",
-    "BAD_ROWS",
-    "COLUMNS",
-    "JOURNAL",
-    "MODEL",
-    "NEW_RUNS",
-    "REPORT",
-    "RESULT",
-    "RUN_FILES",
-    "SCORES",
-    "TIMINGS",
-    "TRACE",
-    "RunFolder",
-    "check_new",
-    "check_not_input",
-    "files_of",
-    "model_path",
-    "next_run_folder",
-    "partial_path",
-    "short_name",
-    "work_unit",
-]
-
 
 def check_new(option: str, path: str | os.PathLike[str], *, overwrite: bool | None) -> None:
     """Raise RunFolderError if a file that an option names exists, and is not to be replaced.

@@ -21,15 +21,6 @@ from driftsurf.runs.live import LiveRun
 from driftsurf.runs.options import LogLevel, WatchOptions
 from driftsurf.visible import visible
 
-__all__ = [
-    "DriftCommand",
-    "DriftLog",
-    "TransitionCommand",
-    "TransitionLog",
-    "logging_to_stderr",
-    "watching",
-]
-
 log: logging.Logger = logging.getLogger("driftsurf.run")
 
 

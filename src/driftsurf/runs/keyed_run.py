@@ -9,7 +9,7 @@ from typing import Any, Final
 from driftsurf.core.option_fields import check_bounds, option_fields
 from driftsurf.data import Source
 from driftsurf.data.advice import hints
-from driftsurf.data.source import STANDARD_INPUT
+from driftsurf.data.reading_options import STANDARD_INPUT
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Target
 from driftsurf.errors import ColumnWarning, Message, Option, OptionError
@@ -21,8 +21,6 @@ from driftsurf.keyed.run import EpochReport
 from driftsurf.runs.folder import ABOUT, short_name
 from driftsurf.runs.options import KEYED_GROUPS, NAMED_PARAMETERS, RunOptions
 from driftsurf.runs.plan import OnStart, RunStart
-
-__all__ = ["KEYED_MODEL", "run_by_key"]
 
 KEYED_MODEL: Final = "driftsurf"
 """The model of each key, if none is named: there may be many keys with few rows each, so it must be cheap."""

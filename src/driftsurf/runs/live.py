@@ -45,15 +45,6 @@ from driftsurf.session.session import Session
 if TYPE_CHECKING:
     from driftsurf.runs.late import LateSteps
 
-__all__ = [
-    "UNOBSERVED",
-    "BatchResults",
-    "LiveRun",
-    "check_same_run",
-    "predictions_of",
-    "sidecar_lines",
-]
-
 LATER = {"smallest_rise": SMALLEST_RISE, "drift_risk": DRIFT_RISK}
 """Defaults of options that version 0.2 does not have."""
 

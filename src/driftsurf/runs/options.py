@@ -19,20 +19,6 @@ from driftsurf.registry import nearest
 if TYPE_CHECKING:
     from driftsurf.session.drift_monitor import DriftMonitor
 
-__all__ = [
-    "ALL_CLASSES",
-    "GROUPS",
-    "LabelOptions",
-    "LogLevel",
-    "ModelOptions",
-    "OptionGroup",
-    "OutputOptions",
-    "PredictOptions",
-    "RunOptions",
-    "TableOptions",
-    "WatchOptions",
-]
-
 ALL_CLASSES: Final = "Write the probability of every class, not only of the predicted one."
 
 

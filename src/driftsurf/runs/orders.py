@@ -13,20 +13,6 @@ from driftsurf.core.files import parse_json
 from driftsurf.core.options import choice
 from driftsurf.errors import StateError
 
-__all__ = [
-    "KINDS",
-    "MARKS",
-    "OrderRecord",
-    "OrderReport",
-    "Outcome",
-    "PendingOrder",
-    "Refusal",
-    "clear",
-    "give",
-    "read_records",
-    "waiting",
-]
-
 KINDS = "pin", "unpin", "reset", "rollback", "mark"
 FOLDER = "orders"
 

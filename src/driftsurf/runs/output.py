@@ -20,18 +20,6 @@ from driftsurf.runs.folder import JOURNAL, TRACE
 from driftsurf.runs.predictions import LabelType, PredictionBatch
 from driftsurf.runs.sinks import Closable, Sink
 
-__all__ = [
-    "JOURNAL_COLUMNS",
-    "Outlets",
-    "OutputLines",
-    "RolledFile",
-    "Rotation",
-    "journal_records",
-    "lines_before",
-    "part_names",
-    "trace_columns",
-]
-
 
 def part_names(folder: Path, name: str) -> list[str]:
     """Return the names of the existing parts of a file, the newest one first."""

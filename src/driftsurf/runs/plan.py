@@ -23,22 +23,6 @@ if TYPE_CHECKING:
     from driftsurf.data.row_encoder import FrameEncoder
     from driftsurf.runs.batches import BatchSource
 
-__all__ = [
-    "KEPT_ROWS",
-    "NO_CHECKPOINTS",
-    "ORACLE",
-    "LineWriter",
-    "OnStart",
-    "PlanMaker",
-    "Recorder",
-    "RunPlan",
-    "RunProgress",
-    "RunStart",
-    "Saved",
-    "Sidecar",
-    "Step",
-]
-
 ORACLE = "aware"
 """Name of the model that knows the true drifts."""
 KEPT_ROWS = "max_rows"

@@ -26,12 +26,6 @@ from driftsurf.strategies import Aware, DriftSurf
 from driftsurf.strategies._base import saved_class, saved_params
 from driftsurf.streams.base import Stream
 
-__all__ = [
-    "MODEL",
-    "driftsurf_session",
-    "plan_stream",
-]
-
 MODEL = "driftsurf"
 STEPS = 100
 """Number of time steps that the paper divides a stream into."""

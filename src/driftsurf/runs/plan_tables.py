@@ -25,10 +25,10 @@ from driftsurf.data.column_summary import ColumnSummary, summarise_columns
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frames import is_table
 from driftsurf.data.inferred_options import infer_options, with_inferred
-from driftsurf.data.reading_options import Kind
+from driftsurf.data.reading_options import STANDARD_INPUT, Kind
 from driftsurf.data.row_encoder import FrameEncoder, RowEncoder
 from driftsurf.data.row_time import check_time, find_time, time_hints
-from driftsurf.data.source import STANDARD_INPUT, Planning
+from driftsurf.data.source import Planning
 from driftsurf.data.sources.files import FileSource
 from driftsurf.data.sources.frame import FrameRows, FrameSource
 from driftsurf.data.tables import Table, which_columns
@@ -53,11 +53,6 @@ from driftsurf.streams.base import Drift
 if TYPE_CHECKING:
     from driftsurf.runs.late import LateBatches, LateSession
     from driftsurf.runs.start import FinishedRun
-
-__all__ = [
-    "plan_tables",
-    "read_frame",
-]
 
 
 def read_frame(frame: Any, options: RunOptions) -> FrameRows:

@@ -31,8 +31,6 @@ from driftsurf.session.model_names import imported_class, make_strategy
 if TYPE_CHECKING:
     from driftsurf.estimators.base import AdaptiveEstimator
 
-__all__ = ["PredictedRows", "predict"]
-
 BATCH_ROWS = 5_000
 """Rows that are in memory at a time."""
 

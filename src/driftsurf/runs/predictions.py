@@ -15,21 +15,6 @@ from driftsurf.evaluation.trace import OTHER
 from driftsurf.session.observation import Observation, probability_of_second
 from driftsurf.session.session import Session
 
-__all__ = [
-    "ByClass",
-    "LabelType",
-    "Predicted",
-    "PredictionBatch",
-    "by_class",
-    "class_column",
-    "label_text",
-    "predict_now",
-    "prediction_columns",
-    "probabilities",
-    "shares",
-    "shown_classes",
-]
-
 ByClass: TypeAlias = Mapping[str, Sequence[float | None]]
 """Probabilities of each class, by its name; None for rows that have no prediction."""
 LabelType: TypeAlias = Literal["text", "integer", "boolean", "value"]

@@ -25,18 +25,6 @@ from driftsurf.runs.live import LiveRun
 from driftsurf.session.protocols import LateLabelled, Model
 from driftsurf.visible import visible, without_secrets
 
-__all__ = [
-    "DRIFTING",
-    "DRIFTS",
-    "MetricsFile",
-    "MetricsServer",
-    "RunMetrics",
-    "family",
-    "label_text",
-    "metric_labels",
-    "names_this_machine",
-]
-
 log: logging.Logger = logging.getLogger("driftsurf.run")
 DRIFTS = "drifts_total", "counter", "Drifts that were detected."
 DRIFTING = "drifting", "gauge", "1 while a drift goes on, else 0."

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from driftsurf.keyed.drifts import KeyDrifts
     from driftsurf.keyed.folder import KeyedFolder
 
-__all__ = ["RunResult"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunResult:

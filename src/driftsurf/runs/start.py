@@ -21,8 +21,6 @@ from driftsurf.session.described import described_option, told_apart
 from driftsurf.session.model_names import imported_class
 from driftsurf.session.session import Session
 
-__all__ = ["FinishedRun", "with_settings_of"]
-
 INHERITED_GROUPS: Final = ("tables", "reading", "labels", "model")
 """Groups of options whose settings are taken over. Where a run writes, and the command that it calls at a transition,
 are never taken from a file."""

@@ -10,8 +10,6 @@ from driftsurf.alerts.rules import Change, Lead, Reading
 from driftsurf.core.drifts import Drift
 from driftsurf.service.contract import Event, ModelStatus, Served
 
-__all__ = ["ModelReadings", "changes_of", "reading_of"]
-
 MOST_LINES = 10_000
 FAILED_CHALLENGER = "cannot-learn"
 """Reason of lines about a challenger that stops, or could not learn the log, which say so themselves."""

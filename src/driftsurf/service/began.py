@@ -16,8 +16,6 @@ from driftsurf.explanation.explain import explain_last_change
 from driftsurf.explanation.records import read_run
 from driftsurf.service.replayed_state import AnswerErrors, ErrorFigures
 
-__all__ = ["Began"]
-
 FILE = "began.json"
 """File of these figures beside the model of the run."""
 

@@ -33,8 +33,6 @@ from driftsurf.session.default_model import choose_model
 from driftsurf.session.model_names import make_strategy, require_exact_state
 from driftsurf.session.session import Session
 
-__all__ = ["CHALLENGER_OPTIONS", "Blueprint", "label_type"]
-
 GUARD = 2.0
 """Factor of the guard against rows that are much larger than usual."""
 CHALLENGER_OPTIONS = ("model", "learner", "parameters", "seed")

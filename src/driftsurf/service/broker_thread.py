@@ -23,19 +23,6 @@ from driftsurf.service.contract import ConnectionStatus
 from driftsurf.service.model import ServedModel
 from driftsurf.visible import safe_address, visible
 
-__all__ = [
-    "LEAST_KEYS",
-    "Connection",
-    "SinkKind",
-    "SinkOptions",
-    "SourceKind",
-    "SourceOptions",
-    "Stopped",
-    "read_state",
-    "write_state",
-]
-
-
 SourceKind: TypeAlias = Literal["predict", "learn", "label"]
 SinkKind: TypeAlias = Literal["predictions", "journal"]
 LARGEST_BATCH = 10_000

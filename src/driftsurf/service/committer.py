@@ -14,9 +14,6 @@ from typing import Any, Self, TypeVar
 from driftsurf.data.log.file_log import Log
 from driftsurf.errors import InputError, LogError
 
-__all__ = ["GroupCommitter", "LoopBridge", "in_turns"]
-
-
 T = TypeVar("T")
 _here = threading.local()
 

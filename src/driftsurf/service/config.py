@@ -27,9 +27,6 @@ from driftsurf.service.telemetry import TelemetryOptions, read_telemetry
 from driftsurf.service.wire.formats import ModelFormats
 from driftsurf.session.model_names import imported_class
 
-__all__ = ["DEFAULT_ID", "SERVE_TABLES", "ModelConfig", "ServiceConfig", "formats_of", "read_config"]
-
-
 DEFAULT_ID = "id"
 """Column of ids, unless an option or a run names another."""
 

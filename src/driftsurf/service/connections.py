@@ -12,9 +12,6 @@ from driftsurf.service.served_sink import NOTHING, Shipper
 from driftsurf.service.served_source import Feeder
 from driftsurf.service.wire.formats import ModelFormats
 
-__all__ = ["SINKS", "SOURCES", "Connections"]
-
-
 SOURCES, SINKS = "sources", "sinks"
 """Tables of the configuration, and folders in the folder of a model."""
 

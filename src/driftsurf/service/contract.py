@@ -43,29 +43,6 @@ from driftsurf.report.run_page import PageParts
 from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
-__all__ = [
-    "ORDERS",
-    "UNJUDGED",
-    "Answer",
-    "ChallengerStatus",
-    "Connected",
-    "ConnectionStatus",
-    "Durability",
-    "Event",
-    "Judgement",
-    "ModelStatus",
-    "Order",
-    "OrderKind",
-    "OrderReceipt",
-    "Phase",
-    "Receipt",
-    "Request",
-    "RestorePoint",
-    "Served",
-    "ServedColumn",
-    "ServedSnapshot",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Judgement:

@@ -17,8 +17,6 @@ from driftsurf.service.contract import Served
 from driftsurf.service.settings import ServedOptions
 from driftsurf.streams import Mixed
 
-__all__ = ["DEMO_MODEL", "Demo"]
-
 log: logging.Logger = logging.getLogger("driftsurf.service")
 NAMES = "switch", "valve", "pressure", "level"
 DEMO_MODEL: Final = ServedOptions(

@@ -37,8 +37,6 @@ from driftsurf.service.settings import Keeping
 from driftsurf.service.storage import storage_problem
 from driftsurf.session.session import Session
 
-__all__ = ["Follower", "LogLearner", "open_log", "rollback_positions", "when_carried_out"]
-
 
 def when_carried_out(
     admitted: Admitted, durable: Future[Receipt], outcome: Future[tuple[OrderRecord, int]]

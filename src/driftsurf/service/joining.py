@@ -25,8 +25,6 @@ from driftsurf.data.log.records import Kinds, Record
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late import as_input
 
-__all__ = ["Joiner", "StepRows", "most_usual", "packed_texts", "unpacked_texts"]
-
 
 def packed_texts(texts: Mapping[str, Any] | Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Return texts as one array of bytes, and their lengths in characters.

@@ -26,8 +26,6 @@ from driftsurf.registry import register
 from driftsurf.service.joining import Joiner, StepRows
 from driftsurf.service.settings import CHECKPOINTS, SETTINGS_FILE, ModelSettings
 
-__all__ = ["LogPosition", "LogSource"]
-
 JOINED_ROWS = 1000
 """Labelled rows that are taken from the join at a time."""
 

@@ -67,18 +67,6 @@ from driftsurf.service.versions import Version
 from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
-__all__ = [
-    "LOG",
-    "Judge",
-    "Room",
-    "ServedModel",
-    "add_challengers",
-    "began_with",
-    "folder_blueprint",
-    "open_model",
-    "written",
-]
-
 
 class Judge:
     """Judges a model when it is asked to. The trace, which has the times of drifts, is read if a drift has changed."""

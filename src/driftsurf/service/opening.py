@@ -22,9 +22,6 @@ from driftsurf.service.storage import can_write, storage_problem
 from driftsurf.service.versions import Version
 from driftsurf.session.label_counts import LabelCounts
 
-__all__ = ["Opener", "OpeningModel", "Progress"]
-
-
 SECONDS = 2.0
 """Time from one line to the next."""
 

@@ -29,21 +29,6 @@ from driftsurf.service.joining import Joiner, packed_texts, unpacked_texts
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
-__all__ = [
-    "DAY",
-    "AnswerErrors",
-    "Challenger",
-    "KnownRequest",
-    "ModelContest",
-    "ReplayedState",
-    "RequestKeys",
-    "SavedPoint",
-    "check_request",
-    "saved_order",
-    "spaced",
-]
-
-
 MINUTE, DAY = 60.0, 86_400.0
 
 

@@ -26,8 +26,6 @@ from driftsurf.service.settings import SETTINGS_FILE, require_telemetry
 from driftsurf.service.telemetry import Telemetry
 from driftsurf.service.wire.formats import ModelFormats
 
-__all__ = ["Service"]
-
 log: logging.Logger = logging.getLogger("driftsurf.service")
 ALERTS = "alerts.json"
 """File of the alerts, in the folder of the models."""

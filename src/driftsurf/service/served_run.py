@@ -36,9 +36,6 @@ from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import Model
 from driftsurf.session.session import Session
 
-__all__ = ["JournalFeed", "JournalFile", "ServedRun"]
-
-
 Parts: TypeAlias = Sequence[tuple[Path, int | None]]
 KEPT = 10_000
 """Lines that are kept in memory."""

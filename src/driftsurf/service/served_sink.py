@@ -17,9 +17,6 @@ from driftsurf.service.broker_thread import Connection, Due, SinkOptions, read_s
 from driftsurf.service.model import ServedModel
 from driftsurf.visible import safe_address
 
-__all__ = ["Shipper"]
-
-
 log: logging.Logger = logging.getLogger("driftsurf.service")
 STATE = "position.json"
 SAVE_SECONDS, SAVE_BATCHES = 1.0, 100

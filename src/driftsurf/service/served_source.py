@@ -42,9 +42,6 @@ from driftsurf.service.wire.formats import Format, ModelFormats, Purpose
 from driftsurf.service.wire.rows import RowsRead
 from driftsurf.visible import safe_address
 
-__all__ = ["Bad", "BadRowFile", "Feeder", "MessageRows"]
-
-
 MOST_BYTES = 16 * 2**20
 """Size from which on a new file is begun; the one before it is kept."""
 OLDER = "bad_rows.older.jsonl"

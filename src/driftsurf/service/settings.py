@@ -20,23 +20,6 @@ from driftsurf.runs.folder import SERVED_CHECKPOINTS, SERVED_SETTINGS
 from driftsurf.runs.options import LAST_PORT, LogLevel, OptionGroup
 from driftsurf.session.drift_monitor import DriftMonitor
 
-__all__ = [
-    "CHECKPOINTS",
-    "MIB",
-    "SERVE_GROUPS",
-    "SETTINGS_FILE",
-    "AskedTask",
-    "Keeping",
-    "Limits",
-    "ModelSettings",
-    "ServeOptions",
-    "ServedOptions",
-    "ServiceOptions",
-    "require_service",
-    "require_telemetry",
-]
-
-
 PACKAGES = "httptools", "msgspec", "pyarrow"
 TELEMETRY = "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from driftsurf.core import disk, files
 
-__all__ = ["can_write", "storage_problem"]
-
 PROBE_BYTES = 2**20
 """Room that has to be there before a model is opened again: more than its first checkpoint usually takes."""
 

@@ -15,8 +15,6 @@ from driftsurf.errors import OptionError
 from driftsurf.service.http.metrics import BOUNDS, Family
 from driftsurf.service.http.requests import HttpRequest
 
-__all__ = ["Telemetry", "TelemetryOptions", "read_telemetry"]
-
 NAME = "driftsurf"
 METHODS: Final = ("GET", "HEAD", "POST")
 """Methods that are told by name; a client may send any word as its method."""

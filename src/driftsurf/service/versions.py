@@ -22,8 +22,6 @@ from driftsurf.service.contract import Answer, ServedColumn
 from driftsurf.session.session import Session
 from driftsurf.session.snapshot import Snapshot
 
-__all__ = ["Version"]
-
 
 @dataclass(frozen=True)
 class Version:

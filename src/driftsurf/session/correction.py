@@ -14,8 +14,6 @@ from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.fields import Array, Fields, Real
 from driftsurf.native.columns import column_products
 
-__all__ = ["Correction", "Evidence", "changed_columns", "narrowed", "telling_columns"]
-
 MOST_COLUMNS = 64
 """Columns that are examined; of more, those that go along most with the residuals."""
 BINS = 8

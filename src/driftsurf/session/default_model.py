@@ -9,8 +9,6 @@ from driftsurf import registry
 from driftsurf.errors import Message, Option
 from driftsurf.session.model_names import read_model, settable_options
 
-__all__ = ["PORTFOLIO", "DefaultModel", "choose_model", "has_trees"]
-
 PORTFOLIO, TREES, LINEAR, STRATEGY = "recommended", "recommended-trees", "recommended-linear", "driftsurf"
 
 

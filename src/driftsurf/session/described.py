@@ -17,16 +17,6 @@ from driftsurf.core.options import shown
 from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import StateError
 
-__all__ = [
-    "HasParameters",
-    "described",
-    "described_option",
-    "part_from_json",
-    "same_learner",
-    "to_json_value",
-    "told_apart",
-]
-
 
 @runtime_checkable
 class HasParameters(Protocol):

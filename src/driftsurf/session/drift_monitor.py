@@ -44,7 +44,7 @@ from driftsurf.core.fields import misfit
 from driftsurf.core.options import number
 from driftsurf.core.state import nest, pick
 from driftsurf.native import monitor as scan
-from driftsurf.native.monitor import BET_PART, CONTEST_ROWS, LEAST_CHECKED, MOST_ROWS, Follower, Held, may_have_moved
+from driftsurf.native.monitor import BET_PART, LEAST_CHECKED, MOST_ROWS, Follower, Held, may_have_moved
 from driftsurf.session.correction import Correction, narrowed, telling_columns
 from driftsurf.session.drift_causes import SHIFT, SURE_SHIFT, causes_of, source_column
 from driftsurf.session.drift_evidence import (
@@ -77,8 +77,6 @@ from driftsurf.session.drift_saved import (
     contest_state,
 )
 from driftsurf.strategies.frozen import can_freeze, frozen
-
-__all__ = ["CONTEST_ROWS", "DriftMonitor", "Surroundings"]
 
 PART = 50
 """Rows after which a drift is looked at again; ``BET_PART`` in long steps, between which the model does not change."""

@@ -31,8 +31,6 @@ from driftsurf.core.fields import Array, FieldEntry, FieldRule, Fields, Real
 from driftsurf.core.options import number
 from driftsurf.native.guard import MEMORY, RangeGuard
 
-__all__ = ["RangeGuard", "guard_from_state", "guard_state", "new_guard"]
-
 LARGEST = 1e100
 """The factor is below this, so that its square does not overflow."""
 

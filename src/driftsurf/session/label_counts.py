@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-__all__ = ["LabelCounts"]
-
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:

@@ -27,8 +27,6 @@ from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late_saved import FIELDS, Key, Waiting, read_keys
 from driftsurf.session.late_tables import LateChange, LateMark, LatePlan, LateTables, Standing
 
-__all__ = ["DelayedLabels", "DelayedModel", "Joined", "as_input"]
-
 
 class DelayedModel(Protocol):
     """Model behind the delay, such as :class:`~driftsurf.session.session.Session`."""

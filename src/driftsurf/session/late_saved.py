@@ -13,8 +13,6 @@ from driftsurf.core.frames import unmasked
 from driftsurf.errors import InputError, ShapeError
 from driftsurf.session.label_counts import LabelCounts
 
-__all__ = ["FIELDS", "Key", "Waiting", "read_keys"]
-
 Key: TypeAlias = str | int
 """Key under which a row waits: the only types that a saved state can hold."""
 

@@ -12,8 +12,6 @@ from driftsurf.core.samples import Samples
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late_saved import Key, Waiting
 
-__all__ = ["LateChange", "LateMark", "LatePlan", "LateTables", "Standing"]
-
 Value = TypeVar("Value")
 
 

@@ -27,23 +27,6 @@ from driftsurf.core.options import shown
 from driftsurf.data.target import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
 
-__all__ = [
-    "RECOMMENDED",
-    "ModelName",
-    "PartName",
-    "imported_class",
-    "make_learner",
-    "make_strategy",
-    "model_names",
-    "read_model",
-    "read_part",
-    "require_exact_state",
-    "settable_options",
-    "split_names",
-    "strategy_around",
-    "with_options",
-]
-
 RECOMMENDED = {
     "recommended": "portfolio:softmax(steps_per_row=8.0)",
     "recommended-light": "portfolio(experts='light'):softmax(steps_per_row=8.0)",

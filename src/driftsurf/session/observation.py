@@ -13,8 +13,6 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import log_losses
 
-__all__ = ["Observation", "Origin", "probability_of_second"]
-
 
 def probability_of_second(margins: FloatArray) -> FloatArray:
     """Return the probability of the second of two classes, 1 / (1 + exp(-margin)).

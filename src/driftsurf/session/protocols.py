@@ -12,8 +12,6 @@ from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
-__all__ = ["LateLabelled", "Model", "Pinnable", "SessionMaker"]
-
 
 class Model(Protocol):
     """A model that a run feeds, saves and rolls back."""

@@ -56,8 +56,6 @@ from driftsurf.session.guard import new_guard
 from driftsurf.session.observation import Observation
 from driftsurf.session.snapshot import Snapshot, saved_buffer
 
-__all__ = ["Session", "step_rows"]
-
 STEPS = 50
 """``fit``, and a run over files, cut the rows into about this many time steps if there is no ``batch_size``."""
 FEWEST_ROWS, MOST_ROWS = 100, 1000

@@ -17,10 +17,9 @@ from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.core.typing import MatrixLike
 from driftsurf.errors import StateError
+from driftsurf.native.guard import RangeGuard
 from driftsurf.session.drift_monitor import DriftMonitor
-from driftsurf.session.guard import RangeGuard, guard_from_state, guard_state
-
-__all__ = ["FIELDS", "Snapshot", "saved_buffer"]
+from driftsurf.session.guard import guard_from_state, guard_state
 
 FIELDS = Fields(
     {"steps": Whole(), "n_classes_learned": Whole(), "started": Truth()},

@@ -34,21 +34,6 @@ from driftsurf.keyed.results import NEVER, Results
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.visit import KeyedLearner
 
-__all__ = [
-    "SPAN",
-    "Bucket",
-    "BucketLog",
-    "BucketServer",
-    "Changes",
-    "Head",
-    "ServedBucket",
-    "Values",
-    "ValuesInMemory",
-    "digest_of",
-    "regrouped",
-    "server_for",
-]
-
 MAGIC = int.from_bytes(b"dsbuckt1", "little")
 HEAD = 5
 """Numbers before the index."""

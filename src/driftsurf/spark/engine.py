@@ -9,8 +9,6 @@ from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.run import KeyedJob
 from driftsurf.registry import register
 
-__all__ = ["SparkEngine"]
-
 PLAIN = ReadingOptions()
 FIRST_ROWS = 100_000
 

@@ -17,8 +17,6 @@ from driftsurf.data.reading_options import Kind
 from driftsurf.errors import Option, OptionError, SourceError
 from driftsurf.keyed.grouping import DerivedColumns
 
-__all__ = ["column", "file_uri", "read_files", "with_derived"]
-
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "json", ".ndjson": "json"}
 """Endings of files, and Spark's names of the formats."""
 ENCODINGS = {"utf-8": "UTF-8", "latin-1": "ISO-8859-1"}

@@ -47,8 +47,6 @@ if TYPE_CHECKING:  # types are checked without Spark
         """Spark's base class of a reader that can stop at the rows that are there."""
 
 
-__all__ = ["SparkKafkaSource", "read_kafka"]
-
 SCHEMA = "key string, value string, partition int, offset bigint, timestamp bigint"
 Offsets = dict[str, int]
 """The next offset to read, by partition."""

@@ -21,8 +21,6 @@ from pyspark.sql import functions as F
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.keyed.rows import RowsByKey
 
-__all__ = ["PACKETS", "Buckets", "bucket_of", "from_packets", "packed", "packet_schema"]
-
 PACKETS = "bucket bigint, newest bigint, packet binary"
 """The columns of a frame of packets; without a packet, the row says that the bucket is to be opened, or dropped."""
 MOST_ROWS = 2**17

@@ -26,8 +26,6 @@ from driftsurf.spark.files import file_uri
 from driftsurf.spark.packets import Buckets, bucket_of
 from driftsurf.spark.step import CHANGES, HEAD, MOST_BUCKETS, STATE, file_of
 
-__all__ = ["FILES", "close_rebucketing", "find_buckets"]
-
 FILES = "rebucketed"
 """Folder of the files that new buckets begin with."""
 CHECKPOINT = "checkpoint"

@@ -24,8 +24,6 @@ from driftsurf.spark.packets import Buckets
 from driftsurf.spark.rebucket import FILES, close_rebucketing, find_buckets
 from driftsurf.spark.step import learn_keys, table
 
-__all__ = ["run_spark", "session"]
-
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 """transformWithState runs on the RocksDB state store only."""
 

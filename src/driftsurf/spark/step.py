@@ -22,8 +22,6 @@ from driftsurf.spark.bucket_store import ServedBucket, server_for
 from driftsurf.spark.files import column
 from driftsurf.spark.packets import Buckets, bucket_of, from_packets, packed, packet_schema
 
-__all__ = ["CHANGES", "HEAD", "STATE", "file_of", "learn_keys", "table"]
-
 STATE, HEAD, CHANGES = "bucket", "head", "changes"
 """Names of the states in Spark's store: all keys of a bucket, its head, and its changes by their place."""
 MOST_BUCKETS = 2**24

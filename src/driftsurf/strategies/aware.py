@@ -12,8 +12,6 @@ from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._single import SingleModel
 
-__all__ = ["Aware"]
-
 REASON = "a drift is known to begin here"
 
 

@@ -28,8 +28,6 @@ Variant = Literal["algorithm-1", "authors"]
 Judge = Literal["auto", "training", "prequential"]
 ThresholdUnit = Literal["auto", "risk", "trivial"]
 
-__all__ = ["DriftSurf", "Judge", "ThresholdUnit", "Variant"]
-
 
 @register(
     "strategy",

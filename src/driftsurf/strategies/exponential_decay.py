@@ -11,8 +11,6 @@ from driftsurf.core.options import LARGEST, number
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._ageing import AgeingModel
 
-__all__ = ["ExponentialDecay"]
-
 HALVINGS = math.log2(100.0)
 """Half-lives after which a row has one per cent of its weight left."""
 

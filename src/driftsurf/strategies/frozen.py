@@ -19,8 +19,6 @@ from driftsurf.core.state import nest, pick
 from driftsurf.learners._multi import score_rows
 from driftsurf.native.scores import MarginScorer
 
-__all__ = ["can_freeze", "frozen", "frozen_from", "frozen_state"]
-
 Scorer = Callable[[Rows], FloatArray]
 
 

@@ -6,8 +6,6 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies.sliding_window import SlidingWindow
 
-__all__ = ["LinearDecay"]
-
 
 @register(
     "strategy",

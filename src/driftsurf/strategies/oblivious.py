@@ -16,8 +16,6 @@ from driftsurf.strategies._base import make_decision
 from driftsurf.strategies._pool import Member, risk
 from driftsurf.strategies._single import SingleModel
 
-__all__ = ["Oblivious"]
-
 
 @register("strategy", "oblivious", tasks=ALL_TASKS)
 class Oblivious(SingleModel):

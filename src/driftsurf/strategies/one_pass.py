@@ -8,8 +8,6 @@ from driftsurf.core.contracts import Learner
 from driftsurf.registry import ALL_TASKS, register
 from driftsurf.strategies._single import SingleModel
 
-__all__ = ["OnePass"]
-
 
 @register("strategy", "one-pass", title="One pass", tasks=ALL_TASKS, needs={"one_pass"})
 class OnePass(SingleModel):

@@ -53,8 +53,6 @@ from driftsurf.strategies._mixer import Mixer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._residuals import Residuals
 
-__all__ = ["Portfolio"]
-
 Scorer = Callable[[Rows], FloatArray]
 LIGHT = "light"
 TREES = "LazyBoostedTrees"

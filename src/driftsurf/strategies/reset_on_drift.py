@@ -14,8 +14,6 @@ from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._signals import watched
 from driftsurf.strategies._single import SingleModel
 
-__all__ = ["ResetOnDrift"]
-
 
 @register(
     "strategy", "reset-on-drift", title="Reset on drift", tasks=CLASSIFICATION, needs={"detector"}, family="detector"

@@ -9,8 +9,6 @@ from driftsurf.core.options import whole
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._ageing import AgeingModel
 
-__all__ = ["SlidingWindow"]
-
 
 @register(
     "strategy",

@@ -16,17 +16,6 @@ from driftsurf.core.options import is_number, safe_repr, shown, whole
 from driftsurf.errors import OptionError
 from driftsurf.registry import register
 
-__all__ = [
-    "Block",
-    "Drift",
-    "Stream",
-    "block_sizes",
-    "fraction",
-    "percent",
-    "register_stream",
-    "stacked",
-]
-
 BLOCK_ROWS = 65_536
 """Number of rows that are generated at a time: enough to hide Python's overhead, and few enough to hold in memory."""
 

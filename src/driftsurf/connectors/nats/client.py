@@ -14,8 +14,6 @@ from driftsurf.core.secrets import Secret, read_secret
 from driftsurf.data.messages.client import PASSWORD, Address, RetryPolicy
 from driftsurf.errors import OptionError, SourceError, reason
 
-__all__ = ["ANSWER", "Interrupted", "Link"]
-
 FORM = "nats://HOST:PORT/STREAM"
 PARAMETERS = "subject", "tls", "ca", "cert", "key", "token"
 ANSWER = 10.0

@@ -12,8 +12,6 @@ from driftsurf.connectors.sink import ConnectorSink, WriterFactory
 from driftsurf.errors import SourceError
 from driftsurf.registry import register
 
-__all__ = ["NatsSink", "NatsWriter"]
-
 ROW = "Driftsurf-Row"
 """Header of a message with the number of its row."""
 UNANSWERED = 10_000

@@ -20,8 +20,6 @@ from driftsurf.data.source import Position
 from driftsurf.errors import SourceError, StateError
 from driftsurf.registry import register
 
-__all__ = ["NatsSource", "NatsStream"]
-
 KEPT = 300.0
 """Seconds after which the server forgets a reader that has vanished."""
 

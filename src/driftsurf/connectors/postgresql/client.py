@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 from driftsurf.data.messages.client import Address, RetryPolicy
 from driftsurf.errors import OptionError, SourceError
 
-__all__ = ["FORM", "HORIZON", "TOP", "Database", "Selection"]
-
 FORM = "postgresql://HOST:PORT/DATABASE/TABLE"
 TLS = "sslmode", "sslrootcert", "sslcert", "sslkey"
 PARAMETERS = ("query", "schema", "order", "xid", "value", "listen", *TLS)

@@ -11,8 +11,6 @@ from typing import Any
 
 from driftsurf.connectors.postgresql.client import HORIZON, Database, Selection
 
-__all__ = ["Rows", "Scans"]
-
 WINDOW = 32
 """The first scan serves this many batches, each further one ``GROWTH`` times as many."""
 GROWTH = 4

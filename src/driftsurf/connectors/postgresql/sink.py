@@ -10,8 +10,6 @@ from driftsurf.connectors.sink import ConnectorSink, WriterFactory
 from driftsurf.errors import SourceError
 from driftsurf.registry import register
 
-__all__ = ["PostgresSink", "PostgresWriter"]
-
 MARKS = "driftsurf_marks"
 """Table in the schema of a destination, with the number of rows that were written to each."""
 TYPES = {"text": "text", "integer": "bigint", "boolean": "boolean", "value": "double precision"}

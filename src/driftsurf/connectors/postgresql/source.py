@@ -23,8 +23,6 @@ from driftsurf.data.source import Position
 from driftsurf.errors import SourceError, StateError
 from driftsurf.registry import register
 
-__all__ = ["PostgresReader", "PostgresSource"]
-
 COUNTED = 2**20
 """Rows that are counted at most."""
 PAUSE = 0.2

@@ -16,8 +16,6 @@ from driftsurf.errors import DriftsurfError, InputError
 from driftsurf.streams.arrays import ArrayStream
 from driftsurf.streams.base import Block, Drift, Stream
 
-__all__ = ["AuthorsFile", "find", "origin", "published"]
-
 _LABELS = {"p": 1, "n": -1}
 _REMEDY = "use the file as published at github.com/Ashraf-T/DriftSurf, or a file with a header and rows like 0.1,0.2,p"
 

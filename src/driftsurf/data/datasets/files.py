@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["FOLDER_VARIABLE", "cache_folder", "find", "folders"]
-
 FOLDER_VARIABLE = "DRIFTSURF_DATA"
 COMPRESSIONS = "", ".gz", ".bz2", ".xz", ".zip", ".zst"
 

@@ -18,8 +18,6 @@ from driftsurf.data.datasets import files
 from driftsurf.errors import InputError, OptionError
 from driftsurf.streams.base import Block
 
-__all__ = ["DATASETS", "Dataset", "find", "get", "how_to_get", "require"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dataset:

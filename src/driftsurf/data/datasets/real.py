@@ -21,8 +21,6 @@ from driftsurf.streams.arrays import ArrayStream
 from driftsurf.streams.base import Block, Drift, Stream
 from driftsurf.streams.inject import rotate, swap_labels
 
-__all__ = ["RealStream", "category_numbers", "load", "permutation", "read", "tf_idf"]
-
 ROTATED_COLUMNS = 0, 7
 """Elevation and Hillshade_Noon of CoverType, its features 1 and 8."""
 ROTATION = 3.14

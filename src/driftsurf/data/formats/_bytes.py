@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from driftsurf.core.options import number
 from driftsurf.data.formats._reader import extra
-from driftsurf.data.source import STANDARD_INPUT
+from driftsurf.data.reading_options import STANDARD_INPUT
 from driftsurf.errors import OptionError, SourceError
 from driftsurf.registry import nearest
 

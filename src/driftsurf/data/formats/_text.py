@@ -40,8 +40,8 @@ from driftsurf.data.formats._reader import (
     tail_digest,
 )
 from driftsurf.data.formats._records import Records, find_records
-from driftsurf.data.reading_options import Kind, ReadingOptions, is_ascii_based
-from driftsurf.data.source import STANDARD_INPUT, BadRow
+from driftsurf.data.reading_options import STANDARD_INPUT, Kind, ReadingOptions, is_ascii_based
+from driftsurf.data.source import BadRow
 from driftsurf.data.tables import Table
 from driftsurf.errors import Message, Option, OptionError, SchemaError, SourceError
 from driftsurf.native.text import TOO_LONG

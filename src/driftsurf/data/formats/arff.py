@@ -18,8 +18,6 @@ from driftsurf.data.tables import Table, empty_column
 from driftsurf.errors import SchemaError, SourceError
 from driftsurf.registry import register
 
-__all__ = ["ArffReader"]
-
 HEADER_STEP = 64
 _NAME = r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s{,'"]+)"""
 _ATTRIBUTE = re.compile(rf"@attribute\s{_NAME}\s*(.*)", re.IGNORECASE | re.DOTALL)

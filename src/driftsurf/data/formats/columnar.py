@@ -31,13 +31,6 @@ from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import SourceError
 from driftsurf.registry import register
 
-__all__ = [
-    "CHUNK_ROWS",
-    "ArrowReader",
-    "ColumnarReader",
-    "ParquetReader",
-]
-
 CHUNK_ROWS = 8192
 
 

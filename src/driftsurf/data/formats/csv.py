@@ -31,8 +31,6 @@ from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import Option, SourceError
 from driftsurf.registry import register
 
-__all__ = ["CsvReader"]
-
 DELIMITERS = ",;\t|"
 HEAD_COMMENT = "#"
 """Lines before the header that begin with it are comments, whatever the options say."""

@@ -18,8 +18,6 @@ from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.errors import DriftsurfError, Message, Option, OptionError, SourceError
 from driftsurf.registry import nearest, register
 
-__all__ = ["ExcelReader"]
-
 BLOCK_LINES = 500
 _ERRORS = frozenset(("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"))
 """What Excel shows in place of a value that it could not compute."""

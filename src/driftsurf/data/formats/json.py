@@ -19,11 +19,6 @@ from driftsurf.native import text
 from driftsurf.native.text import SOUND
 from driftsurf.registry import register
 
-__all__ = [
-    "JsonReader",
-    "find_elements",
-]
-
 
 def find_elements(data: bytes, *, final: bool, limit: int = ROW_BYTES) -> Records:
     """Return the complete elements of an array as records; ``data`` begins after its bracket, or after an element.

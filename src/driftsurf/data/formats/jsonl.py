@@ -27,8 +27,6 @@ from driftsurf.data.tables import Table
 from driftsurf.errors import Option, SchemaError
 from driftsurf.registry import register
 
-__all__ = ["JsonLinesReader"]
-
 
 @register("format", "jsonl", endings=(".jsonl", ".ndjson"), streamed=True, cells="json")
 class JsonLinesReader(TextReader):

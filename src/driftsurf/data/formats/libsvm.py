@@ -17,8 +17,6 @@ from driftsurf.data.tables import Column, Table
 from driftsurf.errors import Option, SchemaError
 from driftsurf.registry import register
 
-__all__ = ["LABEL", "LibsvmReader"]
-
 LABEL = "label"
 """Name of the column that holds the labels."""
 LARGEST_INDEX = 2**31 - 2

@@ -13,9 +13,6 @@ from driftsurf.data.log.recovery import open_segments
 from driftsurf.data.log.segments import LogSegment, write_all_at
 from driftsurf.errors import InputError, LogError, OptionError
 
-__all__ = ["Log"]
-
-
 LARGEST = 2**30
 """Bytes of a payload at most."""
 RECENT = 4 * 2**20

@@ -23,8 +23,6 @@ from driftsurf.data.reading_options import KINDS, Kind
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import LogError
 
-__all__ = ["DIGEST", "ColumnKind", "Kinds", "Record", "RowBlock", "block_of", "decode", "encode", "read_rows"]
-
 FORMAT = 1
 HEAD = Struct("<BBHId")
 """Kind, format, bytes of the key, count of rows or labels, time."""

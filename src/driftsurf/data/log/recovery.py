@@ -15,8 +15,6 @@ from driftsurf.core import disk, files
 from driftsurf.data.log.segments import LogSegment, segments_of, write_all_at
 from driftsurf.errors import LogError
 
-__all__ = ["Opened", "open_segments"]
-
 COPIED = 2**20
 """Bytes that are written again at a time."""
 

@@ -20,9 +20,6 @@ from zlib import crc32
 from driftsurf.core import disk, files
 from driftsurf.errors import LogError
 
-__all__ = ["Block", "LogSegment", "filled_segments", "is_log", "read_records", "segments_of", "write_all_at"]
-
-
 HEAD = Struct("<4sIIQQ")
 CHECKED = 12
 """Byte of a frame from which on the checksum covers it: number, ``durable``, payload."""

@@ -18,13 +18,6 @@ from driftsurf.errors import OptionError, SourceError, SourceUnreachableError
 from driftsurf.registry import nearest
 from driftsurf.visible import safe_address
 
-__all__ = [
-    "Address",
-    "RetryPolicy",
-    "tell",
-    "watched",
-]
-
 PASSWORD = "password"
 
 

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, overload, runtime_check
 
 from driftsurf.data.source import Position
 
-__all__ = ["BrokerMessage", "Inbox", "Messages", "Plan", "Ranges", "Received", "Seekable", "Settling", "Writer"]
-
 Ranges: TypeAlias = Sequence[Any]
 """Which messages belong to a batch, as plain JSON values. Only their connector interprets them."""
 

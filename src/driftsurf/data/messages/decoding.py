@@ -21,14 +21,6 @@ from driftsurf.data.sources.files import first_shape
 from driftsurf.data.tables import Column, Table, empty_column
 from driftsurf.errors import DriftsurfError, OptionError
 
-__all__ = [
-    "FORMATS",
-    "MessageDecoder",
-    "json_columns",
-    "message_fault",
-    "one_line",
-]
-
 _WHOLE_ZERO = re.compile(rb"-0(?![.eE0-9])")
 """A whole number, which has no sign for the exact reader, and has one for pyarrow; or the same in text."""
 

@@ -20,12 +20,6 @@ from driftsurf.data.sources.files import OnSkip, skip_row
 from driftsurf.data.tables import Table
 from driftsurf.errors import Option, OptionError, StateError
 
-__all__ = [
-    "MessagePosition",
-    "MessageSource",
-    "PlanLog",
-]
-
 TRIMMED_BYTES = 2**20
 """Size from which on entries that no checkpoint needs are removed."""
 

@@ -14,8 +14,6 @@ from driftsurf.data.messages.source import MessageSource
 from driftsurf.data.source import Position
 from driftsurf.errors import SourceError
 
-__all__ = ["InboxSource", "Spool"]
-
 SEGMENT_BYTES = 8 * 2**20
 """Size of a file of the log, which is removed as a whole."""
 REMEMBERED = 100_000

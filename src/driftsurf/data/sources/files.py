@@ -26,17 +26,11 @@ from driftsurf.data.formats import format_of_file, list_endings
 from driftsurf.data.formats._bytes import ByteFile, member_of_zip, no_such_file
 from driftsurf.data.formats._reader import Chunk, Mark, Reader, Shape
 from driftsurf.data.formats._text import is_automatic
-from driftsurf.data.reading_options import KINDS, Kind, OnSchemaChange, ReadingOptions
-from driftsurf.data.source import STANDARD_INPUT, AsText, BadRow, Cells, Misfit, Position, is_web_address
+from driftsurf.data.reading_options import KINDS, STANDARD_INPUT, Kind, OnSchemaChange, ReadingOptions
+from driftsurf.data.source import AsText, BadRow, Cells, Misfit, Position, is_web_address
 from driftsurf.data.tables import Column, Table, which_columns
 from driftsurf.errors import BadRowError, Message, Option, OptionError, RunWarning, SchemaError, SourceError, StateError
 from driftsurf.registry import register
-
-__all__ = [
-    "FilePosition",
-    "FileSource",
-    "read_position",
-]
 
 
 class FilePosition(TypedDict):

@@ -17,8 +17,6 @@ from driftsurf.data.sources.files import BatchCutter, BatchRule, OnSkip, first_s
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import Option, OptionError, SourceError, StateError
 
-__all__ = ["FrameRows", "FrameSource"]
-
 APPLICABLE: Final = "categorical", "drop", "kinds", "rows", "lenient"
 """Reading options that apply to a frame, whose cells have types already."""
 

@@ -16,8 +16,6 @@ from driftsurf.data.sources.files import FileSource
 from driftsurf.errors import MissingExtraError, Option, OptionError, SourceError, reason
 from driftsurf.registry import register
 
-__all__ = ["ObjectSource"]
-
 SCHEMES = "s3", "s3a", "gs", "gcs", "az", "abfs", "hdfs", "webhdfs", "oci", "oss", "sftp", "ssh", "smb", "memory"
 """Storages that fsspec opens; most need a package of their own beside it."""
 PIECE_BYTES = 2**22

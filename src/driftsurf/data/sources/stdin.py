@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from driftsurf.data.source import STANDARD_INPUT, BadRow, Position
+from driftsurf.data.reading_options import STANDARD_INPUT
+from driftsurf.data.source import BadRow, Position
 from driftsurf.data.sources.files import FilePosition, FileSource, OnSkip
 from driftsurf.data.tables import Table
 from driftsurf.errors import StateError
 from driftsurf.registry import register
-
-__all__ = ["StandardInput"]
 
 
 class PipePosition(FilePosition):

@@ -18,8 +18,6 @@ from driftsurf.learners.foreign._boosted import INSTALL, lacks, lightgbm
 from driftsurf.learners.foreign.sklearn import SklearnLearner
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
-__all__ = ["BoostedTrees"]
-
 
 class Size(NamedTuple):
     """Size of a model, and the largest number of rows it is fitted on."""

@@ -24,8 +24,6 @@ from driftsurf.learners.foreign.boosting import MOST_DENSE, BoostedTrees, Size
 from driftsurf.native.linear import weighted_sum
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
-__all__ = ["LazyBoostedTrees"]
-
 SUDDEN = 0.25
 """Summed excess at which a model on a short window is refitted before its turn: its concept has ended."""
 KEPT = 0.8

@@ -15,8 +15,6 @@ from driftsurf.core.contracts import CSR, Capabilities, Rows, SampleStore, Segme
 from driftsurf.core.options import choice, number
 from driftsurf.learners.foreign._base import COUNTED, FittedModel, ForeignLearner, Risk, extra, refuse, tasks_of, visits
 
-__all__ = ["RiverLearner"]
-
 
 class RiverLearner(ForeignLearner):
     """A river model as a base learner, trained row by row or batch by batch.

@@ -35,8 +35,6 @@ from driftsurf.learners.foreign._base import (
 )
 from driftsurf.learners.foreign._refitted import Fit
 
-__all__ = ["SklearnLearner"]
-
 ATOMIC = frozenset({type(None), bool, int, float, str})
 """Types of immutable values, which a copy shares."""
 COPYING = frozenset(

@@ -28,8 +28,6 @@ from driftsurf.learners.foreign._base import (
 )
 from driftsurf.native.linear import draw_uniformly
 
-__all__ = ["TorchLearner"]
-
 
 class TorchLearner(ForeignLearner):
     """A PyTorch module as a base learner, trained on mini-batches of its own sample set.

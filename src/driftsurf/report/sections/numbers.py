@@ -15,8 +15,6 @@ from driftsurf.report.sections import RunView, Section
 from driftsurf.runs.folder import WORK_PER_ROW
 from driftsurf.visible import escape
 
-__all__ = ["main_numbers", "reaction_rows"]
-
 
 def build(run: RunView) -> Iterator[str]:
     """Return the table of errors, and the numbers that do not stand at the top of the page."""

@@ -14,8 +14,6 @@ from driftsurf.report.sections import RunView, Section
 from driftsurf.runs.options import GROUPS, MAX_PENDING, NAMED_PARAMETERS
 from driftsurf.visible import escape, safe_address
 
-__all__ = ["command_line", "settings"]
-
 DEFAULTS = {"max_pending": MAX_PENDING}
 """Values that ``run.json`` holds where an option was not given."""
 

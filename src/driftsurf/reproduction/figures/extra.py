@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["against_gradients", "critical_differences", "recovery", "suboptimality"]
-
 SLOW = 12
 """Recoveries of this many steps or more have the darkest colour."""
 FAST, LATE, NEVER = (222, 235, 247), (8, 48, 107), "#d4d4d4"

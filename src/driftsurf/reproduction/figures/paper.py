@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MAIN", "ORDER", "all_streams", "detectors", "greedy", "in_order", "main_text", "no_adaptation", "noise"]
-
 ORDER: Final = (
     *("sea0", "sea10", "sea20", "sea30", "sea-gradual", "sine1", "hyper-slow", "hyper-fast", "circles", "mixed"),
     *("rcv1", "covertype", "powersupply", "electricity", "airline"),

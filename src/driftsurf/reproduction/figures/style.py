@@ -21,24 +21,6 @@ try:
 except ImportError as _error:
     raise ImportError("figures need matplotlib: pip install 'driftsurf[figures]'") from _error
 
-__all__ = [
-    "DRIFT",
-    "DRIFTING",
-    "PANEL",
-    "STYLES",
-    "VERMILION",
-    "Style",
-    "curve",
-    "handle",
-    "legend",
-    "mark",
-    "mark_drifts",
-    "name",
-    "name_axes",
-    "panels",
-    "to_bytes",
-]
-
 DPI = 110
 PANEL = 3.55, 2.15
 """Width and height of a panel in inches."""

@@ -20,8 +20,6 @@ from driftsurf.reproduction.rules import Lookup
 from driftsurf.reproduction.verdicts import ClaimVerdict
 from driftsurf.visible import escape
 
-__all__ = ["STYLE", "bounds", "claims", "cost", "evidence", "misses", "place_table", "ranks", "tuning"]
-
 STYLE = """
 .tried { margin: 4px 0 10px; padding-left: 18px; font-size: 14px; } .tried li { margin: 1px 0; }
 .miss { border-left: 4px solid var(--line); padding: 2px 0 2px 14px; margin: 16px 0; }

@@ -11,8 +11,6 @@ from driftsurf.visible import escape
 if TYPE_CHECKING:
     from driftsurf.reproduction.figures import Picture
 
-__all__ = ["Gallery"]
-
 
 class Gallery:
     """The pictures of the page, by name."""

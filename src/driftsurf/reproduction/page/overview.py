@@ -17,8 +17,6 @@ from driftsurf.reproduction.published import STREAMS
 from driftsurf.reproduction.reproduce import Reproduction, title_of
 from driftsurf.visible import escape
 
-__all__ = ["extent", "summary"]
-
 
 def extent(result: Reproduction) -> str:
     """Return a line of HTML with the streams, seeds and experiments."""

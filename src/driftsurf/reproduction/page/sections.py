@@ -19,8 +19,6 @@ from driftsurf.reproduction.published import STREAMS, Departure
 from driftsurf.reproduction.reproduce import EXPERIMENTS, Reproduction
 from driftsurf.visible import escape
 
-__all__ = ["SECTIONS", "ReproductionSection"]
-
 CANDOR = (
     "Candor is scored row by row inside each batch, as in the paper: before it predicts a row it has seen the labels "
     "of the earlier rows of the same batch. No other algorithm here sees them, so its errors have an advantage."

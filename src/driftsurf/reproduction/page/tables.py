@@ -12,8 +12,6 @@ from driftsurf.reproduction.reproduce import Reproduction, title_of
 from driftsurf.strategies import Variant
 from driftsurf.visible import escape
 
-__all__ = ["STYLE", "by_stream", "changes_table", "error_table", "scale", "shade", "signed", "stream_name"]
-
 STYLE = """
 .wide { overflow-x: auto; } .wide table { font-size: 13.5px; width: auto; min-width: 60%; }
 .wide td, .wide th { padding: 4px 6px; }

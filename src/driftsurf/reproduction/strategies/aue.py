@@ -18,8 +18,6 @@ from driftsurf.reproduction.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._votes import squared_errors
 
-__all__ = ["AUE"]
-
 TINY = 1e-20
 
 

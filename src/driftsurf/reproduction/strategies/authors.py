@@ -17,8 +17,6 @@ from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, RiskName
 from driftsurf.strategies.driftsurf import DriftSurf, Judge, ThresholdUnit, Variant
 from driftsurf.strategies.driftsurf_state import DriftSurfState, DriftSurfStep
 
-__all__ = ["AuthorsDriftSurf"]
-
 
 class AuthorsJudge(judges.TrainingJudge):
     """The training judge, but for the greedy policy, which compares the risks before learning the batch."""

@@ -19,8 +19,6 @@ from driftsurf.reproduction.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._votes import log_odds, repeated
 
-__all__ = ["Candor"]
-
 
 @register(
     "strategy", "candor", tasks={"binary"}, needs={"anchor"}, family="ensemble", examples=[Example({"experts": 3})]

@@ -27,8 +27,6 @@ from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
 from driftsurf.strategies._signals import watched
 from driftsurf.strategies._votes import row_errors, weighted_vote
 
-__all__ = ["DiversityPool"]
-
 SPREAD = 1.96
 """Standard errors by which the new model must be better than an old one, for a confidence of 95 %."""
 

@@ -18,8 +18,6 @@ from driftsurf.reproduction.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.reproduction.strategies.aue import TINY, mean_squared_errors
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, Member, Pool
 
-__all__ = ["DTEL"]
-
 
 @dataclass(frozen=True)
 class History(Ensemble):

@@ -14,8 +14,6 @@ from driftsurf.reproduction.strategies._ensemble import Ensemble, VotingStrategy
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule
 from driftsurf.strategies._votes import labels_of_all
 
-__all__ = ["DWM"]
-
 
 @register("strategy", "dwm", tasks=CLASSIFICATION, family="ensemble", examples=[Example({"period": 10, "experts": 3})])
 class DWM(VotingStrategy):

@@ -20,8 +20,6 @@ from driftsurf.reproduction.strategies._ensemble import Combine, Ensemble, Votin
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._votes import labels, weighted_vote
 
-__all__ = ["DWMIL"]
-
 DRAWS = 2**63
 """Child of the seed that bags are drawn from; no model has this number."""
 

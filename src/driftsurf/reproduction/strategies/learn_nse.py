@@ -19,8 +19,6 @@ from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
 from driftsurf.strategies._reweighted import Reweighted
 from driftsurf.strategies._votes import labels_of_all, row_errors
 
-__all__ = ["LearnNSE"]
-
 LEAST_BETA = 1e-10
 """Smallest beta: an expert without a mistake has a large vote, not an infinite one."""
 

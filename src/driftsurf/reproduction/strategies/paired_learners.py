@@ -21,8 +21,6 @@ from driftsurf.strategies._base import PooledStrategy, declared, make_decision
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
 from driftsurf.strategies._votes import row_errors
 
-__all__ = ["PairedLearners"]
-
 
 @dataclass(frozen=True)
 class _Live:

@@ -18,8 +18,6 @@ from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, risk
 from driftsurf.strategies._single import Single, SingleModel
 
-__all__ = ["PERM"]
-
 TESTS = 2**63
 """Child of the seed that tests draw from; no model has this number."""
 

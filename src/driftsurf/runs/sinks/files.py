@@ -20,19 +20,6 @@ from driftsurf.runs.predictions import LabelType, PredictionBatch
 from driftsurf.runs.sinks._base import STANDARD_OUTPUT, SinkContext
 from driftsurf.visible import visible
 
-__all__ = [
-    "CsvEncoder",
-    "CsvSink",
-    "Encoder",
-    "FileSink",
-    "JsonLinesEncoder",
-    "JsonLinesSink",
-    "ParquetEncoder",
-    "ParquetSink",
-    "StandardOutputSink",
-    "Write",
-]
-
 Write = Callable[[bytes], Any]
 
 

@@ -11,8 +11,6 @@ from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.service.contract import Judgement, ModelStatus
 from driftsurf.service.wire.rows import WireFault
 
-__all__ = ["BadRow", "ModelInfo", "Models", "OrderAnswer", "Predictions", "Taken", "bad_rows", "model_info"]
-
 
 class BadRow(msgspec.Struct):
     """A row that was skipped."""

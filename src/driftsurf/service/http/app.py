@@ -44,9 +44,6 @@ from driftsurf.service.page.content import LiveContent
 from driftsurf.service.settings import Limits
 from driftsurf.service.wire.formats import ModelFormats
 
-__all__ = ["App", "Page", "ServedEntry"]
-
-
 P = ParamSpec("P")
 T = TypeVar("T")
 LARGE = 2**16

@@ -34,30 +34,6 @@ from driftsurf.session.model_names import imported_class
 if TYPE_CHECKING:
     from driftsurf.service.http.app import ServedEntry
 
-__all__ = [
-    "EVENTS",
-    "MODEL_ROUTES",
-    "V2_ROUTES",
-    "Explanation",
-    "JournalLine",
-    "JournalPage",
-    "ModelRoute",
-    "OrderBody",
-    "columns",
-    "explain",
-    "info",
-    "journal",
-    "label",
-    "learn",
-    "order",
-    "page",
-    "predict",
-    "report",
-    "state",
-    "status",
-    "trace",
-]
-
 
 LARGE = 2**18
 """Bytes of a body from which on another thread reads it, so that other requests do not wait for it."""

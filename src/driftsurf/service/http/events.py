@@ -21,8 +21,6 @@ from driftsurf.service.http.requests import SECURITY_HEADERS, WRITE_FRAME, AsgiM
 if TYPE_CHECKING:
     from driftsurf.service.http.app import ServedEntry
 
-__all__ = ["EventStreams", "curves"]
-
 log: logging.Logger = logging.getLogger("driftsurf.service")
 FRAME_SECONDS = 1.0
 HISTORY_SECONDS = 5.0

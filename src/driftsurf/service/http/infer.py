@@ -27,18 +27,6 @@ from driftsurf.service.wire.tensors import DATATYPES, Values, from_bytes, to_byt
 if TYPE_CHECKING:
     from driftsurf.service.http.app import ServedEntry
 
-__all__ = [
-    "BINARY",
-    "HEAD_LENGTH",
-    "InferRequest",
-    "InferResponse",
-    "ModelMetadata",
-    "ServerMetadata",
-    "Tensor",
-    "infer",
-    "metadata",
-]
-
 HEAD_LENGTH = "inference-header-content-length"
 """Header with the length of the JSON object that is before the bytes of tensors."""
 LONGEST_NUMBER = 16

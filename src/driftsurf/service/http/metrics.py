@@ -16,8 +16,6 @@ from driftsurf.service.contract import ConnectionStatus, ModelStatus
 if TYPE_CHECKING:
     from driftsurf.service.http.app import ServedEntry
 
-__all__ = ["BOUNDS", "CONTENT_TYPE", "Family", "ServiceMetrics"]
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 """Upper bounds of the buckets of the time of requests, in seconds."""

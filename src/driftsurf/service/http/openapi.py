@@ -14,8 +14,6 @@ from driftsurf.service.http.infer import BINARY, HEAD_LENGTH, InferRequest, Serv
 from driftsurf.service.http.problems import KINDS, InferenceError, Problem
 from driftsurf.service.wire.formats import MEDIA
 
-__all__ = ["openapi"]
-
 _SCALAR: Final[dict[str, Any]] = {"type": ["string", "number", "boolean", "null"]}
 _ROW: Final[dict[str, Any]] = {"type": "object", "additionalProperties": _SCALAR}
 _QUERY: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {

@@ -31,8 +31,6 @@ from driftsurf.errors import (
 )
 from driftsurf.service.wire.rows import TooManyRowsError
 
-__all__ = ["KINDS", "HttpProblem", "InferenceError", "Problem", "problem_of"]
-
 PREFIX = "urn:driftsurf:problem:"
 
 

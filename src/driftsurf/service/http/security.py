@@ -17,8 +17,6 @@ from driftsurf.errors import Option, OptionError
 from driftsurf.runs.prometheus import names_this_machine
 from driftsurf.service.http.problems import HttpProblem
 
-__all__ = ["ALLOWED", "SCOPES", "ApiKey", "Caller", "Gate", "KeyScope", "new_key"]
-
 KeyScope: TypeAlias = Literal["predict", "learn", "read", "operate", "admin"]
 SCOPES: Final[tuple[KeyScope, ...]] = get_args(KeyScope)
 ALLOWED: Final[Mapping[KeyScope, str]] = {

@@ -28,8 +28,6 @@ from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.requests import PIECE, WRITE_FRAME, AsgiMessage, Scope, problem_response
 from driftsurf.service.settings import MIB
 
-__all__ = ["HttpConnection", "HttpServer", "check_address"]
-
 log: logging.Logger = logging.getLogger("driftsurf.service")
 SWITCH_SECONDS = 0.0001
 """How long another thread may hold the interpreter lock; a fiftieth of the default of Python."""

@@ -16,8 +16,6 @@ from driftsurf.report.sections import events
 from driftsurf.service.contract import Served
 from driftsurf.visible import visible_values
 
-__all__ = ["LiveContent", "PageContent", "plain_parts"]
-
 MOST_BUCKETS = 600
 """Values of a curve at most."""
 LEAST_SECONDS = 0.8

@@ -13,8 +13,6 @@ from driftsurf.service.http.app import App, Page
 from driftsurf.service.http.requests import HttpRequest, Response
 from driftsurf.visible import visible
 
-__all__ = ["PAGES"]
-
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -22,8 +22,6 @@ from driftsurf.service.wire.rows import (
     check_count,
 )
 
-__all__ = ["ArrowRows"]
-
 
 class ArrowRows:
     """Reads rows from an Arrow stream, as ``pyarrow.ipc.new_stream`` writes it, without compression."""

@@ -23,8 +23,6 @@ from driftsurf.service.wire.rows import (
     check_count,
 )
 
-__all__ = ["CsvRows"]
-
 SEPARATORS = {"semicolons": ";", "tabs": "\t"}
 REMEDIES: dict[Kind, str] = {
     "number": "write a number such as 1.5, or leave the cell empty",

@@ -24,9 +24,6 @@ from driftsurf.service.wire.json_rows import JsonRows
 from driftsurf.service.wire.rows import OnBadRow, RowsRead, WireColumn, WireFormat
 from driftsurf.service.wire.tensors import TensorRows
 
-__all__ = ["MEDIA", "Format", "ModelFormats", "Purpose", "RowShape", "answer_format", "body_format", "encode_answer"]
-
-
 Format: TypeAlias = Literal["json", "ndjson", "csv", "arrow"]
 Purpose: TypeAlias = Literal["predict", "learn", "label"]
 Read: TypeAlias = Callable[[bytes, OnBadRow, int], RowsRead]

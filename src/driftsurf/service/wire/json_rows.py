@@ -35,8 +35,6 @@ from driftsurf.service.wire.rows import (
     word_of,
 )
 
-__all__ = ["JsonRows"]
-
 ID = "i"
 """Attribute of the id of a decoded row; those of its columns are c0, c1 and so on."""
 LABEL = "y"

@@ -22,26 +22,6 @@ from driftsurf.data.tables import LARGEST_EXACT, Column, Table, empty_column, wh
 from driftsurf.errors import BadRowError, InputError, LabelError, Message
 from driftsurf.runs.predictions import label_text
 
-__all__ = [
-    "DATE_FORMAT",
-    "ColumnarRows",
-    "OnBadRow",
-    "RowsRead",
-    "TooManyRowsError",
-    "WireColumn",
-    "WireFault",
-    "WireFormat",
-    "check_count",
-    "check_value",
-    "column_of",
-    "loosely",
-    "odd_number",
-    "read_labels",
-    "refuse_first",
-    "word_of",
-]
-
-
 DATE_FORMAT = "other formats are named with driftsurf serve --date-format"
 TOO_LARGE = "is too large for a number", "pass a number below 1.8e308"
 

@@ -26,8 +26,6 @@ from driftsurf.service.wire.rows import (
     word_of,
 )
 
-__all__ = ["DATATYPES", "TensorRows", "Values", "from_bytes", "to_bytes"]
-
 Values: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 """Values of a tensor one after the other: as JSON has them, or as an array of numbers."""
 _NUMBERS: Final[Mapping[str, str]] = {
