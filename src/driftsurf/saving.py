@@ -14,10 +14,10 @@ from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.contracts import Detector, Learner
 from driftsurf.core.fields import Fields, Text
+from driftsurf.core.frames import LearnerLike
 from driftsurf.core.options import shown
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes, nest, pick, read_header, to_bytes
-from driftsurf.core.typing import LearnerLike
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.errors import CapabilityError, StateError
 from driftsurf.estimators.base import AdaptiveEstimator

@@ -20,7 +20,7 @@ from driftsurf.cli.run import run as run_command
 from driftsurf.comparison.compare import compare
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.options import COMPARE_GROUPS, CompareOptions, InputOptions, WorkOptions
-from driftsurf.core.option_fields import option_fields, python_help
+from driftsurf.core.options import option_fields, python_help
 from driftsurf.data import ReadingOptions
 from driftsurf.errors import OptionError
 from driftsurf.reproduction.options import REPRODUCE_GROUPS, ReproduceOptions, ReproduceWorkOptions

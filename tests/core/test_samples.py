@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_arrays import as_rows
 
-from driftsurf.core import buffer as _buffer
-from driftsurf.core.buffer import MAPPED_BYTES, Buffer
+from driftsurf.core import samples as _buffer
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, Segment, n_rows, take_rows
-from driftsurf.core.samples import Samples
+from driftsurf.core.samples import MAPPED_BYTES, Buffer, Samples
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import StateError
 from driftsurf.native.columns import squared_norms

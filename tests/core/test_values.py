@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from driftsurf.core.values import replace
+from driftsurf.core.changes import replace
 
 
 @dataclass(frozen=True)

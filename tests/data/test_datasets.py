@@ -20,7 +20,7 @@ from published_files import COVER, ELECTRICITY, FLIGHTS, pack
 from scipy.sparse import csr_array
 
 from driftsurf.cli import main
-from driftsurf.core import random as _random
+from driftsurf.core import numeric as _random
 from driftsurf.data import catalogue
 from driftsurf.data.datasets import _readers, files, real
 from driftsurf.data.datasets import known as datasets

@@ -17,8 +17,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from driftsurf import DriftSurfClassifier
-from driftsurf.core.batches import EncodedRows
-from driftsurf.core.contracts import CSR
+from driftsurf.core.contracts import CSR, EncodedRows
 from driftsurf.core.input import Schema, read_rows
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.data.encoding import TableEncoder, hash_slots

@@ -14,7 +14,7 @@ from driftsurf import DriftSurfClassifier, PortfolioClassifier, explain, prequen
 from driftsurf.core.contracts import Batch
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.core.journal import json_lines, read_lines
-from driftsurf.core.random import derive
+from driftsurf.core.numeric import derive
 from driftsurf.explanation.belief import beliefs, experts_of
 from driftsurf.explanation.lineage import Lineage, lineages
 from driftsurf.keyed.results import next_state

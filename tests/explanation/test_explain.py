@@ -17,7 +17,7 @@ import driftsurf
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, explain
 from driftsurf.core.decisions import TRANSITION_WORDS, Decision, ModelRecord, Transition
 from driftsurf.core.drifts import Drift, Drifts
-from driftsurf.core.measures import significant
+from driftsurf.core.wording import significant
 from driftsurf.detectors import DDM
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation.summary import summarise_regression

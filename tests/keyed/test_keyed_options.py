@@ -8,7 +8,7 @@ import pytest
 
 from driftsurf import registry
 from driftsurf.cli.run import run as command
-from driftsurf.core.option_fields import OptionField, option_fields
+from driftsurf.core.options import OptionField, option_fields
 from driftsurf.errors import OptionError
 from driftsurf.keyed import EngineOptions, KeyedOptions
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftsurf.core.random import derive
+from driftsurf.core.numeric import derive
 from driftsurf.errors import InputError
 from driftsurf.keyed import key_seed
 from driftsurf.keyed.keys import Keys

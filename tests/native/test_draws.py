@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from driftsurf.core.random import MASK, word
+from driftsurf.core.numeric import MASK, word
 from driftsurf.native.linear import alternate, draw_uniformly, fill_uniform, schedule
 
 SEEDS = st.integers(0, MASK)

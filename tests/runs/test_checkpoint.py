@@ -21,7 +21,7 @@ from tests.reliability.lines import raise_at
 from tests.reliability.workload import Workload, state_digest
 
 from driftsurf.core import disk, files
-from driftsurf.core.buffer import Touched
+from driftsurf.core.samples import Touched
 from driftsurf.core.state import from_bytes, resolved, to_bytes
 from driftsurf.errors import LockedError, OptionError, StateError, StateVersionError, StateWarning
 from driftsurf.learners import LinearRegression, SoftmaxRegression

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from driftsurf import DriftSurfClassifier, Fleet
-from driftsurf.core import threads
+from driftsurf.core import changes as threads
 from driftsurf.keyed.cell_store import Share, Work
 from driftsurf.saving import dumps
 from driftsurf.strategies import _cell_models as models

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from driftsurf import DriftSurfClassifier
-from driftsurf.core.threads import ChangeLock, RenewedLock
+from driftsurf.core.changes import ChangeLock, RenewedLock
 from driftsurf.detectors import ADWIN
 from driftsurf.errors import StepInProgressError
 from driftsurf.session.session import Session
@@ -141,7 +141,7 @@ def test_all_locks_of_changing_objects_are_known_at_a_fork() -> None:
         if "threading.RLock()" in line or "threading.Lock()" in line
     }
     kept = {one for one in found if not one.startswith(("service/", "data/log/"))}
-    assert kept <= allowed | {"core/threads.py"}
+    assert kept <= allowed | {"core/changes.py"}
     assert issubclass(ChangeLock, RenewedLock)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from row_arrays import csr_view
 
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import Batch
 from driftsurf.core.state import to_bytes
-from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.learners import LinearRegression, NaiveBayes, Perceptron, SoftmaxRegression
 from driftsurf.strategies import DriftSurf, Portfolio

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from stream_rows import equal
 
-from driftsurf.core.random import word
+from driftsurf.core.numeric import word
 from driftsurf.errors import OptionError
 from driftsurf.streams import Recurring, base
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from driftsurf.core.contracts import FloatArray, IntArray
-from driftsurf.core.random import word
+from driftsurf.core.numeric import word
 
 # ---------------------------------------------------------------------------- streams
 

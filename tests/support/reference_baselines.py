@@ -13,7 +13,7 @@ import numpy as np
 from reference import LabelledRows, LogisticTwin, logistic_loss, uniform
 
 from driftsurf.core.contracts import FloatArray, IntArray
-from driftsurf.core.random import derive
+from driftsurf.core.numeric import derive
 
 
 @dataclass

@@ -11,7 +11,7 @@ from reference import uniform
 from reference_baselines import Model, PlainEnsemble, PlainMDDM, majority
 
 from driftsurf.core.contracts import FloatArray, IntArray
-from driftsurf.core.random import derive
+from driftsurf.core.numeric import derive
 
 
 def only(rows: list[int], model: Model) -> Model:

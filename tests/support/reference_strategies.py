@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.random import derive, word
+from driftsurf.core.numeric import derive, word
 
 
 @dataclass

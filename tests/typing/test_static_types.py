@@ -18,8 +18,8 @@ from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Fleet, RunResult,
 from driftsurf.core.contracts import Detection, Learner, Strategy
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drifts
+from driftsurf.core.frames import MatrixLike, TargetLike
 from driftsurf.core.journal import Journal
-from driftsurf.core.typing import MatrixLike, TargetLike
 from driftsurf.core.views import Experts, Transitions
 from driftsurf.detectors import ADWIN, DDM
 from driftsurf.estimators import AUEClassifier, AUERegressor, ResetOnDriftClassifier, SlidingWindowRegressor

@@ -18,7 +18,7 @@ __all__ = ["class_names", "modules", "stub"]
 
 HEAD = {
     "from typing import Any, Literal",
-    "from driftsurf.core.typing import Classes, LearnerLike, RandomState",
+    "from driftsurf.core.frames import Classes, LearnerLike, RandomState",
     "from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveRegressor",
 }
 """Imports of every module."""
@@ -165,7 +165,7 @@ def _imports(strategy: Any, options: list[Option]) -> Iterator[str]:
         for alias in node.names
     }
     if any(option.name == "detector" for option in options):
-        yield "from driftsurf.core.typing import DetectorLike"
+        yield "from driftsurf.core.frames import DetectorLike"
     for option in options:
         for expression in (option.annotation, option.default):
             for node in ast.walk(ast.parse(expression, mode="eval")):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from driftsurf.cli.options import value_types
 from driftsurf.comparison.options import COMPARE_GROUPS
-from driftsurf.core.option_fields import OptionField
+from driftsurf.core.options import OptionField
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.reproduction.options import REPRODUCE_GROUPS
 from driftsurf.runs.options import GROUPS, OptionGroup, PredictOptions

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from driftsurf import registry
 from driftsurf.checks import matrix
 from driftsurf.core.contracts import Capabilities
-from driftsurf.core.option_fields import option_fields
+from driftsurf.core.options import option_fields
 from driftsurf.keyed import EngineOptions, KeyedOptions
 from tools.generate import estimators, reference
 

@@ -15,9 +15,9 @@ from urllib.parse import quote
 from driftsurf.alerts.channels import Channel, Notice, NoticeKind
 from driftsurf.alerts.rules import AlertOptions, Condition, Reading, conditions, ending
 from driftsurf.core import files
+from driftsurf.core.changes import Background
 from driftsurf.core.drifts import Drift, DriftNews, DriftPhase
 from driftsurf.core.files import parse_json
-from driftsurf.core.threads import Background
 from driftsurf.errors import DeliveryError, reason
 
 LEAST_ROWS = 20

@@ -10,10 +10,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from driftsurf.alerts.channels import Channel, Severity, channel_of
 from driftsurf.core.drifts import Drift
-from driftsurf.core.measures import significant
-from driftsurf.core.option_fields import check_bounds, option, option_fields
-from driftsurf.core.options import choice, shown
-from driftsurf.core.wording import shown_bytes
+from driftsurf.core.options import check_bounds, choice, option, option_fields, shown
+from driftsurf.core.wording import shown_bytes, significant
 from driftsurf.errors import DriftsurfWarning, OptionError
 from driftsurf.evaluation.verdict import BASELINE_WORDS
 

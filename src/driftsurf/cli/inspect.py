@@ -10,7 +10,7 @@ import click
 
 from driftsurf.cli.options import GroupedCommand, GroupedOption, collect, option_group
 from driftsurf.cli.terminal import say
-from driftsurf.core.option_fields import option_fields
+from driftsurf.core.options import option_fields
 from driftsurf.core.wording import agreeing, counted
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.errors import InputError

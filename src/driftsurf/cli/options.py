@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from driftsurf.cli.terminal import flag_name, say
-from driftsurf.core.option_fields import OptionField, RunsCode, option, option_fields
+from driftsurf.core.options import OptionField, RunsCode, option, option_fields
 from driftsurf.data.toml_file import read_toml
 from driftsurf.errors import InputError, OptionError
 from driftsurf.runs.options import OptionGroup, StrPath

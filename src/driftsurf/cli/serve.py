@@ -15,8 +15,7 @@ from click.core import ParameterSource
 
 from driftsurf.cli.options import GroupedCommand, collect, option_group
 from driftsurf.cli.terminal import say, started
-from driftsurf.core.option_fields import option_fields, options_given
-from driftsurf.core.options import choice
+from driftsurf.core.options import choice, option_fields, options_given
 from driftsurf.errors import Option, OptionError
 from driftsurf.service.settings import Limits, ServedOptions, ServeOptions, ServiceOptions
 

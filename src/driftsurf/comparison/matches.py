@@ -14,7 +14,7 @@ from driftsurf.comparison.inputs import Input, StreamInMemory, check_fits, load,
 from driftsurf.comparison.models import ComparedModel, Situation, model
 from driftsurf.comparison.peers import Diverged, Mean
 from driftsurf.core.contracts import FloatArray
-from driftsurf.core.measures import percent
+from driftsurf.core.wording import percent
 from driftsurf.data.target import Task
 from driftsurf.errors import DivergenceError, LabelError
 from driftsurf.evaluation.class_metrics import ClassQuality, class_quality

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from driftsurf.core.option_fields import option
+from driftsurf.core.options import option
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.runs.options import OptionGroup
 

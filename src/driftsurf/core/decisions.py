@@ -11,8 +11,7 @@ from functools import cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from driftsurf.core.drifts import Drift, InputChange
-from driftsurf.core.measures import significant
-from driftsurf.core.wording import agreeing, counted, optional
+from driftsurf.core.wording import agreeing, counted, optional, significant
 from driftsurf.visible import visible
 
 __all__ = [

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, overload
 
-from driftsurf.core.measures import SHARES, percent, significant
-from driftsurf.core.wording import agreeing, in_words
+from driftsurf.core.wording import SHARES, agreeing, in_words, percent, significant
 from driftsurf.visible import visible
 
 if TYPE_CHECKING:

@@ -14,15 +14,16 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.batches import EncodedRows
-from driftsurf.core.contracts import CSR, Categories, DenseRows, FloatArray, Rows, State, n_rows
+from driftsurf.core.contracts import CSR, Categories, DenseRows, EncodedRows, FloatArray, Rows, State, n_rows
 from driftsurf.core.fields import Array, Converted, FieldRule, Fields, Truth, Values, Whole
 from driftsurf.core.frames import (
     ArrowTable,
     Frame,
     LazyFrame,
+    MatrixLike,
     PandasSeries,
     SparseMatrix,
+    TargetLike,
     check_levels,
     frame_columns,
     is_scipy_csr,
@@ -30,7 +31,6 @@ from driftsurf.core.frames import (
     unmasked,
 )
 from driftsurf.core.options import shown
-from driftsurf.core.typing import MatrixLike, TargetLike
 from driftsurf.core.wording import in_words
 from driftsurf.errors import InputError, NonFiniteError, SchemaError, ShapeError, ValueTypeError
 from driftsurf.native.columns import all_finite, all_within, is_sound_csr

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core import functions
+from driftsurf.core import numeric
+from driftsurf.core.changes import RenewedLock
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import TOLD, Decision, ModelRecord, Transition, plain_expert
 from driftsurf.core.drifts import Drift, Drifts, InputChange, InputChanges
 from driftsurf.core.files import parse_json
 from driftsurf.core.frames import html_table
-from driftsurf.core.threads import RenewedLock
 from driftsurf.core.views import Transitions
 from driftsurf.core.wording import counted
 from driftsurf.native import maths
@@ -45,7 +45,7 @@ def log_losses(scores: FloatArray, true: npt.NDArray[Any]) -> FloatArray:
     """
     if scores.ndim == 1:
         margins = np.where(true == 1, -scores, scores)
-        return np.maximum(margins, 0.0) + functions.log1p(functions.exp(-np.abs(margins)))
+        return np.maximum(margins, 0.0) + numeric.log1p(numeric.exp(-np.abs(margins)))
     logs = scores[np.arange(len(true)), true]
     return np.asarray(-np.maximum(logs, maths.log(LEAST_PROBABILITY)))
 

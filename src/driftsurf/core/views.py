@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftsurf.core.decisions import Decision, Transition, plain_expert
 from driftsurf.core.frames import html_table, new_frame
-from driftsurf.core.measures import percent, significant
+from driftsurf.core.wording import percent, significant
 
 if TYPE_CHECKING:
     import pandas as pd

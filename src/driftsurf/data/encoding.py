@@ -13,12 +13,11 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.batches import EncodedRows
-from driftsurf.core.contracts import CSR, Categories, FloatArray, State
+from driftsurf.core.contracts import CSR, Categories, EncodedRows, FloatArray, State
 from driftsurf.core.fields import Fields, Json, Truth, Whole, misfit
 from driftsurf.core.input import listed
+from driftsurf.core.numeric import GAMMA, mixed
 from driftsurf.core.options import choice, whole
-from driftsurf.core.random import GAMMA, mixed
 from driftsurf.data.frames import read_table
 from driftsurf.data.reading_options import KINDS, Kind
 from driftsurf.data.tables import Column, Table, empty_column, which_columns

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, get_args
 
-from driftsurf.core.option_fields import option
-from driftsurf.core.options import choice, number, whole
+from driftsurf.core.options import choice, number, option, whole
 from driftsurf.errors import Option, OptionError
 
 STANDARD_INPUT = "-"

@@ -13,7 +13,7 @@ from driftsurf.core.contracts import Categories, State
 from driftsurf.core.fields import Converted, Fields, Json, Text
 from driftsurf.core.frames import number_matrix
 from driftsurf.core.input import listed
-from driftsurf.core.option_fields import options_given
+from driftsurf.core.options import options_given
 from driftsurf.core.state import nest, pick
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.formats._cells import cell_reader

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.changes import ChangeLock
 from driftsurf.core.contracts import Detection, FloatArray, State
 from driftsurf.core.fields import Array, Choice, FieldRule, Fields, Real
 from driftsurf.core.options import Parameterised, number, whole
-from driftsurf.core.threads import ChangeLock
 from driftsurf.errors import OptionError, ShapeError, ValueTypeError
 from driftsurf.native import maths
 from driftsurf.native.detectors import DRIFT, STEADY, WARNING, sliding_mean

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from driftsurf.core import functions
+from driftsurf.core import numeric
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import choice, number
 from driftsurf.detectors._base import WindowDetector
@@ -81,7 +81,7 @@ class MDDM(WindowDetector):
             case "geometric":  # relative to the newest, so that it cannot overflow
                 weights = np.array([maths.power(1.0 + self.growth, -one) for one in age.tolist()])
             case "euler":
-                weights = functions.exp(-self.growth * age)
+                weights = numeric.exp(-self.growth * age)
             case _:
                 weights = 1.0 + self.growth * age[::-1]
         return np.asarray(weights / weights.sum())

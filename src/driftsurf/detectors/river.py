@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from driftsurf.core.abilities import check_contract, missing_members
 from driftsurf.core.contracts import Detection, Detector, State
-from driftsurf.core.typing import RiverDriftDetector
+from driftsurf.core.frames import RiverDriftDetector
 from driftsurf.errors import CapabilityError
 
 if TYPE_CHECKING:  # scikit-learn has no type annotations
-    from driftsurf.core.typing import ScikitLearnBase as BaseEstimator
+    from driftsurf.core.frames import ScikitLearnBase as BaseEstimator
 else:
     from sklearn.base import BaseEstimator
 

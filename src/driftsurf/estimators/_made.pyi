@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from driftsurf.core.typing import Classes, DetectorLike, LearnerLike, RandomState
+from driftsurf.core.frames import Classes, DetectorLike, LearnerLike, RandomState
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveRegressor
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, RiskName
 from driftsurf.strategies.driftsurf import ThresholdUnit

@@ -8,9 +8,8 @@ import numpy as np
 
 from driftsurf.core.abilities import StrategyMaker, missing_members
 from driftsurf.core.contracts import Detector, Strategy
-from driftsurf.core.frames import SparseMatrix, unmasked
+from driftsurf.core.frames import RandomState, SparseMatrix, TargetLike, unmasked
 from driftsurf.core.options import shown
-from driftsurf.core.typing import RandomState, TargetLike
 from driftsurf.errors import OptionError, ShapeError
 from driftsurf.estimators._sklearn import check_random_state, clone, column_or_1d
 from driftsurf.session.described import HasParameters

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from driftsurf.core.typing import RandomState, TableLike, TargetLike
+    from driftsurf.core.frames import RandomState, TableLike, TargetLike
 
     T = TypeVar("T")
 

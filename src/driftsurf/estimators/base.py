@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import registry
+from driftsurf.core.changes import ChangeLock
 from driftsurf.core.contracts import Learner, Strategy
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
-from driftsurf.core.threads import ChangeLock
-from driftsurf.core.typing import LearnerLike, RandomState, TableLike
+from driftsurf.core.frames import LearnerLike, RandomState, TableLike
 from driftsurf.errors import CapabilityError, StateError
 from driftsurf.errors._warnings import reading_saved_options
 from driftsurf.estimators._parameters import copied, option_of, seed_of
@@ -34,10 +34,10 @@ from driftsurf.core.abilities import SinglePredictor, work_of
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.fields import misfit
+from driftsurf.core.frames import Classes, TargetLike
 from driftsurf.core.journal import Journal
 from driftsurf.core.state import from_bytes, pick, read_header
 from driftsurf.core.targets import ClassTargets, RegressionTargets
-from driftsurf.core.typing import Classes, TargetLike
 from driftsurf.core.views import Experts
 from driftsurf.errors import OptionError, ShapeError
 from driftsurf.estimators._parameters import as_column, fit_rows

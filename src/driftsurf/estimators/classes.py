@@ -9,10 +9,10 @@ from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from driftsurf import registry
+from driftsurf.core.changes import RenewedLock
 from driftsurf.core.contracts import Strategy
+from driftsurf.core.frames import LearnerLike
 from driftsurf.core.options import choice
-from driftsurf.core.threads import RenewedLock
-from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import CapabilityError
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
 from driftsurf.estimators.docstrings import docstring, learning_example

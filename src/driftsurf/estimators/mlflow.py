@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from driftsurf import registry
 from driftsurf.core import files
+from driftsurf.core.frames import MatrixLike
 from driftsurf.core.options import choice
 from driftsurf.core.state import from_bytes, read_header
-from driftsurf.core.typing import MatrixLike
 from driftsurf.errors import CapabilityError, MissingExtraError, StateError
 from driftsurf.estimators.base import AdaptiveEstimator
 from driftsurf.estimators.classes import find_estimator

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.typing import TableLike
+from driftsurf.core.frames import TableLike
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.estimators._sklearn import BaseEstimator, TransformerMixin, check_is_fitted
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.core.measures import AVERAGE_PRECISION, HARDLY_ABOVE_CHANCE, percent, rare_class
+from driftsurf.core.wording import AVERAGE_PRECISION, HARDLY_ABOVE_CHANCE, percent, rare_class
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import OTHER, Trace

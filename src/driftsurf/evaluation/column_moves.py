@@ -16,7 +16,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import CSR, FloatArray, Rows, State
 from driftsurf.core.fields import MOST, Array, FieldRule, Fields, Values, Whole
 from driftsurf.core.input import listed
-from driftsurf.core.measures import significant
+from driftsurf.core.wording import significant
 from driftsurf.errors import InputError
 from driftsurf.evaluation.trace import csv_line
 from driftsurf.native.columns import column_products

@@ -12,9 +12,18 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
-from driftsurf.core.frames import LazyFrame, PandasFrame, PandasSeries, SparseMatrix, lazy_frame
+from driftsurf.core.frames import (
+    Classes,
+    LazyFrame,
+    MatrixLike,
+    PandasFrame,
+    PandasSeries,
+    SparseMatrix,
+    TableLike,
+    TargetLike,
+    lazy_frame,
+)
 from driftsurf.core.options import whole
-from driftsurf.core.typing import Classes, MatrixLike, TableLike, TargetLike
 from driftsurf.data.frames import read_table
 from driftsurf.data.target import find_target
 from driftsurf.errors import OptionError, ShapeError

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.fields import MOST, Array, FieldRule, Fields
 from driftsurf.core.files import parse_json
-from driftsurf.core.measures import rare_class
+from driftsurf.core.wording import rare_class
 from driftsurf.errors import InputError
 from driftsurf.evaluation.metrics import average_precision
 from driftsurf.evaluation.trace import OTHER, StepMap

@@ -10,7 +10,7 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.drifts import Drifts
-from driftsurf.core.measures import HARDLY_BETTER, percent, significant
+from driftsurf.core.wording import HARDLY_BETTER, percent, significant
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.class_metrics import RareClass, rare_class_of
 from driftsurf.evaluation.scores import Scores

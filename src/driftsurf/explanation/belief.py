@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from driftsurf.core.decisions import Decision, ModelRecord, expert_noun, plain_expert
-from driftsurf.core.measures import percent, significant
-from driftsurf.core.wording import counted
+from driftsurf.core.wording import counted, percent, significant
 
 PATIENCE = 3
 """Number of steps in a row for which another expert has to have the largest share, to be the one trusted most."""

@@ -21,8 +21,7 @@ from driftsurf.core.decisions import (
 )
 from driftsurf.core.drifts import Drift
 from driftsurf.core.journal import Journal
-from driftsurf.core.measures import significant
-from driftsurf.core.wording import counted, optional, wrapped
+from driftsurf.core.wording import counted, optional, significant, wrapped
 from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.column_moves import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error

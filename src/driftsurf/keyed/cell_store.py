@@ -10,13 +10,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.changes import ChangeLock
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.decisions import Transition
-from driftsurf.core.frames import unmasked
+from driftsurf.core.frames import TargetLike, unmasked
 from driftsurf.core.state import nest, resolved
 from driftsurf.core.targets import MARGIN, ClassTargets, RegressionTargets
-from driftsurf.core.threads import ChangeLock
-from driftsurf.core.typing import TargetLike
 from driftsurf.errors import DivergenceError, InputError
 from driftsurf.keyed.keys import Threads
 from driftsurf.keyed.layout import COMPLETE, REASONS, Blocks, Codes, KeyShape, StepLog

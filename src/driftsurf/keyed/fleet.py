@@ -15,11 +15,11 @@ from driftsurf.core.changes import Changeable, locked, uninterrupted
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.decisions import Transition
 from driftsurf.core.fields import misfit
+from driftsurf.core.frames import Classes, LearnerLike, MatrixLike, TargetLike
 from driftsurf.core.input import Schema, listed, read_rows, read_schema, read_weights
 from driftsurf.core.options import choice, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.core.targets import ClassTargets
-from driftsurf.core.typing import Classes, LearnerLike, MatrixLike, TargetLike
 from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError, StateError
 from driftsurf.keyed.cell_store import CellStore, KeyStore, bytes_of_key, suits_cells
 from driftsurf.keyed.growing_store import GrowingStore

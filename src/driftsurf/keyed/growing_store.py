@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.fields import Array, Converted, Fields, misfit
+from driftsurf.core.frames import TargetLike
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets
-from driftsurf.core.typing import TargetLike
 from driftsurf.errors import DivergenceError
 from driftsurf.keyed.cell_store import CellStore, Work
 from driftsurf.keyed.keys import Threads

@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import IntArray, State
 from driftsurf.core.fields import Array, Choice, FieldEntry, FieldRule, Fields, misfit
-from driftsurf.core.frames import unmasked
+from driftsurf.core.frames import Series, unmasked
+from driftsurf.core.numeric import derive
 from driftsurf.core.options import shown
-from driftsurf.core.random import derive
-from driftsurf.core.typing import Series
 from driftsurf.errors import InputError, ShapeError, ValueTypeError
 from driftsurf.keyed.rows import Slots
 from driftsurf.native.keys import add, find, seeds_of

@@ -11,9 +11,9 @@ import numpy as np
 from driftsurf import registry
 from driftsurf.core.abilities import check_contract
 from driftsurf.core.contracts import Strategy
+from driftsurf.core.frames import Classes, LearnerLike
 from driftsurf.core.options import choice, whole
 from driftsurf.core.targets import ClassTargets
-from driftsurf.core.typing import Classes, LearnerLike
 from driftsurf.data.column_summary import MOST_CLASSES, ColumnSummary
 from driftsurf.data.tables import Table
 from driftsurf.data.target import TASKS, Task

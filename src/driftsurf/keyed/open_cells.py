@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray, Segment, State
 from driftsurf.core.journal import json_lines
-from driftsurf.core.random import MASK
+from driftsurf.core.numeric import MASK
 from driftsurf.keyed.cell_store import cell_models, key_loop, key_shape
 from driftsurf.keyed.key_saver import StateWriter, StrategyWriter
 from driftsurf.keyed.keys import key_seed

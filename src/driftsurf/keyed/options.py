@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from driftsurf.core.option_fields import option, parse_label
+from driftsurf.core.options import option, parse_label
 from driftsurf.errors import OptionError
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE, Drifts
-from driftsurf.core.measures import HARDLY_BETTER
 from driftsurf.core.options import number
+from driftsurf.core.wording import HARDLY_BETTER
 from driftsurf.keyed.drifts import LEAST_ROWS, JudgedRows, KeyDrifts, RunningDrifts, drifts_of_key, replaced_rows
 from driftsurf.keyed.folder import KeyedFolder
 

@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.targets import RegressionTargets
-from driftsurf.core.values import replace
 from driftsurf.errors import MissingExtraError
 from driftsurf.keyed.quarantine import Fault, Reason
 from driftsurf.keyed.rows import RowsByKey

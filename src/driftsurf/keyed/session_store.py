@@ -15,13 +15,12 @@ from driftsurf.core.abilities import LinearPredictor, SinglePredictor
 from driftsurf.core.contracts import DenseRows, FloatArray, Rows, State
 from driftsurf.core.decisions import Decision, StateName, Transition, TransitionKind
 from driftsurf.core.fields import Array, FieldEntry, Fields, Text, misfit
-from driftsurf.core.frames import unmasked
+from driftsurf.core.frames import TargetLike, unmasked
 from driftsurf.core.input import Schema
 from driftsurf.core.journal import Journal
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
-from driftsurf.core.typing import TargetLike
 from driftsurf.errors import CapabilityError, DivergenceError, InputError, Message, RowIndex, ShapeError
 from driftsurf.keyed.layout import MEANS, REASONS, Codes
 from driftsurf.keyed.quarantine import Reason, label_fault

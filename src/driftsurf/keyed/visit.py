@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from driftsurf.core.abilities import RowBounded
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import State, Strategy
 from driftsurf.core.fields import Array, FieldEntry, Fields, Json, Text
 from driftsurf.core.journal import Journal, json_lines
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
-from driftsurf.core.values import replace
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError
 from driftsurf.keyed.keys import key_seed
 from driftsurf.keyed.options import ON_GAP, OnGap

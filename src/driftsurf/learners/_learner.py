@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from driftsurf.core.buffer import Buffer, Touched
+from driftsurf.core.changes import replace
 from driftsurf.core.column_sizes import usual_norm
 from driftsurf.core.contracts import (
     AppendOnlyArray,
@@ -27,8 +27,8 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.fields import Fields
 from driftsurf.core.options import parameter_names
+from driftsurf.core.samples import Buffer, Touched
 from driftsurf.core.state import resolved
-from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, StateError
 from driftsurf.learners._linear import Linear, blank, check_width, linear_from
 from driftsurf.learners._options import LinearOptions

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from driftsurf.core.changes import replace
 from driftsurf.core.column_sizes import extend_range, usual_frame, usual_sizes
 from driftsurf.core.contracts import CSR, Batch, FloatArray, IntArray, Rows
-from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError, Option, ShapeError
 from driftsurf.native import scores
 from driftsurf.native.columns import reframe, uncentre

@@ -11,6 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import (
     CSR,
     Batch,
@@ -24,7 +25,6 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.fields import FieldEntry, Fields, Whole
 from driftsurf.core.options import Parameterised
-from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, ShapeError, StateError
 from driftsurf.native.experts import log_losses, moments_after
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from driftsurf.core.buffer import Buffer
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows
-from driftsurf.core.values import replace
+from driftsurf.core.samples import Buffer
 from driftsurf.errors import CapabilityError
 from driftsurf.learners._learner import AUTO_STEP
 from driftsurf.learners._linear import Linear, margins, margins_of_all

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.core.changes import lazy, replace
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, Rows, Segment, State
 from driftsurf.core.fields import Array, FieldRule, Fields
 from driftsurf.core.options import number
-from driftsurf.core.values import lazy, replace
 from driftsurf.learners._online import COUNTS, Moments, Online, OnlineLearner, counts_of
 from driftsurf.native.experts import bayes, log_posteriors
 from driftsurf.registry import CLASSIFICATION, register

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.changes import lazy, replace
 from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, IntArray, Rows, Segment, State
 from driftsurf.core.fields import Array, FieldRule, Fields, Real, Truth, Values, Whole
 from driftsurf.core.options import choice, number, whole
-from driftsurf.core.values import lazy, replace
 from driftsurf.learners._online import COUNTS, Moments, Online, OnlineLearner, counts_of
 from driftsurf.native.experts import network_outputs, standardise, train_network
 from driftsurf.native.linear import fill_uniform

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import Batch, Capabilities, FloatArray, SampleStore, Segment
 from driftsurf.core.options import choice, number
-from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from driftsurf.core.buffer import Buffer
 from driftsurf.core.contracts import Capabilities, FloatArray, Undo
+from driftsurf.core.samples import Buffer
 from driftsurf.errors import CapabilityError
 from driftsurf.learners._linear import Linear
 from driftsurf.learners._multi import MultiLearner

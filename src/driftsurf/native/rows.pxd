@@ -1,4 +1,4 @@
-"""Rows as the loops in C take them, from an array or from CSR rows of ``driftsurf.core.batches``."""
+"""Rows as the loops in C take them, from an array or from CSR rows of ``driftsurf.core.contracts``."""
 
 from libc.stdint cimport int32_t, int64_t
 

@@ -15,8 +15,7 @@ from rich.text import Text
 from driftsurf.comparison.compare import METHOD, MOST_POINTS, RELATIVE, Comparison, timings, to_json
 from driftsurf.comparison.matches import FIRST_STEP, ModelStanding, Standings
 from driftsurf.core import files
-from driftsurf.core.measures import percent, significant
-from driftsurf.core.wording import plural
+from driftsurf.core.wording import percent, plural, significant
 from driftsurf.evaluation.ranks import Interval, Ranking
 from driftsurf.report import html
 from driftsurf.report.svg import Chart, drawing, element

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.decisions import TRANSITION_WORDS, TransitionKind
-from driftsurf.core.measures import significant
+from driftsurf.core.wording import significant
 from driftsurf.report import html
 from driftsurf.report.svg import LEFT, WIDTH, Chart, drawing, element
 from driftsurf.visible import escape, visible_values

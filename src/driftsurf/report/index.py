@@ -18,7 +18,7 @@ from driftsurf import registry
 from driftsurf.comparison.folder import LEDGER
 from driftsurf.core import files
 from driftsurf.core.files import parse_json
-from driftsurf.core.measures import significant
+from driftsurf.core.wording import significant
 from driftsurf.errors import DriftsurfError, Option, RunFolderError
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace

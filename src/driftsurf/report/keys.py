@@ -12,8 +12,7 @@ from rich.table import Table
 
 from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
-from driftsurf.core.measures import significant
-from driftsurf.core.wording import counted, in_words, optional, plural
+from driftsurf.core.wording import counted, in_words, optional, plural, significant
 from driftsurf.errors import InputError, RunFolderError
 from driftsurf.evaluation.verdict import BASELINE_NAMES, BASELINE_WORDS, Baselines
 from driftsurf.keyed.drifts import DRIFT_HEADS, LEAST_ROWS, KeyDrifts, drift_lines

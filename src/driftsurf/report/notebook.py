@@ -16,8 +16,7 @@ import numpy.typing as npt
 from driftsurf.core.decisions import TRANSITION_WORDS, Decision, alike, describe_alike, plain_expert
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.frames import html_table
-from driftsurf.core.measures import significant
-from driftsurf.core.wording import counted, optional
+from driftsurf.core.wording import counted, optional, significant
 from driftsurf.errors import MissingExtraError
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace

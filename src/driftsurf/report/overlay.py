@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from driftsurf.core.decisions import INSIDE, Decision, Transition, alike, describe_alike, expert_noun
-from driftsurf.core.measures import percent
+from driftsurf.core.wording import percent
 from driftsurf.evaluation.trace import StepMap
 from driftsurf.explanation.belief import TURNED, beliefs
 from driftsurf.explanation.records import pinned

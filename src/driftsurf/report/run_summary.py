@@ -10,8 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from driftsurf.core.measures import percent, significant
-from driftsurf.core.wording import counted, in_words, optional
+from driftsurf.core.wording import counted, in_words, optional, percent, significant
 from driftsurf.data.column_summary import ColumnSummary
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from driftsurf.core import files
 from driftsurf.core.contracts import Pickled
-from driftsurf.core.measures import significant
 from driftsurf.core.state import digest, peek, read_header
+from driftsurf.core.wording import significant
 from driftsurf.errors import DriftsurfError, StateError, StateWarning
 from driftsurf.evaluation.summary import mean_error_of
 from driftsurf.explanation.records import newest_head, pinned, read_run

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from driftsurf.core.measures import significant
+from driftsurf.core.wording import significant
 from driftsurf.visible import escape
 
 WIDTH, HEIGHT = 960, 300

@@ -16,8 +16,7 @@ from rich.text import Text
 
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drift, DriftNews
-from driftsurf.core.measures import significant
-from driftsurf.core.wording import wrapped
+from driftsurf.core.wording import significant, wrapped
 from driftsurf.visible import visible
 
 WIDTH = 100

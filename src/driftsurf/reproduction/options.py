@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from driftsurf.comparison.options import StrPath, WorkOptions
-from driftsurf.core.option_fields import option
+from driftsurf.core.options import option
 from driftsurf.runs.options import OptionGroup
 
 

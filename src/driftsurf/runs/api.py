@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from driftsurf import registry
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.frames import Frame
-from driftsurf.core.option_fields import accepts, argument, described
+from driftsurf.core.options import accepts, argument, described
 from driftsurf.data.reading_options import STANDARD_INPUT
 from driftsurf.errors import Option, OptionError, RunDrifted
 from driftsurf.evaluation.prequential import StepReport

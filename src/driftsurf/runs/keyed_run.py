@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
-from driftsurf.core.option_fields import check_bounds, option_fields
+from driftsurf.core.options import check_bounds, option_fields
 from driftsurf.data import Source
 from driftsurf.data.advice import hints
 from driftsurf.data.reading_options import STANDARD_INPUT

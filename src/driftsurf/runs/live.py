@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from driftsurf.core import files
+from driftsurf.core.changes import ChangeLock
 from driftsurf.core.contracts import IncrementalState
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.fields import Converted, Fields, Json, Text, Truth, Whole, misfit
 from driftsurf.core.journal import json_lines
 from driftsurf.core.secrets import storable
 from driftsurf.core.state import nest, pick
-from driftsurf.core.threads import ChangeLock
 from driftsurf.data.source import Position
 from driftsurf.errors import InputError, Option, StateError
 from driftsurf.evaluation.prequential import StepReport

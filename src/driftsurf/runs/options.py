@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
 
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
-from driftsurf.core.option_fields import OptionField, check_bounds, option, option_fields, options_given, parse_value
-from driftsurf.core.options import number, whole
+from driftsurf.core.options import (
+    OptionField,
+    check_bounds,
+    number,
+    option,
+    option_fields,
+    options_given,
+    parse_value,
+    whole,
+)
 from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
 from driftsurf.errors import Message, Option, OptionError
 from driftsurf.keyed.options import EngineOptions, KeyOptions

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from driftsurf import __version__
 from driftsurf.core.abilities import work_of
 from driftsurf.core.contracts import Learner, Strategy
-from driftsurf.core.option_fields import check_bounds
+from driftsurf.core.options import check_bounds
 from driftsurf.data import catalogue
 from driftsurf.data.target import Task
 from driftsurf.evaluation.column_moves import ColumnMoves

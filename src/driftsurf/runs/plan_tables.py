@@ -17,7 +17,7 @@ from driftsurf import __version__
 from driftsurf.core.abilities import RowBounded, work_of
 from driftsurf.core.contracts import Strategy
 from driftsurf.core.input import listed
-from driftsurf.core.option_fields import options_of
+from driftsurf.core.options import options_of
 from driftsurf.core.secrets import storable
 from driftsurf.data import Source, open_source, polling
 from driftsurf.data.advice import hints, label_hints

@@ -12,7 +12,7 @@ import numpy as np
 
 from driftsurf.core import files
 from driftsurf.core.files import parse_json
-from driftsurf.core.option_fields import check_bounds
+from driftsurf.core.options import check_bounds
 from driftsurf.core.state import peek, read_header
 from driftsurf.data import open_source
 from driftsurf.data.reading_options import ReadingOptions

@@ -13,8 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from driftsurf.core import files
 from driftsurf.core.files import parse_json
-from driftsurf.core.option_fields import check_bounds, option
-from driftsurf.core.options import choice
+from driftsurf.core.options import check_bounds, choice, option
 from driftsurf.core.platforms import lower_priority
 from driftsurf.data.messages.client import watched
 from driftsurf.data.messages.decoding import FORMATS

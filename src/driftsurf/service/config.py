@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from driftsurf.alerts.rules import AlertOptions, read_alerts
-from driftsurf.core.option_fields import OptionField, check_bounds, option_fields, options_given
-from driftsurf.core.options import choice, shown
+from driftsurf.core.options import OptionField, check_bounds, choice, option_fields, options_given, shown
 from driftsurf.core.secrets import read_secret
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.toml_file import read_toml

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.drifts import Drift, InputChange
-from driftsurf.core.measures import ERROR, ROOT_MEAN_SQUARED_ERROR
+from driftsurf.core.wording import ERROR, ROOT_MEAN_SQUARED_ERROR
 from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Table
 from driftsurf.data.target import Task

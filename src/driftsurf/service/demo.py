@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from driftsurf.core.threads import Background
+from driftsurf.core.changes import Background
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import DriftsurfError
 from driftsurf.service.contract import Served

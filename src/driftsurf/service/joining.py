@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.buffer import Buffer
 from driftsurf.core.contracts import AppendOnlyArray, IncrementalState, Segment
 from driftsurf.core.fields import Array, FieldRule, Fields, Json, Real, Values, Whole, misfit
 from driftsurf.core.input import read_rows, read_schema
-from driftsurf.core.samples import Samples
+from driftsurf.core.samples import Buffer, Samples
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.records import Kinds, Record

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from driftsurf.core.threads import Background
+from driftsurf.core.changes import Background
 from driftsurf.data.tables import Table, empty_column
 from driftsurf.errors import DriftsurfError, LockedError, MissingExtraError, OptionError, UnavailableError
 from driftsurf.service.config import ModelConfig, ServiceConfig

@@ -14,8 +14,8 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray, IncrementalState, State
 from driftsurf.core.fields import Array, Fields, Json, Whole, misfit
-from driftsurf.core.measures import rare_class
 from driftsurf.core.state import nest, pick
+from driftsurf.core.wording import rare_class
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.log.records import DIGEST, ColumnKind, Kinds, Record, read_rows
 from driftsurf.data.source import Position

@@ -11,8 +11,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.files import parse_json
-from driftsurf.core.option_fields import option, option_fields, parse_label, parse_value
-from driftsurf.core.options import choice, number, whole
+from driftsurf.core.options import choice, number, option, option_fields, parse_label, parse_value, whole
 from driftsurf.data.reading_options import KINDS, Kind, OnSchemaChange, ReadingOptions
 from driftsurf.data.target import TASKS, Task
 from driftsurf.errors import MissingExtraError, Option, OptionError, StateError

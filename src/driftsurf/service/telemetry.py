@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from driftsurf import __version__
-from driftsurf.core.option_fields import check_bounds, option, option_fields
-from driftsurf.core.options import choice, shown
+from driftsurf.core.options import check_bounds, choice, option, option_fields, shown
 from driftsurf.core.secrets import Secret, read_secret
 from driftsurf.errors import OptionError
 from driftsurf.service.http.metrics import BOUNDS, Family

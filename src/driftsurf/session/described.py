@@ -13,8 +13,8 @@ import numpy as np
 from driftsurf import registry
 from driftsurf.core.abilities import StrategyMaker, missing_members
 from driftsurf.core.contracts import Detector, Learner, Strategy
+from driftsurf.core.frames import LearnerLike
 from driftsurf.core.options import shown
-from driftsurf.core.typing import LearnerLike
 from driftsurf.errors import StateError
 
 

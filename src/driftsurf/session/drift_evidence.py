@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core import functions
+from driftsurf.core import numeric
 from driftsurf.core.contracts import CSR, DenseRows, FloatArray, Rows, Strategy, take_rows
 from driftsurf.native.monitor import Held
 from driftsurf.session.correction import Correction
@@ -168,7 +168,7 @@ def residuals_of(y: FloatArray, scores: FloatArray, *, regression: bool) -> Floa
     if regression:
         return y - scores
     if scores.ndim == 1:
-        return np.asarray(y - 1.0 / (1.0 + functions.exp(-np.clip(scores, -30.0, 30.0))))
+        return np.asarray(y - 1.0 / (1.0 + numeric.exp(-np.clip(scores, -30.0, 30.0))))
     return np.asarray(scores.argmax(axis=1) != y, np.float64)
 
 

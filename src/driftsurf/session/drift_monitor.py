@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core import functions
+from driftsurf.core import numeric
 from driftsurf.core.abilities import SnapshotScoring, abilities_of
 from driftsurf.core.contracts import CSR, Batch, DenseRows, FloatArray, Rows, State, Strategy, take_rows
 from driftsurf.core.drifts import (
@@ -443,7 +443,7 @@ class DriftMonitor(Follower):
         best, found, variance = -math.inf, contest.since, self.variance(contest.usual)
         for place in range(len(scan.ALTERNATIVES)):
             usual, stake, _ = self.bet(contest.usual, variance, place)
-            gains = np.cumsum(functions.log1p(stake * (losses - usual))[::-1])
+            gains = np.cumsum(numeric.log1p(stake * (losses - usual))[::-1])
             last = int(gains.argmax())
             if gains[last] > best:
                 best, found = float(gains[last]), row - 1 - last

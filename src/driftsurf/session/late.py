@@ -16,12 +16,12 @@ from driftsurf.core.changes import Changeable, uninterrupted
 from driftsurf.core.contracts import CSR, IncrementalState, Rows, Segment, State, n_rows
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import misfit
+from driftsurf.core.frames import MatrixLike, TargetLike
 from driftsurf.core.input import Schema, read_rows, read_schema
 from driftsurf.core.options import fits_float, is_number, number, shown, whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.targets import ClassTargets, RegressionTargets
-from driftsurf.core.typing import MatrixLike, TargetLike
 from driftsurf.errors import InputError
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late_saved import FIELDS, Key, Waiting, read_keys

@@ -22,8 +22,7 @@ from typing import Any
 from driftsurf import registry
 from driftsurf.core.abilities import DetectorBased
 from driftsurf.core.contracts import Learner, Strategy
-from driftsurf.core.option_fields import parse_value
-from driftsurf.core.options import shown
+from driftsurf.core.options import parse_value, shown
 from driftsurf.data.target import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
 

@@ -23,7 +23,7 @@ from driftsurf.core.abilities import (
     capabilities_of,
     check_contract,
 )
-from driftsurf.core.changes import Changeable, uninterrupted
+from driftsurf.core.changes import Changeable, ChangeLock, replace, uninterrupted
 from driftsurf.core.contracts import (
     Batch,
     Categories,
@@ -39,16 +39,14 @@ from driftsurf.core.contracts import (
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.fields import misfit
-from driftsurf.core.functions import in_usual_mode
+from driftsurf.core.frames import Classes, MatrixLike, TargetLike
 from driftsurf.core.input import Schema, is_ready, read_rows, read_schema, read_weights
 from driftsurf.core.journal import Decided, Journal, Noted, Outcome
+from driftsurf.core.numeric import in_usual_mode
 from driftsurf.core.options import whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
-from driftsurf.core.threads import ChangeLock
-from driftsurf.core.typing import Classes, MatrixLike, TargetLike
-from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning, StateError
 from driftsurf.native.columns import all_finite
 from driftsurf.session.drift_monitor import DriftMonitor

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import Capabilities, FloatArray, Rows, State
 from driftsurf.core.fields import Fields, Truth, Whole, misfit
+from driftsurf.core.frames import MatrixLike
 from driftsurf.core.input import Schema, is_ready, read_rows
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
-from driftsurf.core.typing import MatrixLike
 from driftsurf.errors import StateError
 from driftsurf.native.guard import RangeGuard
 from driftsurf.session.drift_monitor import DriftMonitor

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.changes import UndoStack
+from driftsurf.core.changes import UndoStack, lazy, replace
 from driftsurf.core.contracts import FloatArray, Segment
-from driftsurf.core.values import lazy, replace
 from driftsurf.strategies._cell_arrays import UNLIMITED, StepRule, never_reacting
 from driftsurf.strategies._cell_models import Fading
 from driftsurf.strategies._pool import Member

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.abilities import TakenStep
-from driftsurf.core.buffer import Buffer, Touched
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import CSR, AppendOnlyArray, Batch, FloatArray, IncrementalState, Rows, Segment
-from driftsurf.core.random import MASK
-from driftsurf.core.samples import Samples
+from driftsurf.core.numeric import MASK
+from driftsurf.core.samples import Buffer, Samples, Touched
 from driftsurf.core.state import nest
 from driftsurf.learners._linear import Linear, diverged, linear_from
 from driftsurf.learners._multi import score_rows

@@ -14,8 +14,8 @@ from driftsurf.core.abilities import Reversible, StrategyMaker, abilities_of, mi
 from driftsurf.core.contracts import Batch, Categories, Learner, Segment, Strategy
 from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.journal import Decided, Outcome
+from driftsurf.core.numeric import derive
 from driftsurf.core.options import shown
-from driftsurf.core.random import derive
 from driftsurf.core.samples import Samples
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.learners.naive_bayes import NaiveBayes

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import FloatArray, State
 from driftsurf.core.fields import Array, FieldRule, Fields, Real, Values
-from driftsurf.core.values import replace
 from driftsurf.native.experts import after_classes, after_values, mixed
 
 TURNED = 0.5

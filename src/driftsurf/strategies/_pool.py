@@ -18,7 +18,7 @@ from driftsurf.core.abilities import (
     ShapeChecked,
     abilities_of,
 )
-from driftsurf.core.changes import UndoStack
+from driftsurf.core.changes import UndoStack, replace
 from driftsurf.core.contracts import (
     Batch,
     Capabilities,
@@ -31,11 +31,10 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.decisions import ModelRecord, Role
 from driftsurf.core.fields import Fields, Real, Whole, misfit
+from driftsurf.core.numeric import derive
 from driftsurf.core.options import choice, whole
-from driftsurf.core.random import derive
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import name_in, nest, pick
-from driftsurf.core.values import replace
 from driftsurf.errors import StateError
 from driftsurf.native.linear import largest, weighted_sum
 from driftsurf.native.rule import reference_risk

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftsurf.core.abilities import TakenStep
-from driftsurf.core.changes import UndoStack
+from driftsurf.core.changes import UndoStack, replace
 from driftsurf.core.contracts import Batch, FloatArray, Rows, Segment, State
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields
 from driftsurf.core.journal import Decided
 from driftsurf.core.state import nest, pick
-from driftsurf.core.values import replace
 from driftsurf.errors import DivergenceError
 from driftsurf.native.guard import RangeGuard
 from driftsurf.strategies._base import NOTHING, declared, make_decision

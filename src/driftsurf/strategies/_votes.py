@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core import functions
+from driftsurf.core import numeric
 from driftsurf.core.contracts import FloatArray
 from driftsurf.native import maths
 from driftsurf.native.experts import balance_of_votes, true_class_shares
@@ -56,7 +56,7 @@ def true_class_share(scores: FloatArray, y: FloatArray) -> FloatArray:
     """Return the probability that a model gives to the true class of each row."""
     if scores.ndim == 1:
         return true_class_shares(scores, y)
-    return functions.exp(scores[np.arange(len(y)), y.astype(np.int64)])
+    return numeric.exp(scores[np.arange(len(y)), y.astype(np.int64)])
 
 
 def squared_errors(ballots: Sequence[FloatArray], y: FloatArray, regression: bool) -> FloatArray:
@@ -95,7 +95,7 @@ def weighted_vote(ballots: Sequence[FloatArray], weights: FloatArray, regression
     rows = np.arange(len(shares))
     for scores, weight in zip(ballots, weights, strict=True):
         shares[rows, scores.argmax(axis=1)] += weight
-    return functions.log(np.clip(np.round(shares, DIGITS), LEAST_SHARE, 1.0))
+    return numeric.log(np.clip(np.round(shares, DIGITS), LEAST_SHARE, 1.0))
 
 
 def undecided(scores: FloatArray) -> FloatArray:
@@ -106,4 +106,4 @@ def undecided(scores: FloatArray) -> FloatArray:
 def log_odds(balance: FloatArray) -> FloatArray:
     """Return log((1 + b) / (1 - b)) of the balance b of a vote, between -1 and 1; the sign is exactly that of b."""
     bounded = np.minimum(np.maximum(balance, LEAST_SHARE - 1.0), 1.0 - LEAST_SHARE)  # twice as fast as np.clip
-    return functions.log1p(bounded) - functions.log1p(-bounded)
+    return numeric.log1p(bounded) - numeric.log1p(-bounded)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from driftsurf.core.changes import UndoStack
+from driftsurf.core.changes import UndoStack, replace
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role
 from driftsurf.core.fields import Fields
 from driftsurf.core.options import choice, number, truth, whole
-from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, Option, OptionError
 from driftsurf.errors._warnings import warn_of_former_spelling
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, get, name_of, register

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftsurf.core.changes import UndoStack
+from driftsurf.core.changes import UndoStack, replace
 from driftsurf.core.contracts import Batch, Learner, Segment, State
 from driftsurf.core.decisions import ModelRecord, Role, Transition, TransitionKind
 from driftsurf.core.fields import Array, FieldEntry, FieldRule, Fields, Real, Truth, Values, Whole, misfit
 from driftsurf.core.state import nest, pick
-from driftsurf.core.values import replace
 from driftsurf.native.linear import weighted_sum
 from driftsurf.native.rule import closed_credit, contest_after, contest_risks, lead_error
 from driftsurf.strategies._base import declared

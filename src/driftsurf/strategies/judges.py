@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core import values
+from driftsurf.core import changes
 from driftsurf.core.contracts import Segment
 from driftsurf.core.samples import Samples
 from driftsurf.errors import Option, OptionError
@@ -122,7 +122,7 @@ class TrainingJudge(RiskJudge):
 
     def add(self, now: DriftSurfStep) -> None:
         """Add the rows of X_t to T."""
-        now.state = values.replace(now.state, trial=(*now.state.trial, now.segment))
+        now.state = changes.replace(now.state, trial=(*now.state.trial, now.segment))
 
     def prefers(self, now: DriftSurfStep) -> JudgeAnswer:
         """Return whether w' has the lower risk on X_t, after learning it."""
@@ -194,7 +194,7 @@ class PrequentialJudge(TrainingJudge):
         # An untrained w' has no risk before learning, so its first batch is no evidence, and w predicts the second.
         weight = pairwise_sum(now.rows.weight)
         risks, margin = now.risks_before(), REGRESSION_MARGIN * now.thresholds[0]
-        now.state = values.replace(now.state, contest=now.state.contest.after_batch(*risks, weight, margin))
+        now.state = changes.replace(now.state, contest=now.state.contest.after_batch(*risks, weight, margin))
 
     def prefers(self, now: DriftSurfStep) -> JudgeAnswer:
         """Return whether w' had the lower risk on X_t, or with noise over T so far, by the lead that it needs."""
@@ -335,7 +335,7 @@ class GreedyCredit(_Around):
         """Add X_t, and what the greedy policy gained on it."""
         super().add(now)
         credit = now.state.credit.after_batch(*now.risks_before(), 1.0 if now.risk_unit is None else now.risk_unit)
-        now.state = values.replace(now.state, credit=credit)
+        now.state = changes.replace(now.state, credit=credit)
 
     def native_rule(self) -> dict[str, Any] | None:
         """Return None: the learners of the native step cannot memorise."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from driftsurf.core.abilities import ScoresReused, abilities_of
-from driftsurf.core.changes import UndoStack
+from driftsurf.core.changes import UndoStack, replace
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import Outcome
-from driftsurf.core.values import replace
 from driftsurf.learners._online import OnlineLearner
 from driftsurf.registry import ALL_TASKS, register
 from driftsurf.strategies._base import make_decision

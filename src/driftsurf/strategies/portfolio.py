@@ -12,6 +12,7 @@ import numpy as np
 
 from driftsurf import registry
 from driftsurf.core.abilities import IncrementallySaved, SnapshotScoring, TakenStep, abilities_of, check_contract
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import (
     CSR,
     Batch,
@@ -29,7 +30,6 @@ from driftsurf.core.journal import Outcome
 from driftsurf.core.options import Parameterised, choice, number, shown, whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
-from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, OptionError, RegistryWarning
 from driftsurf.learners._online import check_width
 from driftsurf.native import maths

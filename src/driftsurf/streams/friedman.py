@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.numeric import derive
 from driftsurf.core.options import choice, is_number, shown, whole
-from driftsurf.core.random import derive
 from driftsurf.errors import OptionError
 from driftsurf.registry import REGRESSION
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, register_stream

@@ -9,8 +9,8 @@ from statistics import NormalDist
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.numeric import derive
 from driftsurf.core.options import is_number, shown, whole
-from driftsurf.core.random import derive
 from driftsurf.errors import OptionError
 from driftsurf.streams.base import Block, Drift, Stream, block_sizes, register_stream
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.numeric import GAMMA, MASK, mixed
 from driftsurf.core.options import truth, whole
-from driftsurf.core.random import GAMMA, MASK, mixed
 from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.known import DATASETS, Dataset
 from driftsurf.errors import DriftsurfError, InputError, OptionError

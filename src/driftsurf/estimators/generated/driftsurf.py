@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from driftsurf.core.typing import Classes, LearnerLike, RandomState
+from driftsurf.core.frames import Classes, LearnerLike, RandomState
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveRegressor
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, BudgetRule, RiskName
 from driftsurf.strategies.driftsurf import DriftSurf, Judge, ThresholdUnit, Variant

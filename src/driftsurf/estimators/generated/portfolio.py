@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from driftsurf.core.typing import Classes, LearnerLike, RandomState
+from driftsurf.core.frames import Classes, LearnerLike, RandomState
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveRegressor
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies.portfolio import Portfolio

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import (
     Capabilities,
     FloatArray,
@@ -26,14 +27,13 @@ from driftsurf.core.contracts import (
 )
 from driftsurf.core.fields import Array, FieldEntry, FieldRule, Fields, Foreign, Whole
 from driftsurf.core.options import choice
-from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError, ShapeError
 from driftsurf.learners._online import MOST_LOSS
 from driftsurf.learners.foreign._refitted import Fit
 from driftsurf.native.experts import log_losses, log_shares
 
 if TYPE_CHECKING:  # scikit-learn has no type annotations
-    from driftsurf.core.typing import ScikitLearnBase as BaseEstimator
+    from driftsurf.core.frames import ScikitLearnBase as BaseEstimator
 else:
     from sklearn.base import BaseEstimator
 

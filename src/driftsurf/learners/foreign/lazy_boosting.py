@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import Batch, FloatArray, Rows, SampleStore, Segment, State
 from driftsurf.core.fields import Array, FieldRule, Fields, Real, Text, Truth, Values, Whole
 from driftsurf.core.options import number, truth, whole
 from driftsurf.core.state import nest, pick
-from driftsurf.core.values import replace
 from driftsurf.learners.foreign._base import FittedModel, Risk, declared
 from driftsurf.learners.foreign._boosted import INSTALL, Boosted, lacks, lightgbm
 from driftsurf.learners.foreign.boosting import MOST_DENSE, BoostedTrees, Size

@@ -17,11 +17,11 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.utils import get_tags
 
+from driftsurf.core.changes import replace
 from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows, SampleStore, Segment, State
 from driftsurf.core.fields import Fields, Text, misfit
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import nest, pick
-from driftsurf.core.values import replace
 from driftsurf.errors import StateWarning
 from driftsurf.learners.foreign._base import (
     COUNTED,

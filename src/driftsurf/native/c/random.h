@@ -1,5 +1,5 @@
 /* Counter-based random numbers: word k of a generator is a hash of its seed and k (the finaliser of SplitMix64).
-   driftsurf.core.random has the same numbers in Python. */
+   driftsurf.core.numeric has the same numbers in Python. */
 
 #ifndef DRIFTSURF_RANDOM_H
 #define DRIFTSURF_RANDOM_H

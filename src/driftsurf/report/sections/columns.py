@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from driftsurf.core.measures import significant
+from driftsurf.core.wording import significant
 from driftsurf.evaluation.column_moves import ColumnMove, name_counters, without_counters
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section

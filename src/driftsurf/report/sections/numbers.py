@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from driftsurf.core.measures import percent, significant
+from driftsurf.core.wording import percent, significant
 from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.summary import ClassificationSummary, Summary, summarise_classification, summarise_regression
 from driftsurf.evaluation.verdict import BASELINE_NAMES, BASELINE_WORDS

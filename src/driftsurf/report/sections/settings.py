@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from driftsurf.core.option_fields import OptionField
+from driftsurf.core.options import OptionField
 from driftsurf.data.reading_options import FRAME
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section

@@ -7,11 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from driftsurf.core.changes import UndoStack
+from driftsurf.core.changes import UndoStack, replace
 from driftsurf.core.contracts import FloatArray, Learner, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import choice, whole
-from driftsurf.core.values import replace
 from driftsurf.native.experts import rate_voters
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.reproduction.strategies._ensemble import Ensemble, VotingStrategy

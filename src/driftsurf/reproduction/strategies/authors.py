@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from driftsurf.core.changes import UndoStack
+from driftsurf.core.changes import UndoStack, replace
 from driftsurf.core.contracts import Learner, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import shown
-from driftsurf.core.values import replace
 from driftsurf.errors import Option, OptionError
 from driftsurf.native.rule import challenger_predicts
 from driftsurf.registry import ALL_TASKS, Example, register

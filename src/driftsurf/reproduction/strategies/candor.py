@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core import functions
-from driftsurf.core.changes import UndoStack
+from driftsurf.core import numeric
+from driftsurf.core.changes import UndoStack, replace
 from driftsurf.core.contracts import Batch, FloatArray, Learner, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.options import number, whole
-from driftsurf.core.values import replace
 from driftsurf.errors import CapabilityError
 from driftsurf.native.experts import follow_losses
 from driftsurf.registry import Example, register
@@ -126,7 +125,7 @@ class Candor(VotingStrategy):
             losses = experts[0].learner.row_losses(margins.reshape(-1), repeated(batch.y, len(experts)))
             balance, logs = follow_losses(margins, losses.reshape(margins.shape), batch.weight, float(self.decay))
             scores = log_odds(balance)
-        shares = functions.exp(logs - logs.max(initial=0.0))
+        shares = numeric.exp(logs - logs.max(initial=0.0))
         return scores, shares / max(shares.sum(), 1.0)
 
     def _advance(self, live: Ensemble, segment: Segment, undo: UndoStack) -> tuple[Ensemble, Decision]:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driftsurf.core.changes import UndoStack
+from driftsurf.core.changes import UndoStack, replace
 from driftsurf.core.contracts import Batch, Learner, Segment, State
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import Fields, Whole
 from driftsurf.core.options import choice, whole
-from driftsurf.core.values import replace
 from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.reproduction.strategies._diversity import most_alike, right_together
 from driftsurf.reproduction.strategies._ensemble import Ensemble, VotingStrategy, restored, saved, voting_fields

@@ -11,8 +11,8 @@ from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, IntArray, Learner, Segment, gathered, take_rows
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import FieldRule, Fields
+from driftsurf.core.numeric import derive
 from driftsurf.core.options import number, whole
-from driftsurf.core.random import derive
 from driftsurf.native import maths
 from driftsurf.native.linear import fill_uniform
 from driftsurf.registry import CLASSIFICATION, Example, register

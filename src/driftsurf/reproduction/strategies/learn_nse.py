@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core import functions
+from driftsurf.core import numeric
 from driftsurf.core.changes import UndoStack
 from driftsurf.core.contracts import Batch, FloatArray, Learner, Segment, State
 from driftsurf.core.decisions import Decision
@@ -127,7 +127,7 @@ class LearnNSE(VotingStrategy):
         # The sums of weighted betas and of their weights are the whole history of an expert; without evidence beta is
         # 1.
         mean = np.divide(memory[:, 0], memory[:, 1], out=np.ones(len(memory)), where=memory[:, 1] > 0.0)
-        votes = functions.log(1.0 / np.maximum(mean, LEAST_BETA))
+        votes = numeric.log(1.0 / np.maximum(mean, LEAST_BETA))
         after = Ensemble(experts, tuple(votes.tolist()), live.step + 1, memory)
         shares = votes / (votes.sum() or 1.0)
         records = [
@@ -140,7 +140,7 @@ class LearnNSE(VotingStrategy):
         """Return what a batch adds to the sum of each expert's weighted betas, and to the sum of the weights."""
         wrong = labels_of_all(ballots) != batch.y
         error = np.minimum((batch.weight * wrong).sum(axis=1) / batch.weight.sum(), 0.5)
-        sigmoid = 1.0 / (1.0 + functions.exp(-self.slope * (np.array(ages) - self.crossing)))
+        sigmoid = 1.0 / (1.0 + numeric.exp(-self.slope * (np.array(ages) - self.crossing)))
         return np.column_stack([sigmoid * error / (1.0 - error), sigmoid])
 
     def _memory_state(self, memory: FloatArray) -> State:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.changes import UndoStack
+from driftsurf.core.changes import UndoStack, replace
 from driftsurf.core.contracts import Learner, Segment, State
 from driftsurf.core.decisions import Decision, Role, Transition
 from driftsurf.core.fields import Array, FieldRule, Fields
 from driftsurf.core.options import number, whole
 from driftsurf.core.state import nest, pick
-from driftsurf.core.values import replace
 from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.strategies._base import PooledStrategy, declared, make_decision
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool

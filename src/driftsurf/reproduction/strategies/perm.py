@@ -9,8 +9,8 @@ import numpy as np
 
 from driftsurf.core.contracts import Batch, IntArray, Learner, Segment, State, gathered
 from driftsurf.core.fields import Fields, Whole
+from driftsurf.core.numeric import derive
 from driftsurf.core.options import number, whole
-from driftsurf.core.random import derive
 from driftsurf.core.samples import Samples
 from driftsurf.errors import OptionError
 from driftsurf.native.linear import fill_uniform
