@@ -35,8 +35,8 @@ def test_a_new_strategy_gets_estimators_and_exports(monkeypatch: pytest.MonkeyPa
     (made,) = (node for node in kinds if node.name.startswith("NewestRows"))
     assert made.name == "NewestRowsClassifier"
     assert "window: int=10000" in ast.unparse(made).replace(" = ", "=")
-    assert '"NewestRows"' in exports.with_exports("driftsurf.strategies", '"""Strategies."""').replace("'", '"')
-    assert "NewestRowsClassifier" in exports.with_exports("driftsurf.estimators", '"""Estimators."""')
+    assert "import NewestRows as NewestRows" in exports.stub("driftsurf.strategies")
+    assert "NewestRowsClassifier as NewestRowsClassifier" in exports.stub("driftsurf.estimators")
 
 
 def test_a_strategy_must_describe_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,19 +52,17 @@ def test_a_page_without_the_marks_of_a_table_is_an_error() -> None:
         tables.with_blocks(page, {"strategies": "new"}, "page.md")
 
 
-def test_the_command_writes_changed_files_and_removes_obsolete_ones(
+def test_the_command_writes_changed_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made: dict[Path, str] = {tmp_path / "a.py": "new\n", tmp_path / "b.py": "same\n"}
     (tmp_path / "b.py").write_text("same\n")
-    (tmp_path / "c.py").write_text("obsolete\n")
     command: Any = __import__("tools.generate.__main__", fromlist=["outputs"])
-    monkeypatch.setattr(outputs, "GENERATED", tmp_path)
     monkeypatch.setattr(command, "ROOT", tmp_path)
     monkeypatch.setattr(command, "outputs", lambda: made)
     assert main(["--check"]) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.py", "c.py"]
+    assert not (tmp_path / "a.py").exists()
     assert main([]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.py", "b.py"]
+    assert (tmp_path / "a.py").read_text() == "new\n"
     assert main(["--check"]) == 0
-    assert [line.rpartition(" ")[2] for line in capsys.readouterr().out.splitlines()] == ["a.py", "c.py"] * 2
+    assert [line.rpartition(" ")[2] for line in capsys.readouterr().out.splitlines()] == ["a.py"] * 2

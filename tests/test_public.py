@@ -50,7 +50,7 @@ def test_former_names_of_packages_warn(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dir_lists_the_public_names() -> None:
     assert set(driftsurf.__all__) == set(dir(driftsurf))
     with pytest.raises(AttributeError, match="'Driftsurf'"):
-        driftsurf.Driftsurf  # noqa: B018
+        driftsurf.Driftsurf  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,6 @@ PARTS = (
     "data/formats",
     "detectors",
     "errors",
-    "estimators/generated",
     "learners",
     "report/sections",
     "reproduction/strategies",

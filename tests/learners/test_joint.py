@@ -12,7 +12,7 @@ from driftsurf.core.input import Schema, read_rows
 from driftsurf.core.samples import Samples
 from driftsurf.errors import ShapeError
 from driftsurf.learners import LogisticRegression
-from driftsurf.strategies._joint import joint_scorer
+from driftsurf.strategies._votes import joint_scorer
 
 RNG = np.random.default_rng(5)
 

@@ -11,9 +11,8 @@ from reproductions import synthetic
 
 from driftsurf.data import catalogue
 from driftsurf.reproduction import comparisons
-from driftsurf.reproduction.cells import ErrorCell
+from driftsurf.reproduction.cells import EXPLANATIONS, ErrorCell, explain
 from driftsurf.reproduction.comparisons import accounts, full_title, places, rankings, recoveries, typical
-from driftsurf.reproduction.discrepancies import EXPLANATIONS, explain
 from driftsurf.reproduction.drift_steps import timeline
 from driftsurf.reproduction.published import STREAMS, TABLES, published
 from driftsurf.reproduction.reproduce import Reproduction

@@ -13,9 +13,8 @@ from reproductions import FAR, judged, synthetic
 
 from driftsurf.reproduction import page as reproduction
 from driftsurf.reproduction import plan
-from driftsurf.reproduction.cells import agreement
+from driftsurf.reproduction.cells import EXPLANATIONS, agreement
 from driftsurf.reproduction.comparisons import places
-from driftsurf.reproduction.discrepancies import EXPLANATIONS
 from driftsurf.reproduction.figures import Picture
 from driftsurf.reproduction.page.tables import scale
 from driftsurf.reproduction.published import STREAMS

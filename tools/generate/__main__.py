@@ -18,11 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     for path in changed:
         print(f"{'out of date' if chosen.check else 'written'}: {path.relative_to(ROOT)}")
         if not chosen.check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path in made:
-                path.write_text(made[path], encoding="utf-8")
-            else:
-                path.unlink()
+            path.write_text(made[path], encoding="utf-8")
     return 1 if chosen.check and changed else 0
 
 

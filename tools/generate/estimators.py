@@ -1,4 +1,4 @@
-"""Source of the estimators of the main strategies, and types of those that are made at run time."""
+"""Types of the estimators, which are made at run time, as a stub."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftsurf import registry
-from driftsurf.estimators import docstrings
-from tools.generate.examples import example
+from driftsurf.estimators.classes import docstring, example_of, option_text
 
-__all__ = ["class_names", "modules", "stub"]
+__all__ = ["class_names", "stub"]
 
 HEAD = {
     "from typing import Any, Literal",
     "from driftsurf.core.frames import Classes, LearnerLike, RandomState",
     "from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveRegressor",
 }
-"""Imports of every module."""
+"""Imports of the stub."""
 TYPES = {
     "batch_size": ("int | None", "None"),
     "guard": ("float | None", "2.0"),
@@ -32,7 +31,7 @@ TYPES = {
 DTYPE = 'Literal["float64", "float32"]'
 TASKS = {"Classifier": registry.CLASSIFICATION, "Regressor": registry.REGRESSION}
 MAIN = "driftsurf", "portfolio", "aware"
-"""Names of the strategies whose estimators have a module with source."""
+"""Names of the strategies whose estimators editors describe: the stub has their docstrings."""
 
 
 @dataclass(frozen=True)
@@ -54,63 +53,25 @@ def class_names(entry: registry.Entry) -> dict[str, str]:
     return {suffix: f"{entry.part.__name__}{suffix}" for suffix, tasks in TASKS.items() if entry.tasks & tasks}
 
 
-def modules() -> dict[str, str]:
-    """Return the source of every generated module by name."""
-    package = '"""Estimators of the main strategies. Made by ``make generate``: do not edit."""\n'
-    return {"__init__": package} | {_module_name(entry): _module(entry) for entry in entries() if entry.name in MAIN}
-
-
 def stub() -> str:
-    """Return the types of the estimators that are made at run time, as the source of a stub."""
-    made = [entry for entry in entries() if entry.name not in MAIN]
+    """Return the types of the estimators, and the docstrings of the main ones, as the source of a stub."""
     head = '"""Types of the estimators that ``estimator_class`` makes. Made by ``make generate``: do not edit."""'
     imports, classes = set(), []
-    for entry in made:
+    for entry in entries():
         options = list(_options(entry.part))
         imports |= {*_imports(entry.part, options)}
-        for suffix, name in class_names(entry).items():
-            stored = [f"    {one.name}: {'Any' if one.name == 'detector' else one.annotation}" for one in options]
-            classes.append(
-                "\n".join([f"class {name}(Adaptive{suffix}):", *stored, f"    {_constructor_of(suffix, options)} ..."])
-            )
+        classes += [_class(entry, suffix, name, options) for suffix, name in class_names(entry).items()]
     return "\n\n".join([head, "\n".join(sorted(imports | HEAD)), *classes])
 
 
-def _module_name(entry: registry.Entry) -> str:
-    return str(entry.part.__module__).rpartition(".")[2]
-
-
-def _module(entry: registry.Entry) -> str:
-    strategy = f"{entry.part.__module__}"
-    options = list(_options(entry.part))
-    imports = HEAD | {
-        "from __future__ import annotations",
-        f"from {strategy} import {entry.part.__name__}",
-        *_imports(entry.part, options),
-    }
-    head = f'"""{entry.part.__name__} as scikit-learn estimators. Made by ``make generate``: do not edit."""'
-    names = class_names(entry)
-    exported = f"__all__ = [{', '.join(repr(name) for name in sorted(names.values()))}]"
-    classes = [_class(entry, suffix, name, options) for suffix, name in names.items()]
-    return "\n\n".join([head, "\n".join(sorted(imports)), exported, *classes])
-
-
 def _class(entry: registry.Entry, suffix: str, name: str, options: list[Option]) -> str:
-    passed = ", ".join(f"{key}={key}" for key in _common(suffix))
-    stored = [f"self.{option.name}{': Any' if option.name == 'detector' else ''} = {option.name}" for option in options]
-    names = [option.name for option in options]
-    text = docstrings.docstring(entry.part, entry.title, suffix, names, example(suffix, name))  # type: ignore[arg-type]
-    lines = [
-        f"class {name}(Adaptive{suffix}):",
-        textwrap.indent(f'r"""{text}"""', "    "),
-        "",
-        f"    _strategy_class = {entry.part.__name__}",
-        "",
-        f"    {_constructor_of(suffix, options)}",
-        f"        super().__init__(learner, {passed})",
-        *(f"        {line}" for line in stored),
-    ]
-    return "\n".join(lines)
+    lines = [f"class {name}(Adaptive{suffix}):"]
+    if entry.name in MAIN:
+        names, example = [one.name for one in options], example_of(suffix, name)
+        text = docstring(entry.part, entry.title, suffix, names, example)
+        lines.append(textwrap.indent(f'r"""{text}"""', "    "))
+    lines += [f"    {one.name}: {'Any' if one.name == 'detector' else one.annotation}" for one in options]
+    return "\n".join([*lines, f"    {_constructor_of(suffix, options)} ..."])
 
 
 def _common(suffix: str) -> dict[str, tuple[str, str]]:
@@ -143,7 +104,7 @@ def _options(strategy: Any) -> Iterator[Option]:
         default = defaults.get(argument)
         if default is None:
             raise ValueError(f"{strategy.__name__}: the option {argument.arg!r} has no default")
-        if not docstrings.option_text(strategy, argument.arg):
+        if not option_text(strategy, argument.arg):
             raise ValueError(f"the docstring of {strategy.__name__} does not describe the option {argument.arg!r}")
         yield Option(argument.arg, kind, ast.unparse(default))
 

@@ -13,18 +13,15 @@ __all__ = ["ROOT", "outputs", "stale"]
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "driftsurf"
-GENERATED = PACKAGE / "estimators" / "generated"
 
 
 def outputs() -> dict[Path, str]:
     """Return the text of every file that is generated, in whole or in part."""
     parts.refresh()
-    made = {GENERATED / f"{name}.py": text for name, text in estimators.modules().items()}
-    made[PACKAGE / "estimators" / "_made.pyi"] = estimators.stub()
+    made = {PACKAGE / "estimators" / "_made.pyi": estimators.stub()}
     made[PACKAGE / "registry_index.py"] = parts.index()
     for package in exports.PACKAGES:
-        path = PACKAGE.joinpath(*package.split(".")[1:]) / "__init__.py"
-        made[path] = exports.with_exports(package, path.read_text(encoding="utf-8"))
+        made[PACKAGE.joinpath(*package.split(".")[1:]) / "__init__.pyi"] = exports.stub(package)
     made = {path: _formatted(path, text) for path, text in made.items()}
     for name, blocks in tables.pages().items():
         path = ROOT / name
@@ -34,9 +31,8 @@ def outputs() -> dict[Path, str]:
 
 
 def stale(made: dict[Path, str]) -> list[Path]:
-    """Return the files that differ from what would be generated, and those that would not be generated any more."""
-    changed = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    return changed + [path for path in sorted(GENERATED.glob("*.py")) if path not in made]
+    """Return the files that differ from what would be generated."""
+    return [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
 
 
 def _formatted(path: Path, text: str) -> str:

@@ -71,7 +71,7 @@ OLDEST = 1
 """Oldest format that this version reads."""
 MAGIC = b"DRSURF\x00"
 PREFIX = MAGIC + bytes([READER])
-DTYPES = {name: np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")}
+DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")}
 """Types that an array in a state can have."""
 _DIGEST = 32
 _WRITER = re.compile(rb'"driftsurf":"([\w.+!-]{1,40})"')

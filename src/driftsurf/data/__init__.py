@@ -20,38 +20,6 @@ Nothing here learns; generators of synthetic streams are in :mod:`driftsurf.stre
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from driftsurf.exports import exports
 
-if TYPE_CHECKING:
-    from driftsurf.data.formats._bytes import polling
-    from driftsurf.data.reading_options import ReadingOptions
-    from driftsurf.data.source import BadRow, Position, Source, open_source
-    from driftsurf.data.sources.files import FileSource
-
-__all__ = [
-    "BadRow",
-    "FileSource",
-    "Position",
-    "ReadingOptions",
-    "Source",
-    "open_source",
-    "polling",
-]
-
-_HOMES = {
-    "BadRow": "source",
-    "FileSource": "sources.files",
-    "Position": "source",
-    "ReadingOptions": "reading_options",
-    "Source": "source",
-    "open_source": "source",
-    "polling": "formats._bytes",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that listing data sets stays light."""
-    if name in _HOMES:
-        return getattr(import_module(f"driftsurf.data.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'driftsurf.data' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = exports(__name__)

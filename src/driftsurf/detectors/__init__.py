@@ -28,40 +28,8 @@ memory is bounded and all numbers that are kept stay finite.
 Detection(consumed=1037, drift=True)
 """
 
-# The rest of this file is made by `make generate`: do not edit.
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from driftsurf.exports import exports
 
-if TYPE_CHECKING:
-    from driftsurf.detectors.adwin import ADWIN
-    from driftsurf.detectors.ddm import DDM
-    from driftsurf.detectors.eddm import EDDM
-    from driftsurf.detectors.fhddm import FHDDM
-    from driftsurf.detectors.mddm import MDDM
-    from driftsurf.detectors.page_hinkley import PageHinkley
-else:
-    from typing import Any
-
-__all__ = ["ADWIN", "DDM", "EDDM", "FHDDM", "MDDM", "PageHinkley"]
-
-_HOMES = {
-    "ADWIN": "driftsurf.detectors.adwin",
-    "DDM": "driftsurf.detectors.ddm",
-    "EDDM": "driftsurf.detectors.eddm",
-    "FHDDM": "driftsurf.detectors.fhddm",
-    "MDDM": "driftsurf.detectors.mddm",
-    "PageHinkley": "driftsurf.detectors.page_hinkley",
-}
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Import a public name when it is first used."""
-        if name in _HOMES:
-            return getattr(import_module(_HOMES[name]), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__() -> list[str]:
-        return sorted(__all__)
+__getattr__, __dir__, __all__ = exports(__name__)

@@ -12,9 +12,9 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.journal import Journal
 from driftsurf.core.options import whole
 from driftsurf.errors import OptionError
+from driftsurf.estimators._made import DriftSurfClassifier, DriftSurfRegressor
 from driftsurf.estimators._sklearn import clone
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
-from driftsurf.estimators.generated.driftsurf import DriftSurfClassifier, DriftSurfRegressor
 from driftsurf.learners import SoftmaxRegression
 from driftsurf.session.session import Session
 from driftsurf.streams import Drift, Stream

@@ -1,10 +1,13 @@
-"""Estimator classes of strategies: the generated ones by name, and classes made for strategies of other packages."""
+"""Estimator classes of strategies, made from their constructors and docstrings."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from importlib import import_module
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterable
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -15,7 +18,6 @@ from driftsurf.core.frames import LearnerLike
 from driftsurf.core.options import choice
 from driftsurf.errors import CapabilityError
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
-from driftsurf.estimators.docstrings import docstring, learning_example
 from driftsurf.estimators.saved import SUFFIXES, EstimatorTask
 
 _HERE = "driftsurf.estimators"
@@ -80,12 +82,7 @@ def estimator_class(
         raise CapabilityError(
             f"the strategy {entry.name!r} is for the tasks {', '.join(sorted(entry.tasks))}, not for {task}"
         )
-    here, name = import_module(_HERE), f"{part.__name__}{SUFFIXES[task]}"
-    made: type[_AnyClassifier] | type[_AnyRegressor]
-    if entry is not None and part.__module__.startswith("driftsurf.") and name in vars(here)["_HOMES"]:
-        made = getattr(here, name)
-    else:
-        made = _made(part, task, "" if entry is None else entry.title)
+    made: type[_AnyClassifier] | type[_AnyRegressor] = _made(part, task, "" if entry is None else entry.title)
     return made
 
 
@@ -133,7 +130,7 @@ def _make(strategy: Any, task: EstimatorTask, title: str) -> Any:
     name = f"{strategy.__name__}{SUFFIXES[task]}"
     common = signature(base.__init__).parameters
     options = [option for option in full.parameters if option not in common]
-    example = learning_example(SUFFIXES[task], name) if title else ""  # only a registered one can be imported
+    example = example_of(SUFFIXES[task], name) if title else ""  # only a registered one can be imported
     members = {
         "__init__": __init__,
         "__doc__": docstring(strategy, title or strategy.__name__, SUFFIXES[task], options, example),
@@ -153,3 +150,164 @@ def _signature(strategy: Callable[..., Strategy], base: type[AdaptiveEstimator])
         if option.name not in ("learner", "seed")
     ]
     return Signature([this, learner, *options, *common])
+
+
+WIDTH = 116
+COMMON = {
+    "batch_size": "None makes every call one time step. A number buffers rows, and every ``batch_size`` of them are "
+    "one.",
+    "guard": "Rows beyond this many times the usual norm are learned with a small weight, so that one absurd value "
+    "cannot ruin the model. None for no guard.",
+    "classes": "The labels, if they are known from the start; None learns them as they appear.",
+    "random_state": "An integer makes every run the same.",
+}
+"""Descriptions of the parameters that every estimator has."""
+LEARNERS = {
+    "Classifier": "Template of the models: a learner of :mod:`driftsurf.learners`, any classifier of scikit-learn or "
+    "river, or an adapter of :mod:`driftsurf.learners.foreign`. None means ``LogisticRegression()``, for two classes; "
+    "``SoftmaxRegression()`` is for any number of classes.",
+    "Regressor": "Template of the models: a learner of :mod:`driftsurf.learners`, any regressor of scikit-learn or "
+    "river, or an adapter of :mod:`driftsurf.learners.foreign`. None means ``LinearRegression()``.",
+}
+DETECTOR = "A detector of :mod:`driftsurf.detectors`, or one of river. None means ``MDDM()``."
+STREAMS = {"Classifier": ("SEA", "0.7"), "Regressor": ("Friedman", "0.0")}
+EXAMPLES = {
+    "DriftSurfClassifier": """
+        >>> import numpy as np
+        >>> from driftsurf import DriftSurfClassifier
+        >>> from driftsurf.streams import Mixed
+        >>> model = DriftSurfClassifier(random_state=0)
+        >>> errors = [(model.test_then_train(X, y) != y).mean() for X, y in Mixed().batches(1000)]
+        >>> print(f"{np.mean(errors):.2f}")
+        0.20
+        >>> [(transition.kind, transition.step) for transition in model.journal_.transitions[:2]]
+        [('entered', 20), ('greedy', 20)]
+        """,
+    "DriftSurfRegressor": """
+        >>> import numpy as np
+        >>> from driftsurf import DriftSurfRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> model = DriftSurfRegressor(random_state=0)
+        >>> for step in range(30):  # the slope turns around at step 15
+        ...     X = rng.normal(size=(100, 1))
+        ...     y = 1e6 + (2e3 if step < 15 else -2e3) * X[:, 0] + rng.normal(size=100)
+        ...     model = model.partial_fit(X, y)
+        >>> [(transition.kind, transition.step) for transition in model.journal_.transitions]
+        [('entered', 15), ('greedy', 16), ('switched', 18)]
+        """,
+    "AwareClassifier": """
+        >>> from driftsurf import AwareClassifier
+        >>> from driftsurf.streams import SEA
+        >>> stream = SEA(n_rows=20_000)
+        >>> model = AwareClassifier(drift_steps=stream.drift_steps(500), random_state=0)
+        >>> errors = [(model.test_then_train(X, y) != y).mean() for X, y in stream.batches(500)]
+        >>> [transition.step for transition in model.journal_.transitions]
+        [10, 20, 30]
+        """,
+}
+"""Examples of classes for which learning a stream does not show enough."""
+_UNDERLINED = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
+_REFERENCE = re.compile(r"As for :class:`([\w.]+)`")
+
+
+def docstring(strategy: Callable[..., Any], title: str, suffix: str, options: Iterable[str], example: str) -> str:
+    """Return the docstring of the estimator class of a strategy, given the names of its options.
+
+    ``suffix`` is "Classifier" or "Regressor".
+    """
+    described = {"learner": LEARNERS[suffix]} | {option: option_text(strategy, option) for option in options}
+    described |= {key: text for key, text in COMMON.items() if key != "classes" or suffix == "Classifier"}
+    parameters = [f"{key}\n{_wrapped(text, 4)}" for key, text in described.items()]
+    attributes = {
+        "classes_": "Labels known so far, sorted.",
+        "n_features_in_": "Number of columns of the first batch.",
+        "feature_names_in_": "Names of the columns, if the first batch had any.",
+        "journal_": "State, risks and decisions of every time step, and every transition with its reason.",
+    }
+    if suffix == "Regressor":
+        del attributes["classes_"]
+    home = strategy.__module__.rpartition(".")[0]
+    public = "driftsurf.strategies" if home.startswith("driftsurf.") else strategy.__module__
+    steps = (
+        "Every call of ``partial_fit`` or ``test_then_train`` is one time step, unless ``batch_size`` is set. "
+        f":class:`{public}.{strategy.__name__}` describes the method."
+    )
+    blocks = [
+        f"{title} as a scikit-learn {suffix.lower()}.",
+        _wrapped(_summary(strategy), 0),
+        _wrapped(steps, 0),
+        "\n".join(["Parameters", "----------", *parameters]),
+        "\n".join(["Attributes", "----------", *(f"{key}\n{_wrapped(text, 4)}" for key, text in attributes.items())]),
+        f"Examples\n--------\n{example}" if example else "",
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def option_text(strategy: Callable[..., Any], name: str) -> str:
+    """Return the description of an option in the docstring of a strategy; that of another class that it refers to."""
+    if name == "detector":
+        return DETECTOR
+    text = _parameters(strategy).get(name, "")
+    found = _REFERENCE.match(text)
+    if found is None:
+        return text
+    module, _, other = found[1].rpartition(".")
+    return _parameters(getattr(importlib.import_module(module), other))[name]
+
+
+def example_of(suffix: str, name: str) -> str:
+    """Return the example of a class: its own, or one that learns a stream and predicts better than chance."""
+    stream, chance = STREAMS[suffix]
+    usual = f"""
+        >>> from driftsurf.estimators import {name}
+        >>> from driftsurf.streams import {stream}
+        >>> model = {name}(random_state=0)
+        >>> for X, y in {stream}(n_rows=2_000).batches(200):
+        ...     model = model.partial_fit(X, y)
+        >>> model.score(X, y) > {chance}
+        True
+        """
+    return textwrap.dedent(EXAMPLES.get(name, usual)).strip()
+
+
+def _summary(part: object) -> str:
+    """Return the first paragraph of a docstring."""
+    return (inspect.getdoc(part) or "").partition("\n\n")[0]
+
+
+def _sections(part: object) -> dict[str, str]:
+    """Return the sections of a docstring by title."""
+    pieces = _UNDERLINED.split(inspect.getdoc(part) or "")
+    return dict(zip(pieces[1::2], pieces[2::2], strict=True))
+
+
+def _parameters(part: object) -> dict[str, str]:
+    """Return the description of each parameter; of those that share one, each by itself.
+
+    >>> class Part:
+    ...     '''A part.
+    ...
+    ...     Parameters
+    ...     ----------
+    ...     width, height
+    ...         In pixels.
+    ...     '''
+    >>> _parameters(Part)
+    {'width': 'In pixels.', 'height': 'In pixels.'}
+    """
+    found: dict[str, str] = {}
+    names: list[str] = []
+    lines: list[str] = []
+    for line in [*_sections(part).get("Parameters", "").splitlines(), "end"]:
+        if line and not line[0].isspace():
+            found |= dict.fromkeys(names, inspect.cleandoc("\n".join(lines)))
+            names, lines = [name.strip() for name in line.partition(":")[0].split(",")], []
+        else:
+            lines.append(line)
+    return found
+
+
+def _wrapped(text: str, indent: int) -> str:
+    """Return a paragraph in lines that fit the source, indented."""
+    lines = textwrap.wrap(" ".join(text.split()), WIDTH - 4 - indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.indent("\n".join(lines), " " * indent)

@@ -7,8 +7,12 @@ from typing import Any, Literal, TypeAlias, overload
 
 from driftsurf.core.options import choice
 from driftsurf.data.target import Task
-from driftsurf.estimators.generated.driftsurf import DriftSurfClassifier, DriftSurfRegressor
-from driftsurf.estimators.generated.portfolio import PortfolioClassifier, PortfolioRegressor
+from driftsurf.estimators._made import (
+    DriftSurfClassifier,
+    DriftSurfRegressor,
+    PortfolioClassifier,
+    PortfolioRegressor,
+)
 from driftsurf.learners import paper_learner
 from driftsurf.registry import nearest
 from driftsurf.session.model_names import make_learner, read_model

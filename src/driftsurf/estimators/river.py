@@ -19,8 +19,8 @@ from driftsurf.core.options import whole
 from driftsurf.data.vocabulary import Vocabulary
 from driftsurf.detectors import MDDM
 from driftsurf.errors import MissingExtraError
+from driftsurf.estimators._made import DriftSurfClassifier, DriftSurfRegressor
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
-from driftsurf.estimators.generated.driftsurf import DriftSurfClassifier, DriftSurfRegressor
 from driftsurf.estimators.online import OnlineEstimator
 from driftsurf.learners import LogisticRegression, SoftmaxRegression
 

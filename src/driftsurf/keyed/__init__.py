@@ -26,59 +26,6 @@ Learners, strategies and readers of files do not belong here: this package hands
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from driftsurf.exports import exports
 
-if TYPE_CHECKING:
-    from driftsurf.keyed.fleet import Fleet
-    from driftsurf.keyed.folder import KeyedFolder
-    from driftsurf.keyed.grouping import Columns
-    from driftsurf.keyed.keys import key_seed
-    from driftsurf.keyed.options import EngineOptions, KeyedOptions
-    from driftsurf.keyed.results import KeySummary, Visit
-    from driftsurf.keyed.rows import KeyRows
-    from driftsurf.keyed.run import Engine, KeyedJob, run_keyed
-    from driftsurf.keyed.visit import KeyedLearner
-
-__all__ = [
-    "Columns",
-    "Engine",
-    "EngineOptions",
-    "Fleet",
-    "KeyRows",
-    "KeySummary",
-    "KeyedFolder",
-    "KeyedJob",
-    "KeyedLearner",
-    "KeyedOptions",
-    "Visit",
-    "key_seed",
-    "run_keyed",
-]
-
-_HOMES = {
-    "Columns": "grouping",
-    "Engine": "run",
-    "EngineOptions": "options",
-    "Fleet": "fleet",
-    "KeyRows": "rows",
-    "KeySummary": "results",
-    "KeyedFolder": "folder",
-    "KeyedJob": "run",
-    "KeyedLearner": "visit",
-    "KeyedOptions": "options",
-    "Visit": "results",
-    "key_seed": "keys",
-    "run_keyed": "run",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that the command line can list options quickly."""
-    if name in _HOMES:
-        return getattr(import_module(f"driftsurf.keyed.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'driftsurf.keyed' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = exports(__name__)

@@ -183,7 +183,7 @@ REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged", "contin
 """Reasons for quarantine by their codes, which ``native/store.pyx`` knows too."""
 
 
-MEANS = Array(np.float64, ("n_keys", 2, "n_features"), missing=True)
+MEANS: Array = Array(np.float64, ("n_keys", 2, "n_features"), missing=True)
 """Saved numbers and sums of the values of each column, where gaps are filled; the sums may have overflowed."""
 
 KEY: np.dtype[Any] = np.dtype(

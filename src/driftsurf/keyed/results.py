@@ -189,7 +189,7 @@ NEVER = np.iinfo(np.int64).min
 _PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
 
 
-NEW = KeySummary()
+NEW: KeySummary = KeySummary()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,13 +1,21 @@
-"""The cells of the tables: medians over trials, their agreement with the paper, and the tables as text."""
+"""The cells of the tables: medians over trials, their agreement with the paper, explanations of differences."""
 
 from __future__ import annotations
 
 import csv
 import io
 import statistics
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final
 
+import numpy as np
+
+from driftsurf.core.contracts import FloatArray
+from driftsurf.data.datasets.known import DATASETS
+from driftsurf.reproduction import plan
 from driftsurf.reproduction.plan import AlgorithmColumn, PaperTable, trial, variants_of
 from driftsurf.reproduction.published import STREAMS, best, published
 from driftsurf.reproduction.trials import Trial, TrialResult
@@ -167,3 +175,72 @@ def _text(cell: ErrorCell, *, bold: bool) -> str:
     paper = "" if cell.paper is None else f" / {cell.paper:.3f}"
     spread = f" ±{cell.spread / 2:.3f}" if len(cell.trials) > 1 else ""
     return f"{number}{spread}{paper}"
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """Attempts to explain the difference of some cells from the paper's, and the conclusion."""
+
+    cells: tuple[tuple[str, str, str], ...]
+    """Table, stream and algorithm of each cell."""
+    tried: tuple[tuple[str, str], ...]
+    """Pairs of an attempt and its result."""
+    conclusion: str
+
+
+def explain(cell: ErrorCell) -> Discrepancy | None:
+    """Return the explanation of a cell; None if there is none.
+
+    >>> explain(ErrorCell("sgd-rho-2m", "circles", "aware", "algorithm-1", (0.37,), 0.37, 0.306, 0)).tried[0][0]
+    'the printed numbers'
+    """
+    place = cell.table, cell.dataset, cell.algorithm
+    return next((known for known in EXPLANATIONS if place in known.cells), None)
+
+
+def _read(entry: dict[str, Any]) -> Discrepancy:
+    cells = ((table, entry["stream"], entry["algorithm"]) for table in entry["tables"])
+    return Discrepancy(tuple(cells), tuple(map(tuple, entry["tried"])), entry["conclusion"])
+
+
+_TEXT = files("driftsurf.reproduction").joinpath("discrepancies.toml").read_text(encoding="utf-8")
+EXPLANATIONS: Final = tuple(_read(entry) for entry in tomllib.loads(_TEXT)["explanations"])
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Cells and trials of the experiments that were run."""
+
+    datasets: tuple[str, ...]
+    seeds: tuple[int, ...]
+    cells: tuple[ErrorCell, ...]
+    outcomes: dict[Trial, TrialResult]
+
+    def find(self, table: str, dataset: str, algorithm: str, variant: str = "algorithm-1") -> ErrorCell | None:
+        """Return one cell; None if it was not run."""
+        place = table, dataset, algorithm, variant
+        return next((c for c in self.cells if (c.table, c.dataset, c.algorithm, c.variant) == place), None)
+
+    def lookup(self, table: str, stream: str, algorithm: str) -> float | None:
+        """Return the measured error in three decimals; None if it was not run."""
+        cell = self.find(table, stream, algorithm)
+        return None if cell is None else cell.rounded
+
+    def runs(self, table: str, dataset: str, algorithm: str) -> list[TrialResult]:
+        """Return the trials of a cell, in the order of their seeds; an empty list if they were not run."""
+        where = plan.TABLES[table]
+        column = next(column for column in where.columns if column.name == algorithm)
+        first = plan.trial(where, column, dataset, "algorithm-1", self.seeds[0])
+        if first not in self.outcomes:
+            return []
+        return outcomes_of(where, column, dataset, "algorithm-1", self.outcomes, self.seeds)
+
+    def curve(self, table: str, dataset: str, algorithm: str) -> FloatArray | None:
+        """Return the error at each step, the median over the trials; None if it was not run."""
+        runs = self.runs(table, dataset, algorithm)
+        return np.median([run.error for run in runs], axis=0) if runs else None
+
+    def dataset_for(self, stream: str) -> str | None:
+        """Return the data that a stream of the paper was run on: its own, or a stand-in; None if neither was run."""
+        stand_ins = [name for name, entry in DATASETS.items() if entry.stands_for == stream]
+        return next((name for name in (stream, *stand_ins) if name in self.datasets), None)

@@ -19,9 +19,8 @@ from driftsurf.data.datasets.known import DATASETS
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.ranks import Ranking, place, ranking
 from driftsurf.reproduction import plan
-from driftsurf.reproduction.cells import ErrorCell
+from driftsurf.reproduction.cells import ErrorCell, Measurements
 from driftsurf.reproduction.drift_steps import Timeline, timeline
-from driftsurf.reproduction.measurements import Measurements
 from driftsurf.reproduction.published import STREAMS, TABLES
 from driftsurf.reproduction.trials import TrialResult
 

@@ -17,9 +17,8 @@ from driftsurf.data.datasets import known as datasets
 from driftsurf.errors import OptionError, RunFolderError
 from driftsurf.reproduction import plan
 from driftsurf.reproduction.bounds import Bounds, Competition, CompetitionTask, bounds
-from driftsurf.reproduction.cells import ErrorCell, cells_of
+from driftsurf.reproduction.cells import ErrorCell, Measurements, cells_of
 from driftsurf.reproduction.grid_search import L2S, GridTask, Tuning, tuned
-from driftsurf.reproduction.measurements import Measurements
 from driftsurf.reproduction.plan import PaperTable
 from driftsurf.reproduction.published import STREAMS
 from driftsurf.reproduction.trials import Trial, TrialResult

@@ -9,9 +9,9 @@ import numpy as np
 
 from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.core.wording import optional
+from driftsurf.reproduction.cells import Measurements
 from driftsurf.reproduction.claims import CLAIMS, Claim
 from driftsurf.reproduction.drift_steps import timeline
-from driftsurf.reproduction.measurements import Measurements
 from driftsurf.reproduction.published import REACTIVE_LENGTH, STREAMS, TABLES, published
 from driftsurf.reproduction.rules import RuleResult, Subject
 

@@ -18,32 +18,6 @@ Pages and terminal output do not belong here: they read the files that a run has
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from driftsurf.exports import exports
 
-if TYPE_CHECKING:
-    from driftsurf.runs.api import run
-    from driftsurf.runs.execute import RunLoop
-    from driftsurf.runs.live import LiveRun
-    from driftsurf.runs.options import RunOptions
-    from driftsurf.runs.plan import RunPlan, RunStart
-    from driftsurf.runs.result import RunResult
-
-__all__ = ["LiveRun", "RunLoop", "RunOptions", "RunPlan", "RunResult", "RunStart", "run"]
-
-_HOMES = {
-    "LiveRun": "live",
-    "RunLoop": "execute",
-    "RunOptions": "options",
-    "RunPlan": "plan",
-    "RunResult": "result",
-    "RunStart": "plan",
-    "run": "api",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that the options of a run load quickly."""
-    if name in _HOMES:
-        return getattr(import_module(f"driftsurf.runs.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'driftsurf.runs' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = exports(__name__)

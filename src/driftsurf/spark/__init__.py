@@ -17,36 +17,22 @@ package: the registry finds the engine by its name.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from driftsurf.errors import MissingExtraError
+from driftsurf.exports import exports
 
-if TYPE_CHECKING:
-    from driftsurf.spark.files import read_files, with_derived
-    from driftsurf.spark.run import run_spark, session
-    from driftsurf.spark.step import learn_keys, table
-
-__all__ = ["learn_keys", "read_files", "run_spark", "session", "table", "with_derived"]
-
-_HOMES = {
-    "learn_keys": "step",
-    "read_files": "files",
-    "run_spark": "run",
-    "session": "run",
-    "table": "step",
-    "with_derived": "files",
-}
+_find, __dir__, __all__ = exports(__name__)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public function when it is first used; MissingExtraError without pyspark."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'driftsurf.spark' has no attribute {name!r}")
-    try:
-        import pyspark.sql  # noqa: F401
-    except ImportError as missing:
-        raise MissingExtraError(
-            f"keyed streams on Spark need pyspark, which is not installed ({missing}): pip install 'driftsurf[spark]'"
-        ) from missing
-    return getattr(import_module(f"driftsurf.spark.{_HOMES[name]}"), name)
+    if name in __all__:
+        try:
+            import pyspark.sql  # noqa: F401
+        except ImportError as missing:
+            raise MissingExtraError(
+                f"keyed streams on Spark need pyspark, which is not installed ({missing}): "
+                "pip install 'driftsurf[spark]'"
+            ) from missing
+    return _find(name)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from driftsurf.core.changes import UndoStack, lazy, replace
-from driftsurf.core.contracts import FloatArray, Segment
+from driftsurf.core.contracts import Batch, FloatArray, SampleStore, Segment
 from driftsurf.strategies._cell_arrays import UNLIMITED, StepRule, never_reacting
 from driftsurf.strategies._cell_models import Fading
 from driftsurf.strategies._pool import Member
-from driftsurf.strategies._reweighted import Reweighted
 from driftsurf.strategies._single import SingleModel
 
 MOST_KNOWN = 2**16
@@ -71,3 +71,24 @@ class AgeingModel(SingleModel):
         young = replace(model, first_row=max(model.first_row, oldest))  # a first batch may be longer than the span
         budget = self._pool.template.budget(segment)
         return self._pool.train(young, segment, budget, undo, seen_as=Reweighted(self._pool.samples, fading))
+
+
+class Reweighted:
+    """A view of a store in which the weight of each row is multiplied by a factor. The rows are not changed.
+
+    >>> import numpy as np
+    >>> from driftsurf.core.samples import Samples
+    >>> samples = Samples(n_features=1)
+    >>> rows = samples.append(np.ones((3, 1)), np.ones(3))
+    >>> Reweighted(samples, lambda part: np.arange(part.lo, part.hi) / 2).view(rows).weight
+    array([0. , 0.5, 1. ])
+    """
+
+    def __init__(self, samples: SampleStore, factor: Callable[[Segment], FloatArray]) -> None:
+        self._samples = samples
+        self._factor = factor
+
+    def view(self, segment: Segment) -> Batch:
+        """Return the rows of a segment with their changed weights."""
+        batch = self._samples.view(segment)
+        return batch._replace(weight=batch.weight * self._factor(segment))

@@ -38,8 +38,7 @@ from driftsurf.core.state import name_in, nest, pick
 from driftsurf.errors import StateError
 from driftsurf.native.linear import largest, weighted_sum
 from driftsurf.native.rule import reference_risk
-from driftsurf.strategies._joint import JointScorer, joint_scorer
-from driftsurf.strategies._votes import row_errors
+from driftsurf.strategies._votes import JointScorer, joint_scorer, row_errors
 
 BudgetRule = Literal["each", "divided"]
 RiskName = Literal["loss", "zero-one"]

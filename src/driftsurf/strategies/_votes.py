@@ -1,14 +1,17 @@
-"""Votes from scores: labels, errors and shares of the classes, for ensembles and detectors."""
+"""Scores of several models for the same rows, and votes from them: labels, errors and shares of the classes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core import numeric
-from driftsurf.core.contracts import FloatArray
+from driftsurf.core.abilities import JointlyScored, abilities_of
+from driftsurf.core.contracts import FloatArray, Learner, Rows
 from driftsurf.native import maths
 from driftsurf.native.experts import balance_of_votes, true_class_shares
 
@@ -107,3 +110,21 @@ def log_odds(balance: FloatArray) -> FloatArray:
     """Return log((1 + b) / (1 - b)) of the balance b of a vote, between -1 and 1; the sign is exactly that of b."""
     bounded = np.minimum(np.maximum(balance, LEAST_SHARE - 1.0), 1.0 - LEAST_SHARE)  # twice as fast as np.clip
     return numeric.log1p(bounded) - numeric.log1p(-bounded)
+
+
+JointScorer = Callable[[Rows], Sequence[FloatArray]]
+
+
+def joint_scorer(learners: Iterable[Learner]) -> JointScorer:
+    """Return a function that scores rows with each model as it is now, in order."""
+    models = list(learners)
+    kinds = {type(model) for model in models}
+    if len(kinds) == 1 and JointlyScored in abilities_of(models[0]):
+        kind: Any = kinds.pop()
+        scorer: JointScorer = kind.joint_scorer(models)
+        return scorer
+    return functools.partial(_one_by_one, [model.scorer() for model in models])
+
+
+def _one_by_one(scorers: list[Callable[[Rows], FloatArray]], X: Rows) -> list[FloatArray]:
+    return [scorer(X) for scorer in scorers]

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from driftsurf.core import files
 from driftsurf.report import html
 from driftsurf.reproduction.page import findings, overview, tables
-from driftsurf.reproduction.page.gallery import Gallery
-from driftsurf.reproduction.page.sections import SECTIONS
+from driftsurf.reproduction.page.sections import SECTIONS, Gallery
 from driftsurf.reproduction.reproduce import Reproduction
 from driftsurf.visible import escape
 

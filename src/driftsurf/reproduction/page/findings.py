@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.report import html
-from driftsurf.reproduction.cells import ErrorCell, agreement
+from driftsurf.reproduction.cells import ErrorCell, agreement, explain
 from driftsurf.reproduction.claims import Claim
 from driftsurf.reproduction.comparisons import Account, TablePlace, accounts, full_title, places, rankings
-from driftsurf.reproduction.discrepancies import explain
 from driftsurf.reproduction.page.tables import by_stream, shade, stream_name
 from driftsurf.reproduction.plan import TABLES
 from driftsurf.reproduction.published import STREAMS, published

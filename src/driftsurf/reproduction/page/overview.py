@@ -8,9 +8,8 @@ from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.core.wording import counted, optional
 from driftsurf.data.datasets import known as datasets
 from driftsurf.report import html
-from driftsurf.reproduction.cells import agreement
+from driftsurf.reproduction.cells import agreement, explain
 from driftsurf.reproduction.comparisons import places
-from driftsurf.reproduction.discrepancies import explain
 from driftsurf.reproduction.page import findings, tables
 from driftsurf.reproduction.plan import PAPER_TABLES, TABLES
 from driftsurf.reproduction.published import STREAMS

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import base64
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from driftsurf.data.datasets import authors
 from driftsurf.data.datasets import known as datasets
@@ -13,11 +14,34 @@ from driftsurf.reproduction.cells import agreement
 from driftsurf.reproduction.comparisons import full_title, places, rankings
 from driftsurf.reproduction.drift_steps import Timeline, timeline
 from driftsurf.reproduction.page import findings, tables
-from driftsurf.reproduction.page.gallery import Gallery
 from driftsurf.reproduction.plan import PAPER_TABLES, TABLES
 from driftsurf.reproduction.published import STREAMS, Departure
 from driftsurf.reproduction.reproduce import EXPERIMENTS, Reproduction
 from driftsurf.visible import escape
+
+if TYPE_CHECKING:
+    from driftsurf.reproduction.figures import Picture
+
+
+class Gallery:
+    """The pictures of the page, by name."""
+
+    def __init__(self, pictures: Sequence[Picture]) -> None:
+        self._by_name = {picture.name: picture for picture in pictures}
+
+    def show(self, *names: str) -> str:
+        """Return these pictures as HTML; names without a picture are left out."""
+        return "".join(_figure(self._by_name[name]) for name in names if name in self._by_name)
+
+
+def _figure(picture: Picture) -> str:
+    data = base64.b64encode(picture.png).decode("ascii")
+    caption = escape(picture.caption)
+    return (
+        f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{caption} (figures/{escape(picture.name)}.pdf)</figcaption></figure>"
+    )
+
 
 CANDOR = (
     "Candor is scored row by row inside each batch, as in the paper: before it predicts a row it has seen the labels "

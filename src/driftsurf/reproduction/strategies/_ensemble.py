@@ -14,9 +14,8 @@ from driftsurf.core.decisions import Decision, ModelRecord
 from driftsurf.core.fields import Array, FieldEntry, FieldRule, Fields, Whole, misfit
 from driftsurf.core.state import nest, pick
 from driftsurf.strategies._base import NOTHING, PooledStrategy, Scorer, declared, make_decision
-from driftsurf.strategies._joint import JointScorer
 from driftsurf.strategies._pool import Member, Pool
-from driftsurf.strategies._votes import undecided, weighted_vote
+from driftsurf.strategies._votes import JointScorer, undecided, weighted_vote
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,9 @@ from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.reproduction.strategies._diversity import most_alike, right_together
 from driftsurf.reproduction.strategies._ensemble import restored, saved, vote
 from driftsurf.strategies._base import PooledStrategy, Scorer, declared, make_decision
-from driftsurf.strategies._joint import joint_scorer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member, Pool
-from driftsurf.strategies._signals import watched
-from driftsurf.strategies._votes import row_errors, weighted_vote
+from driftsurf.strategies._votes import joint_scorer, row_errors, weighted_vote
+from driftsurf.strategies.reset_on_drift import watched
 
 SPREAD = 1.96
 """Standard errors by which the new model must be better than an old one, for a confidence of 95 %."""

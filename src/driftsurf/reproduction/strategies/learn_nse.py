@@ -15,8 +15,8 @@ from driftsurf.core.fields import Array, Fields
 from driftsurf.core.options import number, whole
 from driftsurf.registry import CLASSIFICATION, Example, register
 from driftsurf.reproduction.strategies._ensemble import Ensemble, VotingStrategy
+from driftsurf.strategies._ageing import Reweighted
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS, Member
-from driftsurf.strategies._reweighted import Reweighted
 from driftsurf.strategies._votes import labels_of_all, row_errors
 
 LEAST_BETA = 1e-10

@@ -1,0 +1,39 @@
+# Made by `make generate`: do not edit.
+from driftsurf.estimators._made import AUEClassifier as AUEClassifier
+from driftsurf.estimators._made import AUERegressor as AUERegressor
+from driftsurf.estimators._made import AuthorsDriftSurfClassifier as AuthorsDriftSurfClassifier
+from driftsurf.estimators._made import AuthorsDriftSurfRegressor as AuthorsDriftSurfRegressor
+from driftsurf.estimators._made import AwareClassifier as AwareClassifier
+from driftsurf.estimators._made import AwareRegressor as AwareRegressor
+from driftsurf.estimators._made import CandorClassifier as CandorClassifier
+from driftsurf.estimators._made import DiversityPoolClassifier as DiversityPoolClassifier
+from driftsurf.estimators._made import DriftSurfClassifier as DriftSurfClassifier
+from driftsurf.estimators._made import DriftSurfRegressor as DriftSurfRegressor
+from driftsurf.estimators._made import DTELClassifier as DTELClassifier
+from driftsurf.estimators._made import DWMClassifier as DWMClassifier
+from driftsurf.estimators._made import DWMILClassifier as DWMILClassifier
+from driftsurf.estimators._made import ExponentialDecayClassifier as ExponentialDecayClassifier
+from driftsurf.estimators._made import ExponentialDecayRegressor as ExponentialDecayRegressor
+from driftsurf.estimators._made import LearnNSEClassifier as LearnNSEClassifier
+from driftsurf.estimators._made import LinearDecayClassifier as LinearDecayClassifier
+from driftsurf.estimators._made import LinearDecayRegressor as LinearDecayRegressor
+from driftsurf.estimators._made import ObliviousClassifier as ObliviousClassifier
+from driftsurf.estimators._made import ObliviousRegressor as ObliviousRegressor
+from driftsurf.estimators._made import OnePassClassifier as OnePassClassifier
+from driftsurf.estimators._made import OnePassRegressor as OnePassRegressor
+from driftsurf.estimators._made import PairedLearnersClassifier as PairedLearnersClassifier
+from driftsurf.estimators._made import PERMClassifier as PERMClassifier
+from driftsurf.estimators._made import PERMRegressor as PERMRegressor
+from driftsurf.estimators._made import PortfolioClassifier as PortfolioClassifier
+from driftsurf.estimators._made import PortfolioRegressor as PortfolioRegressor
+from driftsurf.estimators._made import ResetOnDriftClassifier as ResetOnDriftClassifier
+from driftsurf.estimators._made import SlidingWindowClassifier as SlidingWindowClassifier
+from driftsurf.estimators._made import SlidingWindowRegressor as SlidingWindowRegressor
+from driftsurf.estimators.base import AdaptiveClassifier as AdaptiveClassifier
+from driftsurf.estimators.base import AdaptiveEstimator as AdaptiveEstimator
+from driftsurf.estimators.base import AdaptiveRegressor as AdaptiveRegressor
+from driftsurf.estimators.classes import estimator_class as estimator_class
+from driftsurf.estimators.presets import paper as paper
+from driftsurf.estimators.presets import recommended as recommended
+
+__all__: list[str]

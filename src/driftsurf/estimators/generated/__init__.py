@@ -1,1 +1,0 @@
-"""Estimators of the main strategies. Made by ``make generate``: do not edit."""
