@@ -114,13 +114,13 @@ run-sanitized:
 	$(SANITIZER) $(BIN)/python -m pytest -q -p no:cacheprovider tests/native
 	$(SANITIZER) $(BIN)/python -m tests.reliability states --scale $(STATES)
 
-coverage: $(VENV)/dev ## Run all tests and require that they execute 98 % of the Python code; show what they execute of the core (needs gcc)
+coverage: $(VENV)/dev ## Run all tests and require that they execute 98 % of the Python code, and of the native core (needs gcc)
 	@rm -rf build/coverage $(VENV)/native # a core that counts takes the place of the usual one until the end
 	CC=gcc $(BIN)/python hatch_build.py --objects build/coverage -- -O0 --coverage
 	$(BIN)/python -m coverage erase
 	$(BIN)/$(PYTEST) --cov --cov-report=
 	@$(MAKE) --no-print-directory core
-	$(BIN)/python -m tools.core_coverage build/coverage
+	$(BIN)/python -m tools.core_coverage build/coverage --fail-under 98
 	$(BIN)/python -m coverage report --fail-under=98
 test-services: $(VENV)/dev $(VENV)/native ## Run the tests with brokers and databases that run on this machine (others are skipped)
 	timeout 3600 $(BIN)/python -m pytest -q -rs -p no:cacheprovider --confcutdir tests/integration tests/integration/services

@@ -21,6 +21,7 @@ from driftsurf.keyed.results import next_state
 from driftsurf.learners import LogisticRegression, NaiveBayes, SoftmaxRegression
 from driftsurf.report.overlay import _of_trusted_experts
 from driftsurf.report.run_page import render
+from driftsurf.report.sections import RunView
 from driftsurf.report.terminal import ProgressBar
 from driftsurf.strategies import DriftSurf, Portfolio
 from driftsurf.streams import SEA, Mixed
@@ -191,7 +192,7 @@ def test_the_state_is_reactive_while_an_expert_is(run: Any, capsys: pytest.Captu
     at = expected.index(True)
     assert decisions[at].describe_state() in " ".join(explain(journal, step=at).split())
     assert f"{sum(expected)} of 60 steps" in explain(journal)
-    page = render(trace, decisions, model="portfolio")
+    page = render(RunView(trace, decisions, "portfolio"))
     until = at + expected[at:].index(False) - 1
     assert f"experts reacting, steps {at} to {until}" in page
 
@@ -265,7 +266,7 @@ def test_the_journal_keeps_the_names(run: Any) -> None:
 
 def test_the_page_shows_the_shares(run: Any) -> None:
     trace, journal = run
-    page = render(trace, list(journal), model="portfolio")
+    page = render(RunView(trace, list(journal), "portfolio"))
     assert "Shares of the experts" in page
     assert page.index("Shares of the experts") < page.index("The models")
     for name in ("DriftSurf(SoftmaxRegression)", "naive Bayes"):

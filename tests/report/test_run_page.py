@@ -94,7 +94,7 @@ def test_values_beyond_the_axis_are_pointed_out() -> None:
 
 def test_marks_stand_at_their_step_if_steps_have_different_sizes() -> None:
     trace, decisions = uneven_run()
-    page = render(trace, decisions, model="model")
+    page = render(RunView(trace, decisions, "model"))
     data = data_of(page)
     made = {decision.step: kind for decision in decisions for kind in decision.transitions}
     assert [drift[0] for drift in data["drifts"]] == [45]
@@ -117,7 +117,7 @@ def test_page_terminal_and_explanation_agree_on_the_mean_error() -> None:
     summary = summarise(trace, "model")
     assert isinstance(summary, ClassificationSummary)
     assert summary.mean_error == baselines(trace, "model").own == mean
-    assert f"<b>{mean:.4f}</b>mean error" in render(trace, decisions, model="model")
+    assert f"<b>{mean:.4f}</b>mean error" in render(RunView(trace, decisions, "model"))
     assert f"60 steps, 4,400 rows, {run['gradients'].sum():,} gradient steps. Mean error {mean:.4f}" in explain(
         RunRecord(decisions, trace=trace)
     )
@@ -142,7 +142,7 @@ def test_seconds_are_on_the_page_only_if_asked_for(mixed_run: tuple[Path, str], 
 def test_hostile_names_are_escaped() -> None:
     trace, decisions = hostile_run()
     move = ColumnMove(decisions[-1].step, 4, 0, HOSTILE, 0.0, 1.0, 1.0, HOSTILE, 0.5, -0.5, 0.01)
-    page = render(trace, decisions, model=HOSTILE, moves=[move])
+    page = render(RunView(trace, decisions, HOSTILE, moves=[move]))
     assert "<img" not in page
     assert page.count("</script>") == 2
     assert "\u2028" not in data_of_raw(page)
@@ -159,8 +159,8 @@ def test_a_regression_run_has_a_page() -> None:
     stream: Any = Made(lambda X, step: X[:, step // 15] + 0.1 * X[:, 2], name="numbers")
     model = DriftSurfRegressor(random_state=0)
     trace = prequential(stream, model, batch_size=100)
-    page = render(trace, list(model.journal_), model="model", seconds={"model": 0.5, "other": 1.0})
-    late = render(trace, [], model="model", seconds={"model": 0.5}, seconds_from=20)
+    page = render(RunView(trace, list(model.journal_), "model", seconds={"model": 0.5, "other": 1.0}))
+    late = render(RunView(trace, [], "model", seconds={"model": 0.5}, seconds_from=20))
     assert re.search(r"step 20\b", late)
     assert '<td class="number">2,000</td>' in late  # rows per second since then
     assert f"{summarise_regression(trace, 'model').skill:.3f}" in page
@@ -194,7 +194,7 @@ def test_curves_are_the_same_in_every_unit(unit: float) -> None:
 def test_a_run_without_any_error_is_drawn() -> None:
     stream: Any = Made(lambda X, step: 0.0 * X[:, 0], name="zeros")
     trace = prequential(stream, DriftSurfRegressor(random_state=0), batch_size=100)
-    assert re.search(r'class="curve" d="M[0-9. LM]+"', render(trace, [], model="model"))
+    assert re.search(r'class="curve" d="M[0-9. LM]+"', render(RunView(trace, [], "model")))
 
 
 def test_ensembles_and_traces_without_counts_by_class_have_pages() -> None:
@@ -202,12 +202,17 @@ def test_ensembles_and_traces_without_counts_by_class_have_pages() -> None:
     trace = prequential(
         SEA(n_rows=6000), {"aue": session, "other": DriftSurfClassifier(random_state=0)}, batch_size=100
     )
-    page = render(trace, list(session.journal), model="aue")
+    page = render(RunView(trace, list(session.journal), "aue"))
     assert "risk" not in titles(page)
     assert '"css":"series-0"' in page
     older = {name: column for name, column in trace.columns.items() if not name.startswith("wrong:")}
-    assert titles(render(replace(trace, columns=older), [], model="aue")) == ["error", "numbers", "costs", "recovery"]
-    assert titles(render(trace, [], model="aue")) == ["error", "numbers", "classes", "costs", "recovery"]
+    assert titles(render(RunView(replace(trace, columns=older), [], "aue"))) == [
+        "error",
+        "numbers",
+        "costs",
+        "recovery",
+    ]
+    assert titles(render(RunView(trace, [], "aue"))) == ["error", "numbers", "classes", "costs", "recovery"]
     with pytest.raises(InputError, match=r"trace\.csv"):
         render_record(RunRecord([]))
 
@@ -227,10 +232,10 @@ def test_long_lists_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None
     nothing = trace.columns | {f"true:{label}": 0 * trace.columns[f"true:{label}"] for label in trace.labels}
     assert '<td class="number">-</td>' in table_of_classes(replace(trace, columns=nothing))
     long = [replace(decision, step=k, first_row=100 * k) for k, decision in enumerate(decisions * 80)]
-    kinds = {change["kind"] for change in data_of(render(trace, long, model=HOSTILE))["changes"]}
+    kinds = {change["kind"] for change in data_of(render(RunView(trace, long, HOSTILE)))["changes"]}
     assert "entered" not in kinds
     many = [replace(changed, models=(replace(changed.models[0], id=k),), predicted_by=k) for k in range(45)]
-    assert len(data_of(render(trace, many, model=HOSTILE))["figures"][2]["bars"]) == 40
+    assert len(data_of(render(RunView(trace, many, HOSTILE)))["figures"][2]["bars"]) == 40
 
 
 def table_of_classes(trace: Trace) -> str:
@@ -249,7 +254,7 @@ def test_every_section_has_its_own_place() -> None:
 def test_a_run_without_scored_rows_has_a_page() -> None:
     trace, decisions = hostile_run()
     empty = replace(trace, columns={name: column[:0] for name, column in trace.columns.items()})
-    page = render(empty, decisions, model=HOSTILE)
+    page = render(RunView(empty, decisions, HOSTILE))
     assert titles(page) == []
     assert "<img" not in page
 
@@ -420,7 +425,7 @@ def test_a_page_says_which_model_the_errors_of_a_drift_are_of_if_labels_come_lat
 def test_a_curve_of_single_rows_is_drawn_from_means() -> None:
     with pytest.warns(SmallBatchWarning):
         trace = prequential(SEA(n_rows=500), DriftSurfClassifier(random_state=0), batch_size=1)
-    page = render(trace, [], model="model")
+    page = render(RunView(trace, [], "model"))
     curve = next(one for one in data_of(page)["figures"][0]["series"] if one.get("marked"))
     assert len(curve["values"]) == 10
     assert np.mean(curve["values"]) == pytest.approx(trace.of("model")["error"].mean(), abs=0.01)
@@ -455,11 +460,11 @@ def test_an_error_that_tells_nothing_is_not_compared_with_trivial_rules() -> Non
 def test_a_model_that_is_no_better_than_a_trivial_rule_is_pointed_out() -> None:
     stream: Any = Made(lambda X, step: np.where(np.arange(len(X)) % 5, "a", "b"), name="coin", classes=("a", "b"))
     trace = prequential(stream, DriftSurfClassifier(random_state=0), batch_size=100)
-    page = render(trace, [], model="model")
+    page = render(RunView(trace, [], "model"))
     assert baselines(trace, "model").warning in page
     assert "most frequent class" in [series["name"] for series in data_of(page)["figures"][0]["series"]]
     good, decisions = hostile_run()
-    assert 'class="warning"' not in render(good, decisions, model=HOSTILE)
+    assert 'class="warning"' not in render(RunView(good, decisions, HOSTILE))
 
 
 def test_the_page_of_a_table_shows_its_dates_and_what_was_run(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from run_pages import HOSTILE, hostile_run, regression_in, uneven_run
 from driftsurf.evaluation.column_moves import ColumnMove
 from driftsurf.report.figure import Bar, Bars, Curve, Figure, Overlay, data
 from driftsurf.report.run_page import render
-from driftsurf.report.sections import Section, interactive_page
+from driftsurf.report.sections import RunView, Section, interactive_page
 from driftsurf.visible import visible
 
 SHOWN = Section("Figures", 0, lambda run: [], folded=False)
@@ -223,7 +223,7 @@ def test_the_axis_is_proportional_to_steps_rows_or_time(browser: Browser, tmp_pa
     trace, decisions = uneven_run()
     days = np.datetime64("2019-11-20T12:00:00") + np.arange(60).astype("timedelta64[D]")
     dated = replace(trace, columns=trace.columns | {"time": days.astype(str)})
-    (tmp_path / "page.html").write_text(render(dated, decisions, model="model"), encoding="utf-8")
+    (tmp_path / "page.html").write_text(render(RunView(dated, decisions, "model")), encoding="utf-8")
     browser.messages.clear()
     browser.open(tmp_path / "page.html")
     assert "2019-11-20 12:00 to 2020-01-18 12:00" in view(browser)
@@ -291,7 +291,7 @@ def test_hostile_names_do_nothing_in_a_browser(browser: Browser, tmp_path: Path)
     trace, decisions = hostile_run()
     move = ColumnMove(decisions[-1].step, 4, 0, HOSTILE, 0.0, 1.0, 1.0, HOSTILE, 0.5, -0.5, 0.01)
     path = tmp_path / "hostile.html"
-    path.write_text(render(trace, decisions, model=HOSTILE, moves=[move]), encoding="utf-8")
+    path.write_text(render(RunView(trace, decisions, HOSTILE, moves=[move])), encoding="utf-8")
     browser.messages.clear()
     browser.requests.clear()
     browser.open(path)

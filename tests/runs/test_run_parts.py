@@ -31,6 +31,7 @@ from driftsurf.evaluation.trace import OTHER, PER_CLASS, Trace, TraceBuilder
 from driftsurf.evaluation.verdict import baselines
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.run_page import render
+from driftsurf.report.sections import RunView
 from driftsurf.runs.batches import SourceReader, StreamBatches, TableBatches
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.late import Arrived, ArrivedLabels, LabelPace, LateSession
@@ -209,7 +210,7 @@ def test_kappa_is_not_known_where_classes_are_counted_together(monkeypatch: pyte
     trace = prequential(Many(), Always(), batch_size=4)
     assert baselines(trace, "model").others["majority"] == 7 / 8  # a, then b
     assert np.isnan(summarise_classification(trace, "model").kappa)
-    assert "kappa" not in render(trace, [], model="model")
+    assert "kappa" not in render(RunView(trace, [], "model"))
 
 
 def test_mean_so_far_is_a_baseline_for_regression() -> None:

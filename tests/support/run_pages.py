@@ -12,6 +12,7 @@ from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace, prequentia
 from driftsurf.core.decisions import Decision
 from driftsurf.learners import SoftmaxRegression
 from driftsurf.report.run_page import render
+from driftsurf.report.sections import RunView
 from driftsurf.streams import Drift
 
 HOSTILE = "</script><img src=x onerror=hacked=1>\u2028'\"&<b>"
@@ -72,4 +73,4 @@ def regression_in(unit: float) -> tuple[str, str]:
     stream: Any = Made(lambda X, step: unit * (X[:, step // 15] + 0.1 * X[:, 2]), name="numbers")
     model = DriftSurfRegressor(random_state=0)
     trace = replace(prequential(stream, model, batch_size=100), warmup_steps=1)
-    return render(trace, list(model.journal_), model="model"), model.journal_.explain().splitlines()[0]
+    return render(RunView(trace, list(model.journal_), "model")), model.journal_.explain().splitlines()[0]

@@ -23,6 +23,7 @@ from driftsurf.keyed.folder import PAGE, KeyedFolder
 from driftsurf.keyed.outcomes import NOTHING, KeyOutcomes, Outcomes, format_time
 from driftsurf.report import html
 from driftsurf.report.run_page import render
+from driftsurf.report.sections import RunView
 from driftsurf.report.svg import drawing, element
 from driftsurf.session.observation import Origin
 from driftsurf.visible import escape
@@ -85,7 +86,7 @@ def _render(
         at = format_time(entry["quarantined_at"], outcomes.dates)
         why = f"The key has been in quarantine since {at} and no longer learns: {entry['quarantine_message']}"
         above.append(html.warning(why))
-    return render(trace, decisions, model=strategy, above=above)
+    return render(RunView(trace, decisions, strategy), above=above)
 
 
 def _journal(folder: KeyedFolder, keys: Collection[Any]) -> Mapping[Any, list[tuple[int, str]]]:

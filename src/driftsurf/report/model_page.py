@@ -37,7 +37,7 @@ def write_model_page(
     """Write the page of a model: errors, risks and decisions of the last steps; ``work`` is counted in this unit."""
     trace, decisions, scores = journal_trace(model, data, journal, labels)
     if decisions:
-        page = render(trace, decisions, model=model, scores=scores, work=work)
+        page = render(RunView(trace, decisions, model, scores=scores, work=work))
     else:
         page = _unscored(model, data, list(journal))
     files.write_text(path, page, shared=True)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from driftsurf.core import files
-from driftsurf.core.decisions import Decision
-from driftsurf.core.drifts import Drifts
 from driftsurf.core.wording import counted
 from driftsurf.errors import InputError
-from driftsurf.evaluation.column_moves import ColumnMove
-from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import Trace
 from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.belief import experts_of
@@ -25,7 +20,6 @@ from driftsurf.report.overlay import overlay_of
 from driftsurf.report.sections import Built, RunView, interactive_page, sections
 from driftsurf.report.sections.settings import settings
 from driftsurf.runs.folder import work_unit
-from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.plan import ORACLE
 from driftsurf.runs.result import RunResult
 from driftsurf.visible import escape
@@ -36,27 +30,39 @@ NOTHING_SCORED = "No row was scored: no label arrived for a row that had been pr
 @register("page", "run")
 def write_run_page(result: RunResult, path: Path) -> None:
     """Write the page of a run that has ended."""
-    page = render(
+    view = RunView(
         result.trace,
         result.decisions,
-        model=result.model,
-        oracle=result.oracle,
+        result.model,
+        result.oracle,
         moves=result.column_moves,
         orders=result.orders,
         scores=result.scores,
         about=result.about,
+        work=work_unit(result.about),
         unlabelled=result.unlabelled_rows,
-        orphans=0 if result.label_counts is None else result.label_counts.orphan,
     )
+    page = render(view, orphans=0 if result.label_counts is None else result.label_counts.orphan)
     files.write_text(path, page, shared=True)
 
 
 def record_parts(record: RunRecord) -> PageParts | None:
     """Return the parts of the page of a run on disk; None if no row has been scored."""
     trace = record.trace
-    if trace is None or trace.is_empty:
-        return None
-    view = RunView(
+    return None if trace is None or trace.is_empty else page_parts(_view(record, trace), orphans=record.orphans)
+
+
+def render_record(record: RunRecord) -> str:
+    """Return the page of a run on disk, with the seconds that were measured."""
+    if record.trace is None:
+        raise InputError("the run has no trace.csv, so there is nothing to draw")
+    oracle = ORACLE if ORACLE in record.trace.models[1:] else None
+    view = replace(_view(record, record.trace), oracle=oracle, seconds=record.seconds, seconds_from=record.seconds_from)
+    return render(view, orphans=record.orphans)
+
+
+def _view(record: RunRecord, trace: Trace) -> RunView:
+    return RunView(
         trace,
         record.decisions,
         trace.models[0],
@@ -68,79 +74,21 @@ def record_parts(record: RunRecord) -> PageParts | None:
         unlabelled=record.unlabelled,
         known_drifts=record.known_drifts,
     )
-    return page_parts(view, orphans=record.orphans)
 
 
-def render_record(record: RunRecord) -> str:
-    """Return the page of a run on disk, with the seconds that were measured."""
-    if record.trace is None:
-        raise InputError("the run has no trace.csv, so there is nothing to draw")
-    models = record.trace.models
-    return render(
-        record.trace,
-        record.decisions,
-        model=models[0],
-        oracle=ORACLE if ORACLE in models[1:] else None,
-        moves=record.moves,
-        orders=record.orders,
-        seconds=record.seconds,
-        seconds_from=record.seconds_from,
-        scores=record.scores,
-        unlabelled=record.unlabelled,
-        orphans=record.orphans,
-        about=record.about,
-        known_drifts=record.known_drifts,
-    )
-
-
-def render(
-    trace: Trace,
-    decisions: Sequence[Decision],
-    *,
-    model: str,
-    oracle: str | None = None,
-    moves: Sequence[ColumnMove] = (),
-    orders: Sequence[OrderRecord] = (),
-    seconds: Mapping[str, float] | None = None,
-    seconds_from: int = 0,
-    scores: Scores | None = None,
-    about: Mapping[str, Any] | None = None,
-    above: Sequence[str] = (),
-    unlabelled: int = 0,
-    orphans: int = 0,
-    work: str | None = None,
-    known_drifts: Drifts | None = None,
-) -> str:
+def render(run: RunView, *, above: Sequence[str] = (), orphans: int = 0) -> str:
     """Return the page of one model of a trace; the errors of the other models are drawn beside its own.
 
-    The page is the same to the byte for every run of the same thing, unless ``seconds`` are given. They were measured
-    from step ``seconds_from`` on, where the run was resumed. ``above`` is HTML that precedes the title, and
-    ``unlabelled`` the number of rows that were predicted and not learned, ``orphans`` that of labels without a row.
-    ``work`` says what learning is counted in, unless ``about`` does. ``known_drifts`` may be older than the decisions.
+    The page is the same to the byte for every run of the same thing, unless the view has measured seconds. ``above`` is
+    HTML that precedes the title, ``orphans`` the number of labels without a row.
     """
-    title = f"{model} on {trace.stream}"
-    if trace.is_empty:
+    title = f"{run.model} on {run.trace.stream}"
+    head = [*above, f"<h1>{escape(title)}</h1>"]
+    if run.trace.is_empty:
         lost = [html.warning(orphan_warning(orphans))] if orphans else []
-        waiting = html.verdict("waiting", NOTHING_SCORED)
-        return html.document(title, [*above, f"<h1>{escape(title)}</h1>", waiting, *lost], style=html.look())
-    known = about or {}
-    run = RunView(
-        trace,
-        decisions,
-        model,
-        oracle,
-        moves,
-        orders,
-        seconds or {},
-        seconds_from,
-        scores,
-        known,
-        work_unit(known) if work is None else work,
-        unlabelled,
-        Drifts() if known_drifts is None else known_drifts,
-    )
+        return html.document(title, [*head, html.verdict("waiting", NOTHING_SCORED), *lost], style=html.look())
     parts = page_parts(run, orphans=orphans)
-    return interactive_page(title, [*above, f"<h1>{escape(title)}</h1>", *parts.head], parts.overlay, parts.sections)
+    return interactive_page(title, [*head, *parts.head], parts.overlay, parts.sections)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from driftsurf.core import files
 from driftsurf.report import html
-from driftsurf.reproduction.page import findings, overview, tables
+from driftsurf.reproduction.page import overview
 from driftsurf.reproduction.page.sections import SECTIONS, Gallery
 from driftsurf.reproduction.reproduce import Reproduction
 from driftsurf.visible import escape
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["render", "write"]
 
 TITLE = "The DriftSurf paper, reproduced"
-STYLE = """
-body { max-width: 1320px; }
-h2 { font-size: 21px; margin-top: 48px; border-top: 1px solid var(--line); padding-top: 18px; }
-h3 { font-size: 16px; margin: 26px 0 4px; } nav { columns: 3; margin: 18px 0; font-size: 15px; }
-nav a { display: block; } a { color: var(--model); } ul { margin: 6px 0; padding-left: 22px; }
-figure { margin: 20px 0; } figure img { max-width: 100%; height: auto; background: #ffffff; border-radius: 6px; }
-figcaption { color: var(--soft); font-size: 14px; } summary { cursor: pointer; margin: 12px 0 4px; }
-@media (max-width: 700px) { nav { columns: 1; } }
-"""
 NO_FIGURES = "There are no figures, because matplotlib is not installed: pip install 'driftsurf[figures]'."
 
 
@@ -74,4 +65,4 @@ def render(result: Reproduction, pictures: Sequence[Picture] | None = ()) -> str
             for section, content in shown
         ),
     ]
-    return html.document(TITLE, body, style=tables.STYLE + findings.STYLE + STYLE)
+    return html.document(TITLE, body, style=html.asset("page.css", __name__))

@@ -19,13 +19,6 @@ from driftsurf.reproduction.rules import Lookup
 from driftsurf.reproduction.verdicts import ClaimVerdict
 from driftsurf.visible import escape
 
-STYLE = """
-.tried { margin: 4px 0 10px; padding-left: 18px; font-size: 14px; } .tried li { margin: 1px 0; }
-.miss { border-left: 4px solid var(--line); padding: 2px 0 2px 14px; margin: 16px 0; }
-.yes { color: var(--switch); } .no { color: var(--drift); } .yes, .no { font-weight: 600; white-space: nowrap; }
-.same { color: var(--soft); } .near { background: #56b4e930; } .apart { background: #d55e0066; }
-"""
-
 
 def misses(result: Reproduction) -> str:
     """Return every cell that differs by more than 0.020, with the attempts to explain it, as HTML."""

@@ -12,17 +12,6 @@ from driftsurf.reproduction.reproduce import Reproduction, title_of
 from driftsurf.strategies import Variant
 from driftsurf.visible import escape
 
-STYLE = """
-.wide { overflow-x: auto; } .wide table { font-size: 13.5px; width: auto; min-width: 60%; }
-.wide td, .wide th { padding: 4px 6px; }
-.errors td.number { line-height: 1.25; white-space: nowrap; } .errors .under { font-size: 11px; color: var(--soft); }
-.errors .best { font-weight: 700; text-decoration: underline; text-underline-offset: 3px; }
-.errors td:first-child { white-space: nowrap; } tr.rule td { color: var(--soft); font-size: 12.5px; padding-top: 12px; }
-.above3 .under, .below3 .under { color: var(--ink); }
-.above1 { background: #e69f0030; } .above2 { background: #e69f0066; } .above3 { background: #d55e0099; }
-.below1 { background: #56b4e930; } .below2 { background: #56b4e966; } .below3 { background: #0072b288; }
-.scale span { padding: 2px 8px; font-size: 12.5px; color: var(--ink); }
-"""
 LIMITS = 0.005, 0.010, 0.020
 """Differences above these are shaded, each darker than the one before."""
 

@@ -8,7 +8,6 @@ from importlib.resources import files
 from typing import Final
 
 from driftsurf.report import html
-from driftsurf.report.sections import TOOLBAR
 from driftsurf.service.http.app import App, Page
 from driftsurf.service.http.requests import HttpRequest, Response
 from driftsurf.visible import visible
@@ -24,7 +23,11 @@ MEDIA = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf
 def _document() -> str:
     """Return the document, which the script fills."""
     text = files("driftsurf.service.page").joinpath("live.html").read_text(encoding="utf-8")
-    for mark, part in (("ICON", html.icon()), ("BRAND", html.brand()), ("TOOLBAR", TOOLBAR)):
+    for mark, part in (
+        ("ICON", html.icon()),
+        ("BRAND", html.brand()),
+        ("TOOLBAR", html.asset("toolbar.html").rstrip()),
+    ):
         text = text.replace(f"<!--{mark}-->", part)
     return visible(text, lines=True)
 
