@@ -97,7 +97,7 @@ class SnapshotScoring(Protocol):
 
 
 class TakenStep(NamedTuple):
-    """A time step that was taken in one call."""
+    """What a time step leaves behind."""
 
     outcome: Outcome
     guard: Any
@@ -108,8 +108,8 @@ class TakenStep(NamedTuple):
     """Scores of the rows as they are predicted, if they were asked for."""
     tested: FloatArray | None
     """Scores of the rows as they are learned, by the same model, if they were asked for."""
-    scorer: Callable[[Rows], FloatArray]
-    """``scores`` of the models as the step left them; later steps do not affect it."""
+    scorer: Callable[[Rows], FloatArray] | None
+    """``scores`` of the models as the step left them; later steps do not affect it. None if there are none."""
 
 
 @runtime_checkable

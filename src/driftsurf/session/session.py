@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -275,9 +274,7 @@ class Session(Changeable):
 
     def _published(self, now: Snapshot, **changes: Any) -> Snapshot:
         """Return the values after a change, with the scores of the models as they are now."""
-        strategy: Any = self.strategy
-        scorer = strategy.scorer() if SnapshotScoring in self._abilities else None
-        return now._replace(scorer=scorer, **changes)
+        return now._replace(scorer=self._scorer(), **changes)
 
     # -------------------------------------------------------------------- learning
 
@@ -390,7 +387,7 @@ class Session(Changeable):
         known, codes = known.read(y, count)
         weights = None if weight is None else read_weights(weight, count)
         if pending is not None and size is None and known is now.targets and self._has_room(pending, count):
-            scores = self._predicted(rows, known) if predict else NOTHING
+            scores = self._predicted(now, rows, known) if predict else NOTHING
             with uninterrupted():
                 pending.append(rows, codes, weights)  # completely or not at all, so that it needs no mark
             return known, codes, scores, ()
@@ -441,73 +438,95 @@ class Session(Changeable):
 
         Returns the values afterwards; and the classes, the scores of the part and what was learned.
         """
-        now, pending = self._now, self._pending
+        now = self._now
         targets = known
         if known is not now.targets:
             known = known.resumed(now.targets)
             targets = known.after_batch(len(now.targets.labels), y)
         if now.schema is None:
-            now, pending = self._begun(now, schema, targets), self._pending
+            now = self._begun(now, schema, targets)
         if targets is not now.targets:
             now = now._replace(targets=targets)
-        at_once = pending is None or unbuffered
-        taken = self._directly(now, X, y, weight, predict=predict) if at_once else None
-        if taken is not None:
-            after, scores, outcome = taken
+        pending = self._pending
+        if pending is None or unbuffered:
+            after, scores, outcome = self._step(now, X, y, weight, predict=predict)
             seen = None if scores is None else known.restrict(scores, now.n_classes_learned)
             return after, (known, seen, outcome)
-        if pending is None and not unbuffered and isinstance(X, np.ndarray):
-            X = read_rows(X, schema, self._dtype)  # raises an error if a value is not finite
-        tested = seen = None
-        part = Batch(X, y, read_weights(None, len(y)) if weight is None else weight)
-        if predict:
-            shown = now.limited(X)
-            tested = self._tested(part if shown is X else part._replace(X=shown))
-            seen = known.restrict(tested, now.n_classes_learned)
-            tested = tested if shown is X else None
-        if at_once:
-            now, outcome = self._step(now, part, None if unbuffered else tested)
-            return now, (known, seen, outcome)
-        assert pending is not None
-        pending.append(*part[:3])
+        seen = self._predicted(now, X, known) if predict else None
+        pending.append(X, y, weight)
         if len(pending) < (self.batch_size or 0):
             return now, (known, seen, None)
-        now, outcome = self._cut(now)
-        return now, (known, seen, outcome)
+        after, outcome = self._cut(now)
+        return after, (known, seen, outcome)
 
-    def _directly(
-        self, now: Snapshot, X: Rows, y: FloatArray, weight: FloatArray | None, *, predict: bool
-    ) -> tuple[Snapshot, FloatArray | None, Outcome] | None:
-        """Take one time step in one call of the strategy, if it can; return the values after it, scores and outcome."""
-        if not self._steps_directly:
-            return None
+    def _step(
+        self, now: Snapshot, X: Rows, y: FloatArray, weight: FloatArray | None, *, predict: bool = False
+    ) -> tuple[Snapshot, FloatArray | None, Outcome]:
+        """Take one time step; return the values after it, the scores if asked, and what was learned."""
         strategy: Any = self.strategy
-        guard, targets, monitor, scorer = now.guard, now.targets, now.monitor, now.scorer
+        targets, monitor, guard = now.targets, now.monitor, now.guard
         watched = monitor is not None and now.steps > 0
-        taken: TakenStep | None = strategy.observe(X, y, weight, guard, predict=predict, test=watched)
+        taken: TakenStep | None = None
+        if self._steps_directly:
+            taken = strategy.observe(X, y, weight, guard, predict=predict, test=watched)
         if taken is None:
-            return None
-        outcome = taken.outcome
+            taken = self._generic_step(now, X, y, weight, predict=predict, test=watched)
+        outcome, guard, rows, scores, tested, scorer = taken
         if watched:
             assert monitor is not None
-            assert taken.tested is not None
+            assert tested is not None
             before, first = monitor, outcome.rows_seen - len(y)
             around = self._column_names, targets.labels, strategy
-            monitor = monitor.after(now.steps, first, taken.rows, y, taken.tested, scorer, *around)
-            if monitor.updates or monitor.changes is not before.changes:
-                outcome = Noted(outcome, targets.labels, **_news(before, monitor))
+            monitor = monitor.after(now.steps, first, rows, y, tested, now.scorer, *around)
+            if monitor.updates or monitor.changes is not before.changes:  # it notices one move at most
+                moved = () if monitor.changes is before.changes else tuple(monitor.changes[-1:])
+                outcome = Noted(outcome, targets.labels, monitor.updates, moved)
         if guard is not None and isinstance(targets, RegressionTargets):
             targets = targets.after_step(y, weight)
-        after = Snapshot(targets, taken.guard, now.schema, now.steps + 1, len(targets.labels), taken.scorer, monitor)
-        return after, taken.predicted, outcome
+        after = Snapshot(targets, guard, now.schema, now.steps + 1, len(targets.labels), scorer, monitor)
+        return after, scores, outcome
+
+    @in_usual_mode
+    def _generic_step(
+        self, now: Snapshot, X: Rows, y: FloatArray, weight: FloatArray | None, *, predict: bool, test: bool
+    ) -> TakenStep:
+        """Check, guard, predict and learn a batch with a strategy that does not do all of this itself."""
+        strategy: Any = self.strategy
+        if self._steps_directly and isinstance(X, np.ndarray):
+            assert now.schema is not None
+            X = read_rows(X, now.schema, self._dtype)  # raises an error if a value is not finite
+        batch = Batch(X, y, read_weights(None, len(y)) if weight is None else weight)
+        guard, scores, tested = now.guard, None, None
+        if predict:
+            shown = now.limited(X)
+            scores = strategy.test_scores(batch._replace(X=shown))
+            tested = scores if shown is X else None
+        if guard is not None:
+            rows, factors, guard = guard.admit(X)
+            if rows is not X:
+                batch, tested = batch._replace(X=rows), None  # the models are compared on the rows that they learn
+            if factors is not None:
+                # A loss that grows with the square of a score needs the square of the weight to be bounded.
+                reduced = batch.weight * (np.square(factors) if self._can.quadratic_loss else factors)
+                # A risk is a weighted mean, so a batch of extreme rows alone would count in full: drop its weight.
+                batch = batch._replace(weight=reduced * (reduced.sum() >= LEAST_WEIGHT * batch.weight.sum()))
+        if test and tested is None:
+            tested = strategy.test_scores(batch)
+        decision = strategy.step(batch) if tested is None else strategy.step(batch, tested)
+        return TakenStep(Decided(decision), guard, batch.X, scores, tested, self._scorer())
+
+    def _scorer(self) -> Callable[[Rows], FloatArray] | None:
+        """Return the scores of the models as they are now; None if the strategy cannot hand them out."""
+        strategy: Any = self.strategy
+        return strategy.scorer() if SnapshotScoring in self._abilities else None
 
     def _has_room(self, pending: Samples, count: int) -> bool:
         """Return whether so many rows do not fill the buffer."""
         return len(pending) + count < (self.batch_size or 0)
 
-    def _predicted(self, rows: Rows, known: ClassTargets | RegressionTargets) -> FloatArray:
+    def _predicted(self, now: Snapshot, rows: Rows, known: ClassTargets | RegressionTargets) -> FloatArray:
         """Return the scores of rows that go to the buffer."""
-        return known.restrict(self.strategy.scores(self._now.limited(rows)), self._now.n_classes_learned)
+        return known.restrict(self.strategy.scores(now.limited(rows)), now.n_classes_learned)
 
     def _observation(
         self,
@@ -528,13 +547,6 @@ class Session(Changeable):
             )
         if weight is not None and not can.weights:
             raise CapabilityError(f"{learner!r} does not support row weights (capability 'weights'); leave them out.")
-
-    def _tested(self, part: Batch) -> FloatArray:
-        """Return the scores of rows before they are learned.
-
-        With a buffer a part may be less than a time step, so the strategy must not use its labels.
-        """
-        return self.strategy.test_scores(part) if self._pending is None else self.strategy.scores(part.X)
 
     def _stops(self, count: int, size: int | None) -> list[int]:
         """Return where the parts of a call end."""
@@ -558,45 +570,9 @@ class Session(Changeable):
         """Make a time step of the rows in the buffer."""
         pending = self._pending
         assert pending is not None
-        batch = pending.view(Segment(pending.first_row, pending.next_row))
-        taken = self._directly(now, *batch[:3], predict=False)
-        now, outcome = self._step(now, batch) if taken is None else (taken[0], taken[2])
+        after, _, outcome = self._step(now, *pending.view(Segment(pending.first_row, pending.next_row))[:3])
         pending.release(pending.next_row)
-        return now, outcome
-
-    @in_usual_mode
-    def _step(self, now: Snapshot, batch: Batch, tested: FloatArray | None = None) -> tuple[Snapshot, Outcome]:
-        """Take one time step; return the values after it."""
-        guard, targets = now.guard, now.targets
-        if guard is not None:
-            targets = targets.after_step(batch.y, batch.weight)
-            rows, factors, guard = guard.admit(batch.X)
-            if rows is not batch.X:
-                batch, tested = batch._replace(X=rows), None  # the models are compared on the rows that they learn
-            if factors is not None:
-                # A loss that grows with the square of a score needs the square of the weight to be bounded.
-                weight = batch.weight * (np.square(factors) if self._can.quadratic_loss else factors)
-                # A risk is a weighted mean, so a batch of extreme rows alone would count in full: drop its weight.
-                batch = batch._replace(weight=weight * (weight.sum() >= LEAST_WEIGHT * batch.weight.sum()))
-        monitor, scorer = now.monitor, now.scorer
-        if monitor is not None and tested is None and now.steps:
-            tested = self.strategy.test_scores(batch)
-        decision = self.strategy.step(batch) if tested is None else self.strategy.step(batch, tested)
-        if monitor is not None and tested is not None and now.steps and len(batch.y):
-            around = self._column_names, targets.labels, self.strategy
-            first = decision.first_row
-            monitor = monitor.after(decision.step, first, batch.X, batch.y, tested, scorer, *around)
-            assert now.monitor is not None
-            decision = dataclasses.replace(decision, **_news(now.monitor, monitor))
-        now = self._published(
-            now,
-            targets=targets,
-            guard=guard,
-            steps=now.steps + 1,
-            n_classes_learned=len(targets.labels),
-            monitor=monitor,
-        )
-        return now, Decided(decision)
+        return after, outcome
 
     def _column_names(self) -> Sequence[str]:
         """Return the names of the columns; empty if they have none."""
@@ -745,9 +721,3 @@ LEAST_WEIGHT = 0.01
 """A batch that keeps less than this share of its weight under the range guard is no evidence."""
 
 NOTHING = np.zeros(0)
-
-
-def _news(before: DriftMonitor, after: DriftMonitor) -> dict[str, Any]:
-    """Return what a monitor has noticed at a step, as the fields of a decision; it notices one move at most."""
-    moved = () if after.changes is before.changes else tuple(after.changes[-1:])
-    return {"drifts": after.updates, "changes": moved}
