@@ -9,6 +9,7 @@ from driftsurf.native.buffers cimport Buffers
 from driftsurf.native.guard cimport RangeGuard
 from driftsurf.native.layout cimport CellArrays, Rows, Rule, Scratch, Training
 from driftsurf.native.model cimport complete_model, make_model, score
+from driftsurf.native.scores cimport MarginScorer
 from driftsurf.native.step cimport learn
 
 cdef Rule rule_from(object rule) except *
@@ -33,6 +34,7 @@ cdef class Cell:
     cdef bint quadratic
     cdef object parts          # arrays whose memory is used
     cdef readonly RangeGuard guard
+    cdef object predicted      # scores of the last batch, if they were asked for
     cdef readonly bint limited  # whether the guard limited values of the last batch
     cdef int64_t values        # CSR rows: number of values for which there is room
     cdef char* marked          # copy of all that a step changes but rows and tables
@@ -44,7 +46,9 @@ cdef class Cell:
     cdef int64_t _budget(self, int64_t count) noexcept nogil
     cdef int _write(self, Rows rows, int64_t place) noexcept nogil
     cdef bint _fits(self, Rows rows, int64_t place) noexcept nogil
-    cdef int64_t _observe(self, X, y, weight, tested, factors, RangeGuard guard, out) except -1
+    cdef int64_t _observe(self, X, y, weight, tested, factors, RangeGuard guard, bint predict) except -1
+    cdef object _room_for_scores(self, int64_t n)
+    cpdef MarginScorer margin_scorer(self)
     cdef int64_t _learn(self, int64_t count, int64_t steps, bint tested) except -1
     cdef int _fade(self, int64_t count, factors) except -1
     cdef bint _predict(self, Buffers* held, Rows rows, Rows stored, RangeGuard guard, double* scores) except -1

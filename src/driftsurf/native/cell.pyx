@@ -39,6 +39,8 @@ from driftsurf.native.rows cimport rows_of
 from driftsurf.native.scores cimport MarginScorer, set_weights
 from driftsurf.native.step cimport learn
 
+import numpy as np
+
 
 cdef extern from "columns.h" nogil:
     int ds_all_within(Rows rows, const double* most, int64_t repeats)
@@ -424,7 +426,7 @@ cdef class Cell:
             return self.per_batch
         return <int64_t>(self.per_row * <double>(lo + count)) - <int64_t>(self.per_row * <double>lo)
 
-    def observe(self, X, y, weight, tested=None, factors=None, RangeGuard guard=None, out=None):
+    def observe(self, X, y, weight, tested=None, factors=None, RangeGuard guard=None, bint predict=False):
         """Learn a batch as one time step, from the mark; return how it went.
 
         Parameters
@@ -438,8 +440,8 @@ cdef class Cell:
             another.
         guard
             Range guard that admits the rows; the next one is ``guard`` afterwards.
-        out
-            Receives the scores of the rows as they are predicted, before they are learned.
+        predict
+            Whether to predict the rows before they are learned: their scores are in ``predicted`` afterwards.
 
         Returns
         -------
@@ -448,11 +450,11 @@ cdef class Cell:
         """
         cdef uint64_t mode = ds_enter_usual_mode()
         try:
-            return self._observe(X, y, weight, tested, factors, guard, out)
+            return self._observe(X, y, weight, tested, factors, guard, predict)
         finally:
             ds_leave_usual_mode(mode)
 
-    cdef int64_t _observe(self, X, y, weight, tested, factors, RangeGuard guard, out) except -1:
+    cdef int64_t _observe(self, X, y, weight, tested, factors, RangeGuard guard, bint predict) except -1:
         """Learn a batch, as ``observe`` says, in the usual floating-point mode."""
         cdef Buffers held
         cdef Rows rows, stored
@@ -464,7 +466,7 @@ cdef class Cell:
         cdef int64_t place = self.arrays.counts.next - self.arrays.counts.base, extremes = 0, status, steps
         cdef int weighted = 0
         cdef bint is_known = False
-        self.scored, self.limited = 0, False
+        self.scored, self.limited, self.predicted = 0, False, None
         held.count = 0
         try:
             rows_of(&held, X, &rows)
@@ -493,11 +495,9 @@ cdef class Cell:
                 is_known = known == n * self.arrays.outputs
                 if is_known:
                     memcpy(scratch.scores, scores, known * 8)
-            if out is not None:
-                scores = real_out(&held, out, &known, -1)
-                if known != n * self.arrays.outputs:
-                    raise ValueError(f"{known} places for the scores of {n} rows")
-                is_known = self._predict(&held, rows, stored, guard, scores)
+            if predict:
+                self.predicted = self._room_for_scores(n)
+                is_known = self._predict(&held, rows, stored, guard, real_out(&held, self.predicted, &known, -1))
             if guard is not None:
                 guard = guard.after(stored, scratch.losses, &extremes, &weighted)
                 if guard.clips and extremes:
@@ -589,21 +589,33 @@ cdef class Cell:
 
     # ------------------------------------------------------------------------ what a step leaves behind
 
-    def scores_into(self, out):
-        """Copy the scores of the rows of the last step, before they were learned."""
+    def taken(self, X, bint test, reader, scorer):
+        """Return what the last step left behind, in the order of ``TakenStep`` of driftsurf.core.abilities.
+
+        ``reader`` makes a decision of its record, and ``scorer()`` is called where the models have no margins. The
+        scores of the rows, before they were learned, are there if ``test`` asks for them.
+        """
+        cdef const Scratch* scratch = &self.workspace.scratch
+        cdef StepRecord record = StepRecord.__new__(StepRecord)
         cdef Buffers held
         cdef Py_ssize_t n = 0
-        cdef double* to
-        held.count = 0
-        try:
-            to = real_out(&held, out, &n, -1)
-            if n != self.scored * self.arrays.outputs:
-                raise ValueError(f"{n} places for the scores of {self.scored} rows")
-            memcpy(to, self.workspace.scratch.scores, n * 8)
-        finally:
+        memcpy(record.whole, scratch.whole, sizeof(record.whole))
+        memcpy(record.real, scratch.real, sizeof(record.real))
+        record.step, record.rows_seen, record.rows = self.arrays.counts.step - 1, self.arrays.counts.next, self.scored
+        record.reader = reader
+        tested = None
+        if test:
+            tested = self._room_for_scores(self.scored)
+            held.count = 0
+            memcpy(real_out(&held, tested, &n, -1), scratch.scores, self.scored * self.arrays.outputs * 8)
             release(&held)
+        last = self.margin_scorer() if self.training.kind == LOGISTIC else scorer()
+        return record, self.guard, X, self.predicted, tested, last
 
-    def margin_scorer(self):
+    cdef object _room_for_scores(self, int64_t n):
+        return np.empty(n) if self.arrays.outputs == 1 else np.empty((n, self.arrays.outputs))
+
+    cpdef MarginScorer margin_scorer(self):
         """Return the margins by the model that predicts now, of a cell for two classes; later steps do not affect them."""
         cdef MarginScorer scorer = MarginScorer.__new__(MarginScorer)
         cdef int64_t size = self.arrays.X.d + 1, side = self.arrays.counts.predictive ^ self.arrays.counts.challenged
@@ -611,16 +623,6 @@ cdef class Cell:
             raise TypeError("only a model of two classes has margins")
         set_weights(scorer, self.arrays.raw + side * size, size)
         return scorer
-
-    def record(self, reader):
-        """Return what the last step left behind; ``reader`` makes a decision of it."""
-        cdef const Scratch* scratch = &self.workspace.scratch
-        cdef StepRecord record = StepRecord.__new__(StepRecord)
-        memcpy(record.whole, scratch.whole, sizeof(record.whole))
-        memcpy(record.real, scratch.real, sizeof(record.real))
-        record.step, record.rows_seen, record.rows = self.arrays.counts.step - 1, self.arrays.counts.next, self.scored
-        record.reader = reader
-        return record
 
     @property
     def divergence(self):

@@ -6,7 +6,6 @@ import functools
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any, cast
 
 from driftsurf.core.abilities import TakenStep
@@ -86,8 +85,7 @@ class CellStrategy(PooledStrategy[L]):
 
     def learned(self, batch: Batch, tested: FloatArray | None = None) -> Outcome:
         """Learn one batch as ``step`` does, and return what its decision is made of."""
-        cell = self._marked_cell()
-        taken = None if cell is None else self._learn_in(cell, *batch[:3], None, tested)
+        taken = self.observe(*batch[:3], None, tested)
         if taken is not None:
             return taken.outcome
         self._leave_cell()
@@ -99,9 +97,10 @@ class CellStrategy(PooledStrategy[L]):
         y: FloatArray,
         weight: FloatArray | None,
         guard: RangeGuard | None,
+        tested: FloatArray | None = None,
         *,
-        predict: bool,
-        test: bool,
+        predict: bool = False,
+        test: bool = False,
     ) -> TakenStep | None:
         """Check, guard, predict and learn a batch in one call; None if ``step`` has to, and nothing was changed."""
         cell = self._cell
@@ -109,52 +108,42 @@ class CellStrategy(PooledStrategy[L]):
             cell.native.mark()
         elif (cell := self._enter_cell()) is None:
             return None
-        return self._learn_in(cell, X, y, weight, guard, predict=predict, test=test)
+        taken = self._cell_observe(cell, X, y, weight, guard, tested, predict=predict, test=test)
+        if taken is None and (larger := cell.with_classes_of(y)) is not None:
+            cell, taken = larger, self._learn_in_larger(larger, X, y, weight, guard, predict=predict, test=test)
+        if taken is None:
+            return None
+        assert taken.scorer is not None
+        self._scorer = taken.scorer
+        if self._cell is not cell:  # learn with its models from now on
+            self._cell = cell
+            self._stored_pool, live = cell.without_rows()  # otherwise the rows would be held twice
+            self._stored_live = self._from_cell(live)
+        return taken
 
-    def _learn_in(
+    def _learn_in_larger(
         self,
         cell: CellModels,
         X: Rows,
         y: FloatArray,
         weight: FloatArray | None,
         guard: RangeGuard | None,
-        tested: FloatArray | None = None,
         *,
-        predict: bool = False,
-        test: bool = False,
+        predict: bool,
+        test: bool,
     ) -> TakenStep | None:
-        """Learn a batch in a cell, or in a larger one if there is a new class; None if neither can."""
-        taken = self._cell_observe(cell, X, y, weight, guard, tested, predict=predict, test=test)
-        if taken is None and (larger := cell.with_classes_of(y)) is not None:
-            cell, scorer = larger, self._scorer
-            shown = scorer(X if guard is None else guard.limited(X)) if predict else None
-            try:
-                self._scorer = cell.scorer()  # with a score of the new class
-                taken = self._cell_observe(cell, X, y, weight, guard)
-                if taken is not None:
-                    taken = taken._replace(predicted=shown, tested=scorer(taken.rows) if test else None)
-            finally:
-                if taken is None:
-                    self._scorer = scorer
-        if taken is not None:
-            self._use(cell, taken.scorer)
-        return taken
-
-    def _marked_cell(self) -> CellModels | None:
-        """Return the models in a cell, which is marked; None if they do not suit one."""
-        cell = self._cell
-        if cell is None:
-            return self._enter_cell()
-        cell.native.mark()
-        return cell
-
-    def _use(self, cell: CellModels, scorer: Callable[[Rows], FloatArray]) -> None:
-        """Predict with the models of a cell after a step, and learn with them from now on."""
-        self._scorer = scorer
-        if self._cell is not cell:
-            self._cell = cell
-            self._stored_pool, live = cell.without_rows()  # otherwise the rows would be held twice
-            self._stored_live = self._from_cell(live)
+        """Learn a batch with a new class in a cell that has room for it; None if that cannot be."""
+        taken, scorer = None, self._scorer
+        shown = scorer(X if guard is None else guard.limited(X)) if predict else None
+        try:
+            self._scorer = cell.scorer()  # with a score of the new class
+            taken = self._cell_observe(cell, X, y, weight, guard)
+        finally:
+            if taken is None:
+                self._scorer = scorer
+        if taken is None:
+            return None
+        return taken._replace(predicted=shown, tested=scorer(taken.rows) if test else None)
 
     def _enter_cell(self) -> CellModels | None:
         """Return the models in a cell, if they suit it."""
