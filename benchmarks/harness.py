@@ -51,18 +51,21 @@ class Contest:
     unit: str
     anchor: str
     contenders: Sequence[Contender]
+    parts: int = 1
+    """How often ``run`` is called in a round, which does this part of the units: the contenders take turns, so that all
+    of them meet the same load of other processes."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """Measurements of one contender, one number per round."""
+    """Measurements of one contender, one number per part of a round."""
 
     name: str
     units: int
     cpu_seconds: list[float] = field(default_factory=list)
     wall_seconds: list[float] = field(default_factory=list)
     ratios: list[float] = field(default_factory=list)
-    """CPU seconds per unit, relative to those of the anchor in the same round."""
+    """CPU seconds per unit, relative to those of the anchor in the same part of a round."""
     remark: str = ""
 
     @property
@@ -102,21 +105,25 @@ class Result:
 
 def hold(contest: Contest, rounds: int) -> Result:
     """Run every contender once per round, in rotating order, after one round that does not count."""
-    contenders = list(contest.contenders)
-    scores = {one.name: Score(one.name, one.units) for one in contenders}
+    contenders, parts = list(contest.contenders), contest.parts
+    scores = {one.name: Score(one.name, one.units // parts) for one in contenders}
     remarks = {}
     for turn in range(-1, rounds):
         first = turn % len(contenders)
-        for one in contenders[first:] + contenders[:first]:
-            prepared = one.prepare()
+        order = contenders[first:] + contenders[:first]
+        for group in [order] if parts > 1 else [[one] for one in order]:  # those that are prepared at the same time
+            prepared = [one.prepare() for one in group]
             gc.collect()
-            wall, cpu = time.perf_counter(), _cpu_seconds() + one.elsewhere()
-            outcome = one.run(prepared)
-            cpu, wall = _cpu_seconds() + one.elsewhere() - cpu, time.perf_counter() - wall
-            if turn >= 0:
-                scores[one.name].cpu_seconds.append(cpu)
-                scores[one.name].wall_seconds.append(wall)
-            remarks[one.name] = one.remark(outcome) if one.remark else ""
+            for part in range(parts):
+                for one, own in zip(group, prepared, strict=True):
+                    wall, cpu = time.perf_counter(), _cpu_seconds() + one.elsewhere()
+                    outcome = one.run(own)
+                    cpu, wall = _cpu_seconds() + one.elsewhere() - cpu, time.perf_counter() - wall
+                    if turn >= 0:
+                        scores[one.name].cpu_seconds.append(cpu)
+                        scores[one.name].wall_seconds.append(wall)
+                    if part == parts - 1:
+                        remarks[one.name] = one.remark(outcome) if one.remark else ""
     anchor = scores[contest.anchor]
     done = []
     for score in scores.values():

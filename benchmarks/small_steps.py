@@ -24,6 +24,8 @@ KINDS_SHAPES = (100, 3), (32, 10)
 BUFFERED = 100
 """Rows of a time step when they come one by one."""
 ANCHOR = "scikit-learn SGDClassifier.partial_fit"
+PARTS = 5
+"""Parts of a round, in which the contenders take turns."""
 
 Steps = Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 
@@ -36,7 +38,7 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
         note(f"river: skipped, {error.name} is not installed (see benchmarks/README.md).")
         river = None
     for rows, columns in SHAPES:
-        steps = _steps(rows, columns, 20 if quick else 500 if rows < 1_000 else 150)
+        steps = _steps(rows, columns, 20 if quick else 2_000 if rows < 1_000 else 300)
         contenders = [
             _ours("driftsurf partial_fit", steps, _partial_fit),
             _ours("driftsurf test_then_train", steps, _test_then_train),
@@ -45,9 +47,9 @@ def contests(quick: bool, note: Callable[[str], None]) -> Iterator[Contest]:
         ]
         if river is not None:
             contenders.append(_river(river.LogisticRegression, steps, columns))
-        yield Contest(f"steps of {rows:,} rows, {columns} columns", "step", ANCHOR, contenders)
+        yield Contest(f"steps of {rows:,} rows, {columns} columns", "step", ANCHOR, contenders, PARTS)
     for rows, columns in KINDS_SHAPES:
-        yield _kinds_of_data(rows, columns, 20 if quick else 300)
+        yield _kinds_of_data(rows, columns, 20 if quick else 1_000)
     yield _single_rows(500 if quick else 5_000)
     yield _single_steps(300 if quick else 3_000)
 
@@ -69,6 +71,23 @@ def _model(steps: Steps, make: Callable[..., Any] = DriftSurfClassifier, **optio
     return model
 
 
+def _in_parts(
+    name: str, make: Callable[[], Any], run: Callable[[Any, Steps], None], steps: Steps, remark: Any = None
+) -> Contender:
+    """Return a contender that takes a fifth of these steps each time it is run, one after the other."""
+    size = len(steps) // PARTS
+
+    def prepare() -> tuple[Any, Iterator[Steps]]:
+        return make(), iter([steps[first : first + size] for first in range(0, PARTS * size, size)])
+
+    def timed(prepared: tuple[Any, Iterator[Steps]]) -> Any:
+        model, parts = prepared
+        run(model, next(parts))
+        return model
+
+    return Contender(name, PARTS * size, prepare, timed, remark)
+
+
 def _ours(name: str, steps: Steps, run: Callable[[Any, Steps], None], **options: Any) -> Contender:
     later = steps[len(steps) // 2 :]
 
@@ -76,11 +95,7 @@ def _ours(name: str, steps: Steps, run: Callable[[Any, Steps], None], **options:
         models = np.mean([len(decision.models) for decision in list(model.journal_)[-len(later) :]])
         return f"{models:.1f} models, {len(model.journal_.transitions)} transitions"
 
-    def timed(model: Any) -> Any:
-        run(model, later)
-        return model
-
-    return Contender(name, len(later), lambda: _model(steps, **options), timed, remark)
+    return _in_parts(name, lambda: _model(steps, **options), run, later, remark)
 
 
 def _partial_fit(model: Any, steps: Steps) -> None:
@@ -99,22 +114,23 @@ def _sklearn(steps: Steps) -> Contender:
     def prepare() -> Any:
         return SGDClassifier(loss="log_loss", random_state=0).partial_fit(*steps[0], classes=(0, 1))
 
-    return Contender(ANCHOR, len(later), prepare, lambda model: _partial_fit(model, later))
+    return _in_parts(ANCHOR, prepare, _partial_fit, later)
 
 
 def _river(make: Callable[[], Any], steps: Steps, columns: int) -> Contender:
     """Return a contender that learns some rows one by one; a step costs as much as its rows."""
     rows = len(steps[0][1])
-    some = max(1, 1_000 // rows)
+    some = PARTS * max(1, 100 // rows)
     dictionaries = [
-        (dict(enumerate(x.tolist())), bool(label)) for X, y in steps[:some] for x, label in zip(X, y, strict=True)
+        [(dict(enumerate(x.tolist())), bool(label)) for x, label in zip(X, y, strict=True)] for X, y in steps[:some]
     ]
 
-    def run(model: Any) -> None:
-        for x, label in dictionaries:
-            model.learn_one(x, label)
+    def run(model: Any, steps: Any) -> None:
+        for step in steps:
+            for x, label in step:
+                model.learn_one(x, label)
 
-    return Contender("river learn_one, row by row", some, make, run)
+    return _in_parts("river learn_one, row by row", make, run, dictionaries)  # type: ignore[arg-type]
 
 
 def _single_rows(count: int) -> Contest:
@@ -163,7 +179,7 @@ def _kinds_of_data(rows: int, columns: int, count: int) -> Contest:
         contenders.append(_ours("a pandas frame", frames, _partial_fit))
     except ImportError:
         pass
-    return Contest(f"kinds of data, {rows:,} rows, {columns} columns", "step", "integer labels", contenders)
+    return Contest(f"kinds of data, {rows:,} rows, {columns} columns", "step", "integer labels", contenders, PARTS)
 
 
 def _partial_fit_with_classes(model: Any, steps: Steps) -> None:
@@ -187,7 +203,7 @@ def _single_steps(count: int) -> Contest:
                 _test_then_train(model, singles[:few])
             return model
 
-        return Contender(name, few, prepare, lambda model: _test_then_train(model, singles[count : count + few]))
+        return _in_parts(name, prepare, _test_then_train, singles[count : count + few])
 
     kinds: dict[str, tuple[Callable[[], Any], int]] = {
         "DriftSurfClassifier()": (lambda: DriftSurfClassifier(random_state=0), 1),
@@ -197,5 +213,5 @@ def _single_steps(count: int) -> Contest:
     }
     contenders = [contender(name, make, share) for name, (make, share) in kinds.items()]
     return Contest(
-        "rows one at a time, 10 columns, through test_then_train", "row", "DriftSurfClassifier()", contenders
+        "rows one at a time, 10 columns, through test_then_train", "row", "DriftSurfClassifier()", contenders, PARTS
     )

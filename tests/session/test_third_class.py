@@ -133,7 +133,7 @@ def test_a_failed_step_leaves_a_model_of_two_classes(monkeypatch: pytest.MonkeyP
     def fail(*_: Any, **__: Any) -> None:
         raise ValueError("on purpose")
 
-    monkeypatch.setattr(one.strategy, "_use", fail)  # after the batch was learned
+    monkeypatch.setattr(one.strategy, "_from_cell", fail)  # after the batch was learned
     with pytest.raises(ValueError, match="on purpose"):
         one.observe(X[600:700], y[600:700])
     monkeypatch.undo()
