@@ -590,24 +590,18 @@ cdef class Cell:
     # ------------------------------------------------------------------------ what a step leaves behind
 
     def taken(self, X, bint test, reader, scorer):
-        """Return what the last step left behind, in the order of ``TakenStep`` of driftsurf.core.abilities.
-
-        ``reader`` makes a decision of its record, and ``scorer()`` is called where the models have no margins. The
-        scores of the rows, before they were learned, are there if ``test`` asks for them.
-        """
+        """Return what the last step left behind, as ``TakenStep`` has it; ``scorer()`` is for models without margins."""
         cdef const Scratch* scratch = &self.workspace.scratch
         cdef StepRecord record = StepRecord.__new__(StepRecord)
         cdef Buffers held
-        cdef Py_ssize_t n = 0
         memcpy(record.whole, scratch.whole, sizeof(record.whole))
         memcpy(record.real, scratch.real, sizeof(record.real))
         record.step, record.rows_seen, record.rows = self.arrays.counts.step - 1, self.arrays.counts.next, self.scored
         record.reader = reader
-        tested = None
+        tested = self._room_for_scores(self.scored) if test else None
         if test:
-            tested = self._room_for_scores(self.scored)
             held.count = 0
-            memcpy(real_out(&held, tested, &n, -1), scratch.scores, self.scored * self.arrays.outputs * 8)
+            memcpy(real_out(&held, tested, NULL, -1), scratch.scores, self.scored * self.arrays.outputs * 8)
             release(&held)
         last = self.margin_scorer() if self.training.kind == LOGISTIC else scorer()
         return record, self.guard, X, self.predicted, tested, last
@@ -616,11 +610,9 @@ cdef class Cell:
         return np.empty(n) if self.arrays.outputs == 1 else np.empty((n, self.arrays.outputs))
 
     cpdef MarginScorer margin_scorer(self):
-        """Return the margins by the model that predicts now, of a cell for two classes; later steps do not affect them."""
+        """Return the margins of rows by the model that predicts now, of a cell for two classes, as they stay."""
         cdef MarginScorer scorer = MarginScorer.__new__(MarginScorer)
         cdef int64_t size = self.arrays.X.d + 1, side = self.arrays.counts.predictive ^ self.arrays.counts.challenged
-        if self.training.kind != LOGISTIC:
-            raise TypeError("only a model of two classes has margins")
         set_weights(scorer, self.arrays.raw + side * size, size)
         return scorer
 
