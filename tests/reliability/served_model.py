@@ -122,11 +122,11 @@ def digest(follower: Follower) -> str:
         sha.update(name.encode() + to_bytes(model.state()))
     plain = {
         "pinned": run.pinned,
-        "waiting": list(joiner._waiting),
-        "early": list(joiner._early.items()),
-        "done": list(joiner._done.items()),
+        "waiting": list(joiner.labels.waiting),
+        "early": list(joiner.labels.early.items()),
+        "done": list(joiner.labels.learned.items()),
         "in step": [code for _, code, _ in joiner._step],
-        "counts": joiner._counts,
+        "counts": joiner.labels.counts,
         "time": joiner.time,
         "labels": list(joiner.targets.labels),
         "keys": [[key, one.position] for key, one in run.replayed.keys._known.items()],

@@ -13,7 +13,7 @@ from driftsurf.core.targets import ClassTargets
 from driftsurf.data.frames import read_table
 from driftsurf.data.log.records import ColumnKind, Kinds, Record, block_of, decode, encode
 from driftsurf.errors import LogError
-from driftsurf.service.joining import Joiner
+from driftsurf.service.joining import StepJoiner
 
 COLUMNS = (ColumnKind("x", "number"),)
 
@@ -96,7 +96,7 @@ def records(seed: int, count: int) -> list[tuple[Record, Any, list[tuple[str, st
 def test_join_is_that_of_the_twin_however_records_are_gathered(seed: int, timeout: float | None) -> None:
     story, chance = records(seed, 150), random.Random(seed)
     twin = Twin(4, 6, timeout)
-    joiner = Joiner(ClassTargets(), batch_size=4, max_pending=6, timeout=timeout)
+    joiner = StepJoiner(ClassTargets(), batch_size=4, max_pending=6, timeout=timeout)
     learned: list[tuple[float, str]] = []
     start = 0
     while start < len(story):
@@ -109,11 +109,11 @@ def test_join_is_that_of_the_twin_however_records_are_gathered(seed: int, timeou
             learned += zip(step.X[:, 0].tolist(), step.y.tolist(), strict=True)
         counts = joiner.counts
         assert {name: getattr(counts, name) for name in twin.counts} == twin.counts
-        assert list(joiner._waiting) == [one[0] for one in twin.waiting]
+        assert list(joiner.labels.waiting) == [one[0] for one in twin.waiting]
         assert (joiner.early, joiner.waiting) == (len(twin.early), len(twin.waiting))
         assert len(learned) + joiner.in_step == len(twin.joined)
         if chance.random() < 0.3:
-            other = Joiner(ClassTargets(), batch_size=4, max_pending=6, timeout=timeout)
+            other = StepJoiner(ClassTargets(), batch_size=4, max_pending=6, timeout=timeout)
             other.restore(resolved(joiner.state()))
             joiner = other
         start = stop
@@ -123,7 +123,7 @@ def test_join_is_that_of_the_twin_however_records_are_gathered(seed: int, timeou
 
 def test_rows_in_the_middle_are_dropped_once_they_are_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("driftsurf.service.joining.SPARE_ROWS", 10)
-    joiner = Joiner(ClassTargets(), batch_size=3, max_pending=50)
+    joiner = StepJoiner(ClassTargets(), batch_size=3, max_pending=50)
     learned: list[float] = []
 
     def take(record: Record, values: list[float] | None) -> None:

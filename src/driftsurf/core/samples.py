@@ -595,3 +595,16 @@ SPARSE = Fields(
     ],
 )
 """Entries of a saved store of dense and of sparse rows."""
+
+
+def as_input(rows: Rows, places: npt.NDArray[np.int64] | None = None) -> Any:
+    """Return rows, or some of them, in a form that a session accepts."""
+    if not isinstance(rows, CSR):
+        return rows if places is None else rows[places]
+    from scipy import sparse
+
+    a, b = int(rows.indptr[0]), int(rows.indptr[-1])
+    matrix = sparse.csr_array(
+        (rows.data[a:b], rows.indices[a:b], rows.indptr - a), shape=(n_rows(rows), rows.n_features)
+    )
+    return matrix if places is None else matrix[places]

@@ -30,7 +30,7 @@ from driftsurf.runs.output import Rotation
 from driftsurf.service.admission import Admitted
 from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.contract import OrderReceipt, Phase, Receipt
-from driftsurf.service.joining import Joiner, StepRows, most_usual
+from driftsurf.service.joining import StepJoiner, StepRows, most_usual
 from driftsurf.service.replayed_state import Challenger, ReplayedState, RequestKeys, saved_order
 from driftsurf.service.served_run import JournalFeed, ServedRun
 from driftsurf.service.settings import Keeping
@@ -300,7 +300,7 @@ class Follower:
     ) -> ServedRun:
         """Return a run with these models, the leading one first, that has learned nothing."""
         blueprint, asked = self.blueprint, self.blueprint.settings
-        joiner = Joiner(
+        joiner = StepJoiner(
             blueprint.targets(task),
             batch_size=self.blueprint.batch_size,
             max_pending=asked.max_pending,
@@ -437,7 +437,7 @@ class Follower:
     def _replayed(self, replayed: ReplayedState, start: int, stop: int) -> Iterator[StepRows]:
         """Yield the labelled rows of the log between two positions as time steps, joined as they would be live."""
         asked = self.blueprint.settings
-        joiner = Joiner(
+        joiner = StepJoiner(
             self.blueprint.targets(replayed.task),
             batch_size=self.blueprint.batch_size,
             max_pending=asked.max_pending,

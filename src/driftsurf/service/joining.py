@@ -6,9 +6,9 @@ at a time. Time is that of the records."""
 from __future__ import annotations
 
 import json
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise, repeat
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice, pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,12 +17,12 @@ import numpy.typing as npt
 from driftsurf.core.contracts import AppendOnlyArray, IncrementalState, Segment
 from driftsurf.core.fields import Array, FieldRule, Fields, Json, Real, Values, Whole, misfit
 from driftsurf.core.input import read_rows, read_schema
-from driftsurf.core.samples import Buffer, Samples
+from driftsurf.core.samples import Buffer, Samples, as_input
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.records import Kinds, Record
-from driftsurf.session.label_counts import LabelCounts
-from driftsurf.session.late import as_input
+from driftsurf.session.label_counts import COUNTS, LabelCounts
+from driftsurf.session.label_joiner import LEARNED, LOST, LabelJoiner
 
 
 def packed_texts(texts: Mapping[str, Any] | Sequence[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -44,8 +44,6 @@ def unpacked_texts(blob: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) 
     return [text[start:stop] for start, stop in pairwise(ends)]
 
 
-LEARNED, LOST = 1, 2
-"""What became of a row whose id is remembered."""
 SPARE_ROWS = 10_000
 """Rows that nothing waits for which may be stored, besides three for each one that waits."""
 
@@ -77,8 +75,8 @@ class StepRows(NamedTuple):
     """Time of the record that completed the step."""
 
 
-class Joiner:
-    """Joins rows with their labels and cuts time steps of ``batch_size`` labelled rows.
+class StepJoiner:
+    """Stores rows of the log, joins them with their labels, and cuts time steps of ``batch_size`` labelled rows.
 
     A row waits until its label comes, until ``max_pending`` newer rows wait, or until ``timeout`` seconds have passed.
     A label whose row has not come is held, at most ``max_pending`` of them. As many ids of learned and of lost rows
@@ -113,35 +111,32 @@ class Joiner:
         """When the oldest row that waits for its label came; None if none waits. Another thread may read it."""
         self.rows_learned: int = 0
         """Rows that came with their label."""
-        self._counts = dict.fromkeys(COUNTS, 0)
         self._codes: dict[Any, float] = {}
         self._rows: Samples | None = None
         """Encoded rows; their targets are the answers given, and their weights the times at which they came."""
         self._versions = Buffer(np.int64)
-        self._waiting: dict[str, int] = {}
-        """Number of the row that waits, by id; the oldest first, so that the numbers rise."""
-        self._early: dict[str, float] = {}
-        """Codes of labels whose row has not come."""
-        self._done: dict[str, int] = {}
-        """What became of the last rows, by id."""
+        self.labels: LabelJoiner[int] = LabelJoiner(
+            max_pending, most_waiting=max_pending, early_at_once=True, one_table=True
+        )
+        """Numbers of rows that wait, and codes of labels whose row has not come, by id."""
         self._step: deque[tuple[int, float, float]] = deque()
         """Labelled rows that are in no step yet, the codes of their labels, and when the later of both came."""
 
     @property
     def counts(self) -> LabelCounts:
         """Rows with ids and their labels so far, by what became of them."""
-        counts = self._counts if isinstance(self.targets, ClassTargets) else self._counts | {"errors": None}
-        return LabelCounts(**counts)
+        counts: dict[str, Any] = self.labels.counts
+        return LabelCounts(**counts if isinstance(self.targets, ClassTargets) else counts | {"errors": None})
 
     @property
     def early(self) -> int:
         """Number of labels that wait for their row."""
-        return len(self._early)
+        return len(self.labels.early)
 
     @property
     def waiting(self) -> int:
         """Number of rows that wait for their label."""
-        return len(self._waiting)
+        return len(self.labels.waiting)
 
     @property
     def in_step(self) -> int:
@@ -182,16 +177,20 @@ class Joiner:
         for record, codes in zip(records, read, strict=True):
             self.time = max(self.time, record.time)
             if self.timeout is not None:
-                self._expire(self.time - self.timeout)
+                self.labels.lose(self._is_over)
             match record.kind:
                 case Kinds.ROWS:
                     for id in record.ids:
-                        self._come(id, row)
+                        code = self.labels.come(id, row)
+                        if code is not None:
+                            self._step.append((row, code, self.time))
                         row += 1
                 case Kinds.LABELS:
                     self.last_label = self.time
                     for id, code in zip(record.ids, codes, strict=True):
-                        self._label(id, code)
+                        waited = self.labels.label(id, code)
+                        if waited is not None:
+                            self._step.append((waited, code, self.time))
                 case Kinds.LEARN:
                     self.last_label = self.time
                     self.rows_learned += record.count
@@ -245,63 +244,6 @@ class Joiner:
             self._codes = {label: float(code) for code, label in enumerate(self.targets.labels)}
             return codes.tolist()  # type: ignore[no-any-return]
 
-    def _come(self, id: str, row: int) -> None:
-        """Let a row wait for its label, or learn it if the label came before."""
-        counts = self._counts
-        counts["predicted"] += 1
-        if self._waiting.pop(id, None) is not None:
-            counts["replaced"] += 1
-        self._done.pop(id, None)
-        code = self._early.pop(id, None)
-        if code is not None:
-            counts["orphan"] -= 1
-            counts["labelled"] += 1
-            self._finish(id, LEARNED)
-            self._step.append((row, code, self.time))
-            return
-        self._waiting[id] = row
-        if len(self._waiting) > self.max_pending:
-            self._lose(next(iter(self._waiting)))
-
-    def _label(self, id: str, code: float) -> None:
-        """Put a row whose label came into the next step, or hold the label."""
-        counts, row = self._counts, self._waiting.pop(id, None)
-        if row is not None:
-            counts["labelled"] += 1
-            self._finish(id, LEARNED)
-            self._step.append((row, code, self.time))
-            return
-        became = self._done.get(id)
-        if became == LEARNED or id in self._early:
-            counts["duplicate"] += 1
-        elif became == LOST:
-            counts["late"] += 1
-        else:
-            counts["orphan"] += 1
-            self._early[id] = code
-            if len(self._early) > self.max_pending:
-                del self._early[next(iter(self._early))]
-
-    def _expire(self, before: float) -> None:
-        """Lose the rows that came before a time."""
-        if self._rows is None:
-            return
-        while self._waiting:
-            id, row = next(iter(self._waiting.items()))
-            if self._came(row) >= before:
-                return
-            self._lose(id)
-
-    def _lose(self, id: str) -> None:
-        del self._waiting[id]
-        self._counts["expired"] += 1
-        self._finish(id, LOST)
-
-    def _finish(self, id: str, became: int) -> None:
-        self._done[id] = became
-        if len(self._done) > self.max_pending:
-            del self._done[next(iter(self._done))]
-
     # ------------------------------------------------------------------------ steps and storage
 
     def _cut(self) -> StepRows:
@@ -313,8 +255,8 @@ class Joiner:
         stored = self._rows.view(Segment(self._rows.first_row, self._rows.next_row))
         versions, answers = self._versions.live[places], stored.y[places]
         answered = versions > 0
-        self._counts["scored"] += int(answered.sum())
-        self._counts["errors"] += int(np.count_nonzero((answers != codes)[answered]))
+        self.labels.counts["scored"] += int(answered.sum())
+        self.labels.counts["errors"] += int(np.count_nonzero((answers != codes)[answered]))
         decode = self.targets.decode
         return StepRows(as_input(stored.X, places), decode(codes), decode(answers), versions, taken[-1][2])
 
@@ -323,17 +265,22 @@ class Joiner:
         rows = self._rows
         if rows is None:
             return
-        oldest = min([rows.next_row, *[row for row, _, _ in self._step], *[next(iter(self._waiting.values()), 2**62)]])
-        rows.release(oldest)
+        rows.release(min([rows.next_row, *[row for row, _, _ in self._step], *self._oldest()]))
         self._versions.trim(len(self._versions) - len(rows))
-        needed = len(self._waiting) + len(self._step)
+        needed = self.waiting + len(self._step)
         if len(rows) > 4 * needed + SPARE_ROWS:
             self._compact(rows)
         self._note_oldest()
 
     def _note_oldest(self) -> None:
-        row = next(iter(self._waiting.values()), None)
-        self.oldest = None if row is None else self._came(row)
+        self.oldest = next(map(self._came, self._oldest()), None)
+
+    def _oldest(self) -> Iterable[int]:
+        """Return the number of the row that waits for the longest time, if one waits."""
+        return islice(self.labels.waiting.values(), 1)
+
+    def _is_over(self, row: int) -> bool:
+        return self.timeout is not None and self._came(row) < self.time - self.timeout
 
     def _came(self, row: int) -> float:
         """Return when a stored row came."""
@@ -342,7 +289,7 @@ class Joiner:
 
     def _compact(self, rows: Samples) -> None:
         """Store only the rows that something waits for, under new numbers."""
-        needed = sorted([*self._waiting.values(), *[row for row, _, _ in self._step]])
+        needed = sorted([*self.labels.waiting.values(), *[row for row, _, _ in self._step]])
         places = np.array(needed, np.int64) - rows.first_row
         stored = rows.view(Segment(rows.first_row, rows.next_row))
         kept = as_input(stored.X, places)
@@ -351,7 +298,7 @@ class Joiner:
         versions, self._versions = self._versions, Buffer(np.int64)
         self._versions.append(versions.live[places])
         number = {row: place for place, row in enumerate(needed)}
-        self._waiting = {id: number[row] for id, row in self._waiting.items()}
+        self.labels.waiting = OrderedDict((id, number[row]) for id, row in self.labels.waiting.items())
         self._step = deque((number[row], code, time) for row, code, time in self._step)
 
     # ------------------------------------------------------------------------ state
@@ -362,13 +309,17 @@ class Joiner:
             "time": self.time,
             "last_label": self.last_label,
             "rows_learned": self.rows_learned,
-            "counts": json.dumps(self._counts),
+            "counts": json.dumps(self.labels.counts),
             "step_rows": np.array([row for row, _, _ in self._step], np.int64),
             "step_codes": np.array([code for _, code, _ in self._step], np.float64),
         }
         if self.backlog:  # the time of a step is that of its last row, not that of the last record
             state["step_times"] = np.array([time for _, _, time in self._step], np.float64)
-        for name, table in (("waiting", self._waiting), ("early", self._early), ("done", self._done)):
+        for name, table in (
+            ("waiting", self.labels.waiting),
+            ("early", self.labels.early),
+            ("done", self.labels.learned),
+        ):
             dtype = np.float64 if name == "early" else np.int64
             blob, lengths = packed_texts(table)
             state |= {
@@ -394,24 +345,22 @@ class Joiner:
             for name in ("step_codes", "early_values"):
                 if not np.isin(known[name], np.arange(len(targets.labels))).all():
                     raise misfit(state, name, "must hold codes of the known classes")
-        tables: list[dict[str, Any]] = []
+        tables: list[OrderedDict[str, Any]] = []
         for name in ("waiting", "early", "done"):
             ids = unpacked_texts(known[f"{name}_ids"], known[f"{name}_lengths"])
-            table = dict(zip(ids, known[f"{name}_values"].tolist(), strict=True))
+            table = OrderedDict(zip(ids, known[f"{name}_values"].tolist(), strict=True))
             if len(table) != len(ids):
                 raise misfit(state, f"{name}_ids", "must be distinct")
             tables.append(table)
-        self._waiting, self._early, self._done = tables
+        self.labels.waiting, self.labels.early, self.labels.learned = tables
+        self.labels.lost = self.labels.learned
         self.time, self.last_label, self.rows_learned = (known[name] for name in ("time", "last_label", "rows_learned"))
-        self._counts, self.targets, self._rows, self._codes = known["counts"], targets, rows, {}
+        self.labels.counts, self.targets, self._rows, self._codes = known["counts"], targets, rows, {}
         self._versions = Buffer.of(known["versions"]) if "versions" in known else Buffer(np.int64)
         rows_in_step = known["step_rows"].tolist()
         times = known["step_times"].tolist() if "step_times" in known else [self.time] * len(rows_in_step)
         self._step = deque(zip(rows_in_step, known["step_codes"].tolist(), times, strict=True))
         self._note_oldest()
-
-
-COUNTS = ("predicted", "labelled", "scored", "errors", "expired", "replaced", "late", "duplicate", "orphan")
 
 
 def _read_counts(saved: Any) -> dict[str, int]:

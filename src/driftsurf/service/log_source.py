@@ -23,7 +23,7 @@ from driftsurf.data.source import BadRow, Cells, Position
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.errors import Option, OptionError, SchemaError, SourceError, StateError
 from driftsurf.registry import register
-from driftsurf.service.joining import Joiner, StepRows
+from driftsurf.service.joining import StepJoiner, StepRows
 from driftsurf.service.settings import CHECKPOINTS, SETTINGS_FILE, ModelSettings
 
 JOINED_ROWS = 1000
@@ -190,7 +190,7 @@ class _Join:
         """Yield the labelled rows of records, with their label as the last column."""
         asked = self.settings
         targets = RegressionTargets() if asked.task == "regression" else ClassTargets()
-        joiner = Joiner(targets, batch_size=JOINED_ROWS, max_pending=asked.max_pending, timeout=asked.timeout)
+        joiner = StepJoiner(targets, batch_size=JOINED_ROWS, max_pending=asked.max_pending, timeout=asked.timeout)
         for part in parts:
             records: list[Record] = []
             for _, payload in part:
@@ -203,7 +203,7 @@ class _Join:
         if rest is not None:
             yield self._table(rest)
 
-    def _take(self, joiner: Joiner, records: Sequence[Record]) -> Iterator[Table]:
+    def _take(self, joiner: StepJoiner, records: Sequence[Record]) -> Iterator[Table]:
         blocks = [record.rows for record in records if record.rows is not None]
         numbers = None
         if blocks:

@@ -25,7 +25,7 @@ from driftsurf.evaluation.class_metrics import RareClass
 from driftsurf.evaluation.ranks import interval, resampled_means
 from driftsurf.evaluation.verdict import Baselines
 from driftsurf.service.contract import ChallengerStatus, Request
-from driftsurf.service.joining import Joiner, packed_texts, unpacked_texts
+from driftsurf.service.joining import StepJoiner, packed_texts, unpacked_texts
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session
 
@@ -414,7 +414,7 @@ class ReplayedState:
     columns: tuple[ColumnKind, ...]
     task: Task
     encoder: TableEncoder
-    joiner: Joiner
+    joiner: StepJoiner
     keys: RequestKeys
     contest: ModelContest = field(default_factory=ModelContest)
     errors: AnswerErrors = field(default_factory=AnswerErrors)
@@ -433,7 +433,7 @@ class ReplayedState:
     labels: tuple[Any, ...] = ()
     skipped: int = 0
 
-    def join(self, records: Sequence[Record], joiner: Joiner | None = None) -> None:
+    def join(self, records: Sequence[Record], joiner: StepJoiner | None = None) -> None:
         """Apply records of rows, labels and ticks to the joiner, or to another one."""
         blocks = [record.rows for record in records if record.rows is not None]
         X = self.encoder.transform(read_rows(blocks, self.columns)) if blocks else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 
@@ -57,3 +57,6 @@ class LabelCounts:
         ):
             raise ValueError("counts must be integers of at least 0")
         return cls(**saved)
+
+
+COUNTS: tuple[str, ...] = tuple(field.name for field in fields(LabelCounts))

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, islice
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.changes import Changeable, uninterrupted
-from driftsurf.core.contracts import CSR, IncrementalState, Rows, Segment, State, n_rows
+from driftsurf.core.contracts import IncrementalState, Rows, Segment, State, n_rows
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import misfit
 from driftsurf.core.frames import MatrixLike, TargetLike
 from driftsurf.core.input import Schema, read_rows, read_schema
 from driftsurf.core.options import fits_float, is_number, number, shown, whole
-from driftsurf.core.samples import Samples
+from driftsurf.core.samples import Samples, as_input
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.errors import InputError
 from driftsurf.session.label_counts import LabelCounts
+from driftsurf.session.label_joiner import JoinChange, LabelJoiner
 from driftsurf.session.late_saved import FIELDS, Key, Waiting, read_keys
-from driftsurf.session.late_tables import LateChange, LateMark, LatePlan, LateTables, Standing
 
 
 class DelayedModel(Protocol):
@@ -102,6 +102,64 @@ class Joined:
     """Place in ``decisions`` of the time step that learned each row; their number for rows in an incomplete step."""
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Everything about late labels but the model, as of one call; the joiner and the rows change in place."""
+
+    time: float
+    counts: LabelCounts
+    schema: Schema | None
+    samples: Samples | None
+    joiner: LabelJoiner[Waiting]
+
+    @property
+    def next_row(self) -> int:
+        """Number of the next row that comes."""
+        return 0 if self.samples is None else self.samples.next_row
+
+    @property
+    def first_row(self) -> int:
+        """Number of the oldest row that waits; that of the next row if none waits."""
+        waiting = self.joiner.waiting
+        return waiting[next(iter(waiting))].row if waiting else self.next_row
+
+
+@dataclass(slots=True)
+class LateMark:
+    """Where a call began and, once that is decided, how it ends."""
+
+    samples: Any
+    """Mark of the rows; None before the first ones."""
+    model: tuple[object, int]
+    """Snapshot of the model and number of its waiting rows before the call."""
+    plan: LatePlan | None = None
+    """How the call ends: unless it is broken off before, or its model does not learn."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatePlan:
+    """How a call ends."""
+
+    standing: Standing
+    change: JoinChange[Waiting] | None
+    """Change of the joiner of ``standing``; None if it is complete."""
+    with_model: bool
+    """Whether the call ends like this only if the model has changed."""
+    samples: Any
+    """Mark of the rows, before some of them are released."""
+
+    def finish(self) -> None:
+        """Change the joiner and release rows that nothing waits for; if this is broken off, it can be done again."""
+        standing, samples = self.standing, self.standing.samples
+        if self.change is None:
+            return
+        if samples is not None:
+            samples.put_back(self.samples)
+        self.change.apply()
+        if samples is not None:
+            samples.release(standing.first_row)
+
+
 class DelayedLabels(Changeable):
     """Keeps rows until their labels arrive, in any order, and then trains a model with them.
 
@@ -158,11 +216,11 @@ class DelayedLabels(Changeable):
             None if timeout is None else number("timeout", timeout, above=0.0, otherwise=", or None")
         )
         counts = LabelCounts(errors=None if isinstance(model.targets, RegressionTargets) else 0)
-        self._now = Standing(0.0, counts, model.schema)
+        self._now = Standing(0.0, counts, model.schema, None, LabelJoiner(self.max_pending))
 
     def __len__(self) -> int:
         """Return the number of rows that wait for their label."""
-        return len(self._now.tables.waiting)
+        return len(self._now.joiner.waiting)
 
     @property
     def counts(self) -> LabelCounts:
@@ -187,46 +245,23 @@ class DelayedLabels(Changeable):
             at = self._time(time, n_rows(rows))
             version = self.model.steps
             labels = self.model.predict(as_input(rows)) if version else None
+            change = now.joiner.change()
             shown = [None] * len(names) if labels is None else labels.tolist()
-            come = [Waiting(now.next_row + place, label, version, at) for place, label in enumerate(shown)]
+            for row, (key, label) in enumerate(zip(names, shown, strict=True), now.next_row):
+                change.come(key, Waiting(row, label, version, at))
+            change.lose(self._is_over(at, now.next_row + len(names)))
+            change.end()
             samples = Samples(schema.n_features, sparse=schema.sparse) if now.samples is None else now.samples
-            change, counted = self._arrival(names, come, at)
-            standing = replace(now, time=at, counts=now.counts.plus(**counted), schema=schema, samples=samples)
+            standing = replace(now, time=at, counts=now.counts.plus(**change.counts), schema=schema, samples=samples)
             self._change(self._taken_in, rows, standing, change)
             return labels
 
-    def _taken_in(self, rows: Rows, standing: Standing, change: LateChange) -> tuple[Standing, None]:
+    def _taken_in(self, rows: Rows, standing: Standing, change: JoinChange[Waiting]) -> tuple[Standing, None]:
         """Store rows that came."""
         assert standing.samples is not None
         standing.samples.append(rows, np.zeros(n_rows(rows)))
-        self._end_as(LatePlan(standing, change, False, standing.samples.mark())).finish(self.max_pending)
+        self._end_as(LatePlan(standing, change, False, standing.samples.mark())).finish()
         return standing, None
-
-    def _arrival(self, names: Sequence[Key], come: Sequence[Waiting], at: float) -> tuple[LateChange, dict[str, int]]:
-        """Return what changes with rows that came, and the counts of it."""
-        tables = self._now.tables
-        new: dict[Key, Waiting] = {}
-        ready: dict[Key, Any] = {}
-        replaced = orphan = 0
-        for key, waiting in zip(names, come, strict=True):
-            # Removed and put at the end: rows are dropped and released in their order.
-            if new.pop(key, None) is not None or key in tables.waiting:
-                replaced += 1
-            new[key] = waiting
-            if key in ready:
-                ready[key] = ready.pop(key)
-            elif key in tables.ready:
-                ready[key] = tables.ready[key]
-            elif key in tables.early:
-                ready[key], orphan = tables.early[key], orphan - 1
-        lost = self._expired(at, new, self._now.next_row + len(names))
-        late = 0
-        for key in lost:
-            new.pop(key, None)
-            late += key in ready or key in tables.ready
-            ready.pop(key, None)
-        counted = {"predicted": len(names), "replaced": replaced, "orphan": orphan, "expired": len(lost), "late": late}
-        return LateChange(come=names, gone=lost, waiting=new, ready=ready, lost=lost), counted
 
     def _time(self, time: float | None, new_rows: int) -> float:
         if time is None:
@@ -235,16 +270,10 @@ class DelayedLabels(Changeable):
             raise InputError(f"time is {shown(time)}; pass a finite number, or None to count rows")
         return max(self._now.time, float(time))  # a clock that is set back must not make rows younger than they are
 
-    def _expired(self, at: float, new: Mapping[Key, Waiting], next_row: int) -> list[Key]:
-        """Return the keys of the rows beyond ``max_pending`` or ``timeout``, oldest first; ``new`` ones just came."""
-        found: list[Key] = []
-        known = ((key, one) for key, one in self._now.tables.waiting.items() if key not in new)
-        for key, waiting in chain(known, new.items()):
-            overdue = self.timeout is not None and at - waiting.time > self.timeout
-            if waiting.row >= next_row - self.max_pending and not overdue:
-                break
-            found.append(key)
-        return found
+    def _is_over(self, at: float, next_row: int) -> Callable[[Waiting], bool]:
+        """Return whether a row is lost: it is beyond ``max_pending`` or ``timeout``."""
+        first, came = next_row - self.max_pending, -math.inf if self.timeout is None else at - self.timeout
+        return lambda one: one.row < first or one.time < came
 
     # -------------------------------------------------------------------- labels
 
@@ -257,102 +286,69 @@ class DelayedLabels(Changeable):
         names = read_keys(keys, None)
         with self.lock:
             self.settle()
-            tables = self._now.tables
             known, codes = self.model.targets.read(y, len(names))
             at = self._time(time, 0)
-            # Before the join: whether a label is late must not depend on when rows were last dropped.
-            lost = dict.fromkeys(self._expired(at, {}, self._now.next_row))
-            ready = {key: label for key, label in tables.ready.items() if key not in lost}
+            now = self._now
+            change = now.joiner.change()
+            # Before the join: whether a label is late must not depend on when rows were last lost.
+            change.lose(self._is_over(at, now.next_row))
+            ready = {key: label for key, label in now.joiner.ready.items() if key in change.ready}
             if ready:
                 known, earlier = known.read(list(ready.values()), len(ready))
                 names, codes = [*ready, *names], np.concatenate([earlier, codes])
             labels = known.decode(codes)
-            found, early, strays = self._find(names, lost)
-            joined = [tables.waiting[names[place]] for place in found]
-            strays |= {"late": strays["late"] + len(tables.ready) - len(ready), "expired": len(lost)}
-            strays |= {"orphan": len(early)}
-            held = dict(zip([names[place] for place in early], labels[early].tolist(), strict=True))
-            rest = LateChange(gone=[*lost], lost=[*lost], early=held)
-            decisions, learned_by = self._learn([names[i] for i in found], joined, labels[found], at, rest, strays)
-            return Joined(
-                tuple(names[place] for place in found),
-                labels[found],
-                tuple(waiting.predicted for waiting in joined),
-                np.array([waiting.version for waiting in joined], np.int64),
-                np.array([waiting.row for waiting in joined], np.int64),
-                np.array([at - waiting.time for waiting in joined], np.float64),
-                tuple(decisions),
-                np.array(learned_by, np.int64),
-            )
+            return self._learn(names, labels, at, change)
 
-    def _find(self, names: Sequence[Key], lost: Mapping[Key, None]) -> tuple[list[int], list[int], dict[str, int]]:
-        """Return the places of labels whose rows wait, of labels whose rows have not come, and the counts of others.
-
-        ``lost`` are keys whose rows are dropped now.
-        """
-        tables = self._now.tables
-        forgotten = set(islice(chain(tables.lost, lost), max(0, len(tables.lost) + len(lost) - self.max_pending)))
-        found: dict[Key, int] = {}
-        early: dict[Key, int] = {}
-        strays = {"late": 0, "duplicate": 0}
-        for place, key in enumerate(names):
-            if key in found or key in early or key in tables.learned or key in tables.early:
-                strays["duplicate"] += 1
-            elif key in tables.waiting and key not in lost:
-                found[key] = place
-            elif (key in tables.lost or key in lost) and key not in forgotten:
-                strays["late"] += 1
-            else:
-                early[key] = place
-        return list(found.values()), list(early.values()), strays
-
-    def _learn(
-        self,
-        keys: Sequence[Key],
-        joined: Sequence[Waiting],
-        labels: npt.NDArray[Any],
-        at: float,
-        rest: LateChange,
-        strays: dict[str, int],
-    ) -> tuple[list[Decision], list[int]]:
-        """Learn rows, at most one time step at once; what else the call changes, ``rest``, comes with the first part.
-
-        Returns the decisions and, for each row, the place of the decision that learned it.
-        """
+    def _learn(self, names: Sequence[Key], labels: npt.NDArray[Any], at: float, change: JoinChange[Waiting]) -> Joined:
+        """Join labels, and learn their rows, at most one time step at once."""
+        values, place, size = labels.tolist(), 0, self.model.batch_size
+        found, joined, learned_by = list[int](), list[Waiting](), list[int]()
         decisions: list[Decision] = []
-        learned_by: list[int] = []
-        size, start = self.model.batch_size, 0
         while True:
-            stop = len(keys) if size is None else min(len(keys), start + size - self.model.rows_pending)
-            part, true = keys[start:stop], labels[start:stop]
-            counted = self._counted(joined[start:stop], true.tolist())
-            standing = replace(self._now, time=at, counts=self.counts.plus(**counted | (strays if start == 0 else {})))
-            change = replace(rest if start == 0 else LateChange(), learned=part)
-            change = replace(change, gone=[*change.gone, *part])
+            start, room = len(found), math.inf if size is None else size - self.model.rows_pending
+            while place < len(names) and len(found) - start < room:
+                row = change.label(names[place], values[place])
+                if row is not None:
+                    found.append(place)
+                    joined.append(row)
+                place += 1
+            change.end()
+            part = found[start:]
             learned_by += [len(decisions)] * len(part)
-            rows = self._rows([one.row for one in joined[start:stop]]) if part else None
+            counts = self.counts.plus(**change.counts | self._scored(joined[start:], [values[one] for one in part]))
+            rows = self._rows([one.row for one in joined[start:]]) if part else None
+            standing = replace(self._now, time=at, counts=counts)
             with uninterrupted():
-                decisions += self._change(self._labelled, rows, true, standing, change)
-            start = stop
-            if start == len(keys):
-                return decisions, learned_by
+                decisions += self._change(self._labelled, rows, labels[part], standing, change)
+            if place == len(names):
+                break
+            change = self._now.joiner.change()
+        return Joined(
+            tuple(names[one] for one in found),
+            labels[found],
+            tuple(waiting.predicted for waiting in joined),
+            np.array([waiting.version for waiting in joined], np.int64),
+            np.array([waiting.row for waiting in joined], np.int64),
+            np.array([at - waiting.time for waiting in joined], np.float64),
+            tuple(decisions),
+            np.array(learned_by, np.int64),
+        )
 
     def _labelled(
-        self, rows: Any, labels: npt.NDArray[Any], standing: Standing, change: LateChange
+        self, rows: Any, labels: npt.NDArray[Any], standing: Standing, change: JoinChange[Waiting]
     ) -> tuple[Standing, tuple[Decision, ...]]:
-        """Learn rows of at most one time step; without rows, only the tables change."""
+        """Learn rows of at most one time step; without rows, only the joiner changes."""
         samples = standing.samples
         plan = self._end_as(LatePlan(standing, change, rows is not None, None if samples is None else samples.mark()))
         decisions = () if rows is None else self.model.learn(rows, labels)
-        plan.finish(self.max_pending)
+        plan.finish()
         return standing, decisions
 
     @staticmethod
-    def _counted(joined: Sequence[Waiting], labels: Sequence[Any]) -> dict[str, int]:
-        """Return the counts of rows that are learned. Version 0 predicted nothing."""
+    def _scored(joined: Sequence[Waiting], labels: Sequence[Any]) -> dict[str, int]:
+        """Return how many rows that are learned were predicted, and how many of them wrongly; version 0 did not."""
         pairs = [(one.predicted, label) for one, label in zip(joined, labels, strict=True) if one.version]
-        errors = sum(predicted != label for predicted, label in pairs)
-        return {"labelled": len(joined), "scored": len(pairs), "errors": errors}
+        return {"scored": len(pairs), "errors": sum(predicted != label for predicted, label in pairs)}
 
     def _rows(self, numbers: Sequence[int]) -> Any:
         samples = self._now.samples
@@ -378,7 +374,7 @@ class DelayedLabels(Changeable):
         snapshot, pending = self.model.standing()
         unlearned = snapshot is mark.model[0] and pending == mark.model[1]
         if plan is not None and not (plan.with_model and unlearned):
-            plan.finish(self.max_pending)
+            plan.finish()
             self._now = plan.standing
         elif self._now.samples is not None:
             self._now.samples.put_back(mark.samples)
@@ -393,7 +389,7 @@ class DelayedLabels(Changeable):
         """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
         with self.lock:
             self.settle()
-            now, tables = self._now, self._now.tables
+            now, tables = self._now, self._now.joiner
             state: IncrementalState = {
                 "now": now.time,
                 "counts": json.dumps(asdict(now.counts)),
@@ -420,9 +416,10 @@ class DelayedLabels(Changeable):
             raise misfit(state, "samples.n_features", "and the layout of the rows must be those of the schema")
         rows = (0, 0) if samples is None else (samples.first_row, samples.next_row)
         known = FIELDS.read(state, stored=Segment(*rows), counted=self.counts.errors is not None)
-        held = (known.get(name, OrderedDict()) for name in ("early", "ready"))
-        tables = LateTables(known["waiting"], known["learned"], known["lost"], *held)
-        standing = Standing(known["now"], known["counts"], schema, samples, tables)
+        joiner = LabelJoiner[Waiting](self.max_pending)
+        joiner.waiting, joiner.learned, joiner.lost = known["waiting"], known["learned"], known["lost"]
+        joiner.early, joiner.ready = (known.get(name, OrderedDict()) for name in ("early", "ready"))
+        standing = Standing(known["now"], known["counts"], schema, samples, joiner)
         with uninterrupted(), self.lock:
             self._change(self._restored, standing, pick("model", state))
 
@@ -430,16 +427,3 @@ class DelayedLabels(Changeable):
         self._end_as(LatePlan(standing, None, True, None))
         self.model.restore(model)
         return standing, None
-
-
-def as_input(rows: Rows, places: npt.NDArray[np.int64] | None = None) -> Any:
-    """Return rows, or some of them, in a form that a session accepts."""
-    if not isinstance(rows, CSR):
-        return rows if places is None else rows[places]
-    from scipy import sparse
-
-    a, b = int(rows.indptr[0]), int(rows.indptr[-1])
-    matrix = sparse.csr_array(
-        (rows.data[a:b], rows.indices[a:b], rows.indptr - a), shape=(n_rows(rows), rows.n_features)
-    )
-    return matrix if places is None else matrix[places]

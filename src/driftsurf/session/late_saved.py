@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from driftsurf.core.fields import FieldRule, Fields, Json, Real, Values
 from driftsurf.core.frames import unmasked
 from driftsurf.errors import InputError, ShapeError
 from driftsurf.session.label_counts import LabelCounts
+from driftsurf.session.label_joiner import LEARNED, LOST
 
 Key: TypeAlias = str | int
 """Key under which a row waits: the only types that a saved state can hold."""
@@ -42,9 +44,9 @@ def _read_waiting(saved: Any) -> OrderedDict[Key, Waiting]:
     return waiting
 
 
-def _read_known_keys(saved: Any) -> OrderedDict[Key, None]:
-    """Return saved keys; ValueError if they are not valid."""
-    keys = OrderedDict.fromkeys(saved)
+def _read_known_keys(saved: Any, became: int) -> OrderedDict[Key, int]:
+    """Return saved keys with what became of their rows; ValueError if they are not valid."""
+    keys = OrderedDict.fromkeys(saved, became)
     _check_keys(keys, len(saved))
     return keys
 
@@ -74,8 +76,8 @@ FIELDS = Fields(
         "now": Real(finite=False),
         "counts": Json(LabelCounts.from_saved),
         "waiting": Json(_read_waiting),
-        "learned": Json(_read_known_keys),
-        "lost": Json(_read_known_keys),
+        "learned": Json(partial(_read_known_keys, became=LEARNED)),
+        "lost": Json(partial(_read_known_keys, became=LOST)),
         "early": Json(_read_held),
         "ready": Json(_read_held),
     },
