@@ -97,7 +97,7 @@ class MemoryModel:
         encoder = TableEncoder().fit(first_table(self.kinds))
         columns = tuple(ServedColumn(name, kind) for name, kind in self.kinds.items())
         self.model = DriftSurfClassifier()
-        self.snapshot = MemorySnapshot(0, columns, ("no", "yes"), encoder, self.model, self.slow)
+        self.snapshot: Any = MemorySnapshot(0, columns, ("no", "yes"), encoder, self.model, self.slow)
         self.position = 0
         self.keys: dict[str, tuple[bytes, Any]] = {}
 

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_args
 
 import numpy.typing as npt
 
@@ -42,6 +42,9 @@ from driftsurf.evaluation.verdict import Verdict
 from driftsurf.report.run_page import PageParts
 from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts
+
+if TYPE_CHECKING:
+    from driftsurf.service.versions import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,50 +107,6 @@ class Answer:
     def guess(self) -> bool:
         """Whether the labels are the most frequent one, or the mean, because the model has learned nothing yet."""
         return self.version == 0 and self.labels is not None
-
-
-class ServedSnapshot(Protocol):
-    """A version of a model, frozen: any number of threads predict with it while the next version is learned."""
-
-    @property
-    def version(self) -> int:
-        """Number of time steps learned."""
-        ...
-
-    @property
-    def columns(self) -> tuple[ServedColumn, ...]:
-        """The columns of a row, in order; empty before the first rows of a model without declared columns."""
-        ...
-
-    @property
-    def task(self) -> Task | None:
-        """What is predicted; None as long as the first labels have not decided it."""
-        ...
-
-    @property
-    def classes(self) -> tuple[Any, ...]:
-        """The classes that can be predicted, in the order of ``Answer.probabilities``; empty for regression."""
-        ...
-
-    @property
-    def slow(self) -> bool:
-        """Whether predicting may take long or wait for learning, so that another thread should predict."""
-        ...
-
-    def predict(self, table: Table) -> Answer:
-        """Predict rows and log nothing. Columns may be in any order; SchemaError if they are other ones."""
-        ...
-
-    def answer(self, table: Table) -> Answer:
-        """Predict rows that have exactly these ``columns`` with their kinds, and no infinity, and log nothing."""
-        ...
-
-    def answer_numbers(self, numbers: FloatArray) -> Answer | None:
-        """Predict rows of numbers in the order of ``columns``, NaN where one is missing, as :meth:`answer` does.
-
-        None if the rows have to be given as a table.
-        """
-        ...
 
 
 # ---------------------------------------------------------------------------- learning and orders
@@ -287,18 +246,6 @@ class ConnectionStatus:
     """The last error; empty if all is well."""
 
 
-class Connected(Protocol):
-    """The sources and sinks of a model, as far as the model has to know of them."""
-
-    def status(self) -> tuple[ConnectionStatus, ...]:
-        """Return the state of each."""
-        ...
-
-    def needed(self) -> int:
-        """Return the first record of the log that has not been written to every sink."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
     """A served model at one moment, as plain values: for ``/v1/models``, metrics, health and the page."""
@@ -391,7 +338,7 @@ class Served(Protocol):
         ...
 
     @property
-    def snapshot(self) -> ServedSnapshot:
+    def snapshot(self) -> Version:
         """The newest version; another object after each step."""
         ...
 

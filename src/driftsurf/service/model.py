@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
@@ -47,7 +47,6 @@ from driftsurf.service.committer import GroupCommitter
 from driftsurf.service.contract import (
     UNJUDGED,
     Answer,
-    Connected,
     Event,
     Judgement,
     ModelStatus,
@@ -66,6 +65,9 @@ from driftsurf.service.storage import storage_problem
 from driftsurf.service.versions import Version
 from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts
+
+if TYPE_CHECKING:
+    from driftsurf.service.connections import Connections
 
 
 class Judge:
@@ -250,7 +252,7 @@ class ServedModel:
         keeping: Keeping,
         *,
         clock: Callable[[], float] = time.time,
-        connections: Connected | None = None,
+        connections: Connections | None = None,
     ) -> None:
         self.folder = folder
         self.name: str = blueprint.name
@@ -566,7 +568,7 @@ def open_model(
     *,
     challengers: Mapping[str, Mapping[str, Any]] | None = None,
     clock: Callable[[], float] = time.time,
-    connections: Connected | None = None,
+    connections: Connections | None = None,
 ) -> ServedModel:
     """Open the folder of a served model, or make it.
 

@@ -9,7 +9,6 @@ import msgspec
 
 from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.service.contract import Judgement, ModelStatus
-from driftsurf.service.wire.rows import WireFault
 
 
 class BadRow(msgspec.Struct):
@@ -149,11 +148,6 @@ class Models(msgspec.Struct):
     models: list[ModelInfo]
     scopes: dict[str, list[str]]
     """What the key may do with each model, by name: predict, learn, read, operate, admin."""
-
-
-def bad_rows(faults: tuple[WireFault, ...]) -> list[BadRow] | None:
-    """Return skipped rows as an answer lists them."""
-    return [BadRow(*fault) for fault in faults] or None
 
 
 def model_info(

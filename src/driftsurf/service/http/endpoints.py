@@ -12,9 +12,9 @@ import msgspec
 
 from driftsurf.core.files import repeated_keys
 from driftsurf.errors import BadRowError, DriftsurfError, InputError, OptionError, UnavailableError
-from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request, Served, ServedSnapshot
+from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request, Served
 from driftsurf.service.http import infer
-from driftsurf.service.http.answers import ModelInfo, OrderAnswer, Predictions, Taken, bad_rows, model_info
+from driftsurf.service.http.answers import BadRow, ModelInfo, OrderAnswer, Predictions, Taken, model_info
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.requests import (
     HttpRequest,
@@ -27,6 +27,7 @@ from driftsurf.service.http.requests import (
 )
 from driftsurf.service.http.security import KeyScope
 from driftsurf.service.page.content import PageContent
+from driftsurf.service.versions import Version
 from driftsurf.service.wire.formats import MEDIA, Format, Purpose, answer_format, body_format, encode_answer
 from driftsurf.service.wire.rows import NumberRows, OnBadRow, RowsRead, read_labels
 from driftsurf.session.model_names import imported_class
@@ -71,7 +72,7 @@ def _read(
     format: Format,
     body: bytes,
     on_bad_row: OnBadRow,
-    snapshot: ServedSnapshot | None = None,
+    snapshot: Version | None = None,
 ) -> RowsRead:
     """Return the rows of a body; one without any is refused, unless all of them were bad and are skipped."""
     read = entry.formats.reader(entry.served.snapshot if snapshot is None else snapshot, purpose, format)
@@ -106,7 +107,7 @@ async def predict(entry: ServedEntry, request: HttpRequest) -> Response:
     return Response(data, MEDIA[wanted], 200, {"x-rows-skipped": str(skipped)} if skipped else {})
 
 
-def _answer(served: Served, snapshot: ServedSnapshot, rows: RowsRead, request: HttpRequest, body: bytes) -> Answer:
+def _answer(served: Served, snapshot: Version, rows: RowsRead, request: HttpRequest, body: bytes) -> Answer:
     """Return predictions; without ids nothing is logged, so an idempotency key has no effect.
 
     The rows were read as the columns of this snapshot, so they need no further check.
@@ -181,10 +182,14 @@ def _take(
     return rows, entry.served.label(given, core)
 
 
+def _bad_rows(rows: RowsRead) -> list[BadRow] | None:
+    return [BadRow(*fault) for fault in rows.faults] or None
+
+
 def _taken(entry: ServedEntry, rows: RowsRead, receipt: Receipt | None) -> Taken:
     position, durability = (-1, "none") if receipt is None else (receipt.position, receipt.durability)
     repeated = receipt is not None and receipt.repeated
-    return Taken(entry.served.name, len(rows), position, durability, repeated, 1, rows.n_skipped, bad_rows(rows.faults))
+    return Taken(entry.served.name, len(rows), position, durability, repeated, 1, rows.n_skipped, _bad_rows(rows))
 
 
 async def _in_parts(entry: ServedEntry, request: HttpRequest, purpose: Purpose, format: Format) -> Response:
@@ -201,7 +206,7 @@ async def _in_parts(entry: ServedEntry, request: HttpRequest, purpose: Purpose, 
                 total.count += len(rows)
                 total.parts += 1
                 total.skipped += rows.n_skipped
-                faults += (bad_rows(rows.faults) or [])[: 100 - len(faults)]
+                faults += (_bad_rows(rows) or [])[: 100 - len(faults)]
                 if receipt is not None:
                     total.position, total.repeated = receipt.position, receipt.repeated
     except (DriftsurfError, OSError) as error:

@@ -19,9 +19,10 @@ from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Table
 from driftsurf.errors import InputError
 from driftsurf.runs.predictions import label_text
-from driftsurf.service.contract import Answer, ServedSnapshot
+from driftsurf.service.contract import Answer
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.requests import HttpRequest, Response, json_response
+from driftsurf.service.versions import Version
 from driftsurf.service.wire.tensors import DATATYPES, Values, from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ async def metadata(entry: ServedEntry, request: HttpRequest) -> Response:
     return json_response(ModelMetadata(entry.served.name, [str(snapshot.version)], "driftsurf", inputs, outputs))
 
 
-def _output_names(snapshot: ServedSnapshot) -> list[str]:
+def _output_names(snapshot: Version) -> list[str]:
     return ["prediction"] if snapshot.task == "regression" else ["prediction", "probability"]
 
 
@@ -199,7 +200,7 @@ def _refuse_extensions(what: str, parameters: dict[str, Any]) -> None:
             raise InputError(f"{what} has the parameter {name!r}, an extension that this service does not have")
 
 
-def _table(entry: ServedEntry, snapshot: ServedSnapshot, asked: InferRequest, rest: memoryview, most: int) -> Table:
+def _table(entry: ServedEntry, snapshot: Version, asked: InferRequest, rest: memoryview, most: int) -> Table:
     """Return the tensors as a table."""
     columns = snapshot.columns
     values: dict[str, Values] = {}
