@@ -107,14 +107,16 @@ class MemoryModel:
 
     @property
     def columns(self) -> tuple[ServedColumn, ...]:
-        return self.snapshot.columns
+        columns: tuple[ServedColumn, ...] = self.snapshot.columns
+        return columns
 
     def predict(self, table: Table, ids: Sequence[str] | None = None, request: Request | None = None) -> Answer:
+        predicted: Answer = self.snapshot.predict(table)
         if ids is None:
-            return self.snapshot.predict(table)
+            return predicted
 
         def work() -> Answer:
-            answer = replace(self.snapshot.predict(table), position=self._next())
+            answer = replace(predicted, position=self._next())
             self.waiting |= dict.fromkeys(ids, answer)
             return answer
 

@@ -450,7 +450,7 @@ def test_a_model_that_is_slow_predicts_in_another_thread() -> None:
     app = app_of(model)
     learned(app)
     threads: list[str] = []
-    predict = model.snapshot.answer
+    predict: Callable[[Table], Answer] = model.snapshot.answer
 
     def noted(table: Table) -> Answer:
         threads.append(threading.current_thread().name)

@@ -9,17 +9,7 @@ import msgspec
 
 from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.service.contract import Judgement, ModelStatus
-
-
-class BadRow(msgspec.Struct):
-    """A row that was skipped."""
-
-    row: int
-    """Number of the row in the request, from 0."""
-    column: str | None
-    value: str
-    problem: str
-    remedy: str
+from driftsurf.service.wire.rows import BadRow
 
 
 class Predictions(msgspec.Struct, omit_defaults=True):

@@ -14,7 +14,7 @@ from driftsurf.core.files import repeated_keys
 from driftsurf.errors import BadRowError, DriftsurfError, InputError, OptionError, UnavailableError
 from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request, Served
 from driftsurf.service.http import infer
-from driftsurf.service.http.answers import BadRow, ModelInfo, OrderAnswer, Predictions, Taken, model_info
+from driftsurf.service.http.answers import ModelInfo, OrderAnswer, Predictions, Taken, model_info
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.requests import (
     HttpRequest,
@@ -182,14 +182,12 @@ def _take(
     return rows, entry.served.label(given, core)
 
 
-def _bad_rows(rows: RowsRead) -> list[BadRow] | None:
-    return [BadRow(*fault) for fault in rows.faults] or None
-
-
 def _taken(entry: ServedEntry, rows: RowsRead, receipt: Receipt | None) -> Taken:
     position, durability = (-1, "none") if receipt is None else (receipt.position, receipt.durability)
     repeated = receipt is not None and receipt.repeated
-    return Taken(entry.served.name, len(rows), position, durability, repeated, 1, rows.n_skipped, _bad_rows(rows))
+    return Taken(
+        entry.served.name, len(rows), position, durability, repeated, 1, rows.n_skipped, list(rows.faults) or None
+    )
 
 
 async def _in_parts(entry: ServedEntry, request: HttpRequest, purpose: Purpose, format: Format) -> Response:
@@ -206,7 +204,7 @@ async def _in_parts(entry: ServedEntry, request: HttpRequest, purpose: Purpose, 
                 total.count += len(rows)
                 total.parts += 1
                 total.skipped += rows.n_skipped
-                faults += (_bad_rows(rows) or [])[: 100 - len(faults)]
+                faults += rows.faults[: 100 - len(faults)]
                 if receipt is not None:
                     total.position, total.repeated = receipt.position, receipt.repeated
     except (DriftsurfError, OSError) as error:

@@ -16,7 +16,7 @@ from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.errors import OptionError
 from driftsurf.runs.predictions import class_column, label_text
 from driftsurf.service.contract import Answer, ServedColumn
-from driftsurf.service.http.answers import Predictions, bad_rows
+from driftsurf.service.http.answers import Predictions
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.wire.arrow_rows import ArrowRows
 from driftsurf.service.wire.csv_rows import CsvRows
@@ -222,7 +222,7 @@ def predictions_of(name: str, answer: Answer, rows: RowsRead, *, all_classes: bo
         answer.position,
         answer.repeated,
         rows.n_skipped,
-        bad_rows(rows.faults),
+        list(rows.faults) or None,
         answer.guess,
     )
 
