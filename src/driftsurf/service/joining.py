@@ -352,8 +352,8 @@ class StepJoiner:
             if len(table) != len(ids):
                 raise misfit(state, f"{name}_ids", "must be distinct")
             tables.append(table)
-        self.labels.waiting, self.labels.early, self.labels.learned = tables
-        self.labels.lost = self.labels.learned
+        waiting, early, done = tables
+        self.labels.hold(waiting, early, OrderedDict(), done, done)
         self.time, self.last_label, self.rows_learned = (known[name] for name in ("time", "last_label", "rows_learned"))
         self.labels.counts, self.targets, self._rows, self._codes = known["counts"], targets, rows, {}
         self._versions = Buffer.of(known["versions"]) if "versions" in known else Buffer(np.int64)

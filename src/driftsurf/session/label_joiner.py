@@ -24,7 +24,7 @@ class TableChange(dict[Any, Value]):
 
     def __init__(self, table: OrderedDict[Any, Value]) -> None:
         super().__init__()
-        self.table = table
+        self.table: OrderedDict[Any, Value] = table
         self.gone: set[Any] = set()
         """Keys of the table that are removed."""
         self._rest = iter(table)
@@ -171,6 +171,10 @@ class LabelJoiner(Generic[Row]):
         while len(table) > self.most:
             table.pop(_oldest(table), None)
 
+    def hold(self, waiting: Any, early: Any, ready: Any, learned: Any, lost: Any) -> None:
+        """Take other tables, such as those of a saved state."""
+        self.waiting, self.early, self.ready, self.learned, self.lost = waiting, early, ready, learned, lost
+
     def change(self) -> JoinChange[Row]:
         """Return a change of this joiner, to which rows and labels can be given, and which is applied afterwards."""
         return JoinChange(self)
@@ -183,15 +187,14 @@ class JoinChange(LabelJoiner[Row]):
     """
 
     def __init__(self, joiner: LabelJoiner[Row]) -> None:
-        self.most, self.most_waiting, self.early_at_once = joiner.most, joiner.most_waiting, joiner.early_at_once
+        super().__init__(joiner.most, most_waiting=joiner.most_waiting, early_at_once=joiner.early_at_once)
         tables = [joiner.waiting, joiner.early, joiner.ready, joiner.learned]
         tables += [joiner.lost] * (joiner.lost is not joiner.learned)
         # Most tables are empty most of the time: their changes are what is put there.
         changes: list[Any] = [TableChange(table) if table else OrderedDict() for table in tables]
-        self.waiting, self.early, self.ready, self.learned = changes[:4]
-        self.lost = changes[-1]
-        self.counts = dict.fromkeys(COUNTS, 0)
-        self._changes = list(zip(tables, changes, strict=True))
+        waiting, early, ready, learned = changes[:4]
+        self.hold(waiting, early, ready, learned, changes[-1])
+        self._changes: list[tuple[Any, Any]] = list(zip(tables, changes, strict=True))
 
     def lose(self, is_over: Callable[[Row], bool]) -> None:
         """Lose the oldest rows for as long as this function says so."""

@@ -417,8 +417,8 @@ class DelayedLabels(Changeable):
         rows = (0, 0) if samples is None else (samples.first_row, samples.next_row)
         known = FIELDS.read(state, stored=Segment(*rows), counted=self.counts.errors is not None)
         joiner = LabelJoiner[Waiting](self.max_pending)
-        joiner.waiting, joiner.learned, joiner.lost = known["waiting"], known["learned"], known["lost"]
-        joiner.early, joiner.ready = (known.get(name, OrderedDict()) for name in ("early", "ready"))
+        names = ("waiting", "early", "ready", "learned", "lost")
+        joiner.hold(*(known.get(name, OrderedDict()) for name in names))
         standing = Standing(known["now"], known["counts"], schema, samples, joiner)
         with uninterrupted(), self.lock:
             self._change(self._restored, standing, pick("model", state))
