@@ -2,7 +2,7 @@
 
 ``DRIFTSURF_DATA=folder python -m benchmarks.real_tables`` runs ``driftsurf run`` on each table as it comes, once with
 each model, and prints a table; published tables whose file is missing are skipped with a line. The rule is that of
-:func:`driftsurf.evaluation.verdict.baselines`: the most frequent class before each step, or the mean. *By hand* is
+:func:`driftsurf.evaluation.summary.baselines`: the most frequent class before each step, or the mean. *By hand* is
 what a careful engineer would write: before every step LightGBM is fitted to the last 10,000 rows, with pandas
 categories for names, 50 trees (20 rounds for more than two classes) and otherwise the library's defaults. The first
 step does not count, since no model can know anything about it.
@@ -28,10 +28,10 @@ import numpy.typing as npt
 import driftsurf
 from benchmarks.tables import GENERATED
 from driftsurf.data import FileSource, ReadingOptions
+from driftsurf.data.row_encoder import find_target
 from driftsurf.data.tables import Table
-from driftsurf.data.target import find_target
 from driftsurf.errors import ColumnWarning
-from driftsurf.evaluation.verdict import baselines
+from driftsurf.evaluation.summary import baselines
 
 __all__ = ["MODELS", "TABLES", "Measured", "RealTable", "measure", "prepared"]
 

@@ -14,7 +14,7 @@ from benchmarks.verdict.models import MODELS, optional
 from benchmarks.verdict.running import STORE, run
 from benchmarks.verdict.streams import FIRST_JUDGED, KINDS
 from driftsurf.comparison.inputs import REAL
-from driftsurf.data.datasets.files import FOLDER_VARIABLE
+from driftsurf.data.datasets.known import FOLDER_VARIABLE
 
 __all__ = ["main"]
 

@@ -16,7 +16,7 @@ from driftsurf.comparison.compare import STREAM_MODELS, TABLE_REGRESSION_MODELS
 from driftsurf.comparison.inputs import FILES, REAL, Input, expand, load
 from driftsurf.comparison.matches import Match
 from driftsurf.comparison.models import Situation
-from driftsurf.data.datasets import files
+from driftsurf.data.datasets import known
 from driftsurf.data.datasets.known import DATASETS
 from driftsurf.errors import (
     BadRowError,
@@ -193,7 +193,7 @@ def test_a_known_file_is_found_in_the_folder_of_data(
     [("noaa-weather", 2, 8), ("insects", 6, 33), ("rialto", 10, 27), ("outdoor", 40, 21), ("phishing", 2, 46)],
 )
 def test_the_known_files_have_their_classes(name: str, classes: int, columns: int) -> None:
-    if files.find([FILES[name].file]) is None:
+    if known.find_file([FILES[name].file]) is None:
         pytest.skip(f"the file of {name} was not found")
     rows = load(Input(name))
     assert (len(rows.labels), rows.X.shape[1]) == (classes, columns + 1)  # the last column marks gaps

@@ -28,7 +28,7 @@ from driftsurf.errors import (
     OptionError,
 )
 from driftsurf.estimators import ObliviousClassifier
-from driftsurf.evaluation.verdict import baselines
+from driftsurf.evaluation.summary import baselines
 from driftsurf.learners import LogisticRegression
 from driftsurf.session.model_names import RECOMMENDED, model_names, split_names
 from driftsurf.session.observation import Observation

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from driftsurf.data import catalogue
-from driftsurf.data.datasets import authors, files
+from driftsurf.data.datasets import authors, known
 from driftsurf.data.datasets.authors import AuthorsFile
 from driftsurf.errors import InputError
 from driftsurf.streams import SINE1
@@ -61,11 +61,11 @@ def test_a_missing_or_truncated_file_is_refused(tmp_path: Path) -> None:
 
 def test_the_authors_file_is_used_where_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(files.FOLDER_VARIABLE, raising=False)
+    monkeypatch.delenv(known.FOLDER_VARIABLE, raising=False)
     assert authors.find("sine1") is None
     assert isinstance(authors.published("sine1"), SINE1)
     assert authors.origin(authors.published("sine1")) == "generated"
-    monkeypatch.setenv(files.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(known.FOLDER_VARIABLE, str(tmp_path))
     assert authors.find("sine1") is None
     path = write(tmp_path / "driftsurf_sine1.csv.gz", "x,class\n0.5,p\n")
     assert authors.find("SINE1") == path

@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from driftsurf.cli import main
 from driftsurf.core import numeric as _random
 from driftsurf.data import catalogue
-from driftsurf.data.datasets import _readers, files, real
+from driftsurf.data.datasets import _readers, known, real
 from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.known import DATASETS
 from driftsurf.data.datasets.real import RealStream
@@ -40,7 +40,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, name: str, **changes: Any) -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only place where data are looked for, empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv(files.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(known.FOLDER_VARIABLE, str(tmp_path))
     return tmp_path
 
 
@@ -168,22 +168,22 @@ def test_the_cache_folder_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(sys, "platform", "linux")
     for value, base in [(str(tmp_path / "x"), tmp_path / "x"), ("", tmp_path / ".cache"), ("x", tmp_path / ".cache")]:
         monkeypatch.setenv("XDG_CACHE_HOME", value)
-        assert files.cache_folder() == base / "driftsurf" / "data"
+        assert known.cache_folder() == base / "driftsurf" / "data"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert files.cache_folder() == tmp_path / "Library" / "Caches" / "driftsurf" / "data"
+    assert known.cache_folder() == tmp_path / "Library" / "Caches" / "driftsurf" / "data"
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    assert files.cache_folder() == tmp_path / "local" / "driftsurf" / "data"
+    assert known.cache_folder() == tmp_path / "local" / "driftsurf" / "data"
 
 
 def test_the_named_folder_comes_before_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert datasets.find("electricity") is None
-    files.cache_folder().mkdir(parents=True)
-    cached = pack(files.cache_folder() / "electricity.zip", ELECTRICITY)
+    known.cache_folder().mkdir(parents=True)
+    cached = pack(known.cache_folder() / "electricity.zip", ELECTRICITY)
     assert datasets.find("electricity") == cached
     named = pack(folder / "electricity-normalized.csv.bz2", ELECTRICITY)
     assert datasets.find("electricity") == named
-    monkeypatch.delenv(files.FOLDER_VARIABLE)
+    monkeypatch.delenv(known.FOLDER_VARIABLE)
     assert datasets.find("electricity") == cached
 
 
@@ -216,7 +216,7 @@ def test_the_facts_about_data_sets_are_consistent() -> None:
         assert entry.exact == (name in catalogue.CATALOGUE.paper)
         assert entry.exact or entry.stands_for in catalogue.CATALOGUE.paper
         assert bool(entry.urls) == bool(entry.saved_as)
-        assert not entry.saved_as or any(entry.saved_as in (f + p for p in files.COMPRESSIONS) for f in entry.files)
+        assert not entry.saved_as or any(entry.saved_as in (f + p for p in known.COMPRESSIONS) for f in entry.files)
         assert settings_of(name).l2 > 0
     assert len({entry.label for entry in DATASETS.values()}) == len(DATASETS)
     assert len({file for entry in DATASETS.values() for file in entry.files}) == sum(
@@ -235,7 +235,7 @@ def test_the_list_of_data_sets_tells_how_to_get_each(folder: Path) -> None:
         assert entry.stands_for is None or entry.stands_for in flat
     assert f"{path} (0.0 MB)" in flat
     assert "'driftsurf datasets fetch rcv1'" in flat
-    assert str(files.cache_folder()) in flat
+    assert str(known.cache_folder()) in flat
     assert "\x1b" not in output
     assert all(len(line) <= 100 or "http" in line for line in output.splitlines() if str(folder) not in line)
     streams = CliRunner().invoke(main, ["streams"], catch_exceptions=False).output
@@ -300,8 +300,8 @@ GOLDEN = [
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.name)
 def test_prepared_rows_are_the_golden_ones(case: Golden) -> None:
-    if files.FOLDER_VARIABLE not in os.environ or datasets.find(case.name) is None:
-        pytest.skip(f"{case.name} is not in the folder that {files.FOLDER_VARIABLE} names")
+    if known.FOLDER_VARIABLE not in os.environ or datasets.find(case.name) is None:
+        pytest.skip(f"{case.name} is not in the folder that {known.FOLDER_VARIABLE} names")
     stream = RealStream(case.name)
     X, y = stream.arrays()
     assert X.shape == case.shape == (stream.n_rows, stream.n_features)
@@ -319,8 +319,8 @@ def test_prepared_rows_are_the_golden_ones(case: Golden) -> None:
 
 
 def test_the_rotated_rows_of_covertype_sample() -> None:
-    if files.FOLDER_VARIABLE not in os.environ or datasets.find("covertype-sample") is None:
-        pytest.skip(f"covertype-sample is not in the folder that {files.FOLDER_VARIABLE} names")
+    if known.FOLDER_VARIABLE not in os.environ or datasets.find("covertype-sample") is None:
+        pytest.skip(f"covertype-sample is not in the folder that {known.FOLDER_VARIABLE} names")
     path = datasets.require("covertype-sample")
     X, _ = RealStream("covertype-sample", path).arrays()
     raw, _ = _readers.covertype_sample(path)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from driftsurf.cli import main
 from driftsurf.data import download as module
-from driftsurf.data.datasets import files
+from driftsurf.data.datasets import known
 from driftsurf.data.datasets import known as datasets
 from driftsurf.data.download import fetch
 from driftsurf.errors import FetchError, InputError
@@ -310,7 +310,7 @@ ROWS = "117.4,127,0\n139.1,63.5,11\n69.55,0,12\n"
 def served(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """A small PowerSupply on the local server, and no other data set."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv(files.FOLDER_VARIABLE, raising=False)
+    monkeypatch.delenv(known.FOLDER_VARIABLE, raising=False)
     entry = replace(datasets.get("powersupply"), urls=(site.url,), rows=3, values=None)
     monkeypatch.setitem(datasets.DATASETS, "powersupply", entry)
     site.content = ROWS.encode()
@@ -325,7 +325,7 @@ def test_fetch_saves_a_data_set_where_it_is_found(served: Site, monkeypatch: pyt
     monkeypatch.setattr(module, "CHUNK_BYTES", 4)
     result = run("powersupply")
     assert result.exit_code == 0
-    place = files.cache_folder() / "powersupply.arff"
+    place = known.cache_folder() / "powersupply.arff"
     assert result.output.endswith(f"{place}\n")
     assert "powersupply: 0.0 MB of 0.0 MB" in result.output
     assert datasets.find("powersupply") == place
@@ -339,7 +339,7 @@ def test_fetch_refuses_a_file_with_other_rows(served: Site) -> None:
     assert result.exit_code == 1
     for named in (served.url, "powersupply.arff", " 1 ", " 3"):
         assert named in result.output
-    assert list(files.cache_folder().iterdir()) == []
+    assert list(known.cache_folder().iterdir()) == []
 
 
 def test_fetch_reports_wrong_names_and_missing_files(served: Site) -> None:

@@ -14,13 +14,12 @@ from driftsurf.cli.compare import compare
 from driftsurf.cli.run import run
 from driftsurf.cli.terminal import with_cli_spelling
 from driftsurf.data import FileSource, ReadingOptions
-from driftsurf.data.advice import hints
-from driftsurf.data.column_summary import ColumnSummary, summarise_columns
+from driftsurf.data.advice import ColumnSummary, hints, summarise_columns
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.formats._cells import suggest_date_options, suggest_number_options
 from driftsurf.data.frames import read_table
+from driftsurf.data.row_encoder import Target
 from driftsurf.data.tables import Table
-from driftsurf.data.target import Target
 from driftsurf.errors import BadRowError, Message, Option, OptionError, SourceError
 from driftsurf.report.run_summary import column_lines
 

@@ -18,10 +18,10 @@ from commands import invoke
 from source_files import everything, write
 
 from driftsurf.data import BadRow, FileSource, ReadingOptions
-from driftsurf.data.formats._records import Records
+from driftsurf.data.formats._text import Records
 from driftsurf.data.formats.csv import CsvReader
 from driftsurf.data.frames import read_table
-from driftsurf.data.target import find_target
+from driftsurf.data.row_encoder import find_target
 from driftsurf.errors import BadRowError, SchemaError, SourceError
 
 MIB = 2**20

@@ -14,7 +14,7 @@ from source_files import write
 from driftsurf.data import FileSource
 from driftsurf.data.advice import find_leaks
 from driftsurf.data.frames import read_table
-from driftsurf.data.target import find_target
+from driftsurf.data.row_encoder import find_target
 
 N = 1000
 RNG = np.random.default_rng(0)

@@ -20,8 +20,7 @@ from driftsurf.core.drifts import Drift, Drifts
 from driftsurf.core.wording import significant
 from driftsurf.detectors import DDM
 from driftsurf.errors import InputError, OptionError
-from driftsurf.evaluation.summary import summarise_regression
-from driftsurf.evaluation.verdict import verdict_of
+from driftsurf.evaluation.summary import summarise_regression, verdict_of
 from driftsurf.explanation.explain import explain_decision, explain_last_change, recorded
 from driftsurf.explanation.lineage import lineages
 from driftsurf.explanation.records import RunRecord

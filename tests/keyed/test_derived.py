@@ -12,7 +12,7 @@ from commands import invoke
 
 import driftsurf
 from driftsurf.data.frames import read_table
-from driftsurf.data.target import Target
+from driftsurf.data.row_encoder import Target
 from driftsurf.errors import LabelError, OptionError
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import MOST_WORDS, DerivedColumns, find_derived

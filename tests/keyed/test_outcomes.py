@@ -12,7 +12,7 @@ from keyed_rows import COLUMNS, OPTIONS, late_rows, learner, shops, write_rows
 from pyarrow import parquet
 
 from driftsurf.data import FileSource
-from driftsurf.evaluation.verdict import baselines
+from driftsurf.evaluation.summary import baselines
 from driftsurf.keyed import Columns, KeyedFolder, KeyedOptions, run_keyed
 from driftsurf.keyed.local import run_local
 from driftsurf.keyed.outcomes import KeyScore, Outcomes, RunningScores

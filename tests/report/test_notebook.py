@@ -19,8 +19,7 @@ from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace
 from driftsurf.core.decisions import plain_expert
 from driftsurf.core.drifts import Drift
 from driftsurf.errors import MissingExtraError
-from driftsurf.evaluation.summary import RegressionSummary
-from driftsurf.evaluation.verdict import baselines
+from driftsurf.evaluation.summary import RegressionSummary, baselines
 from driftsurf.report import notebook
 from driftsurf.report.model_page import NOTHING_SCORED, journal_trace
 from driftsurf.streams import Mixed

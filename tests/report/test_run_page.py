@@ -21,8 +21,7 @@ from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace, prequentia
 from driftsurf.core.drifts import Drift
 from driftsurf.errors import InputError, SmallBatchWarning
 from driftsurf.evaluation.column_moves import ColumnMove
-from driftsurf.evaluation.summary import ClassificationSummary, summarise, summarise_regression
-from driftsurf.evaluation.verdict import Baselines, baselines
+from driftsurf.evaluation.summary import Baselines, ClassificationSummary, baselines, summarise, summarise_regression
 from driftsurf.explanation.explain import explain
 from driftsurf.explanation.records import RunRecord, read_run
 from driftsurf.learners import LogisticRegression

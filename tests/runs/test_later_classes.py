@@ -18,9 +18,8 @@ from table_runs import good, killed
 from driftsurf import Trace
 from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.scores import BINS, Scores
-from driftsurf.evaluation.summary import summarise_classification
+from driftsurf.evaluation.summary import baselines, summarise_classification
 from driftsurf.evaluation.trace import OTHER
-from driftsurf.evaluation.verdict import baselines
 from driftsurf.runs.folder import SCORES, TRACE
 
 SIZE = 50

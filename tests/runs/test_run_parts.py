@@ -19,16 +19,14 @@ from driftsurf.core.state import to_bytes
 from driftsurf.data import FileSource, ReadingOptions
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frames import read_table
-from driftsurf.data.row_encoder import RowEncoder
+from driftsurf.data.row_encoder import RowEncoder, Target, find_target
 from driftsurf.data.sources.stdin import digest_rows
 from driftsurf.data.tables import Table
-from driftsurf.data.target import Target, find_target
 from driftsurf.errors import RunStopped, StateError
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.scoring import Scorebook
-from driftsurf.evaluation.summary import summarise_classification
+from driftsurf.evaluation.summary import baselines, summarise_classification
 from driftsurf.evaluation.trace import OTHER, PER_CLASS, Trace, TraceBuilder
-from driftsurf.evaluation.verdict import baselines
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.run_page import render
 from driftsurf.report.sections import RunView

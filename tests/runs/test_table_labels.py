@@ -14,7 +14,7 @@ from commands import invoke
 
 import driftsurf
 from driftsurf.data.advice import label_hints
-from driftsurf.data.target import Target
+from driftsurf.data.row_encoder import Target
 from driftsurf.errors import BadRowError, ColumnWarning, LabelError, Message, NonFiniteError, Option, SchemaError
 
 

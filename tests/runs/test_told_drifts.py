@@ -20,7 +20,7 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drift, DriftNews, Drifts, InputChange
 from driftsurf.core.journal import drifts_of, read_lines
 from driftsurf.errors import OptionError, RunDrifted, StateError
-from driftsurf.evaluation.verdict import Baselines, verdict
+from driftsurf.evaluation.summary import Baselines, verdict
 from driftsurf.explanation import explain
 from driftsurf.explanation.records import read_run
 from driftsurf.report.sections.settings import command_line

@@ -18,7 +18,7 @@ from receivers import receiving
 from driftsurf.alerts import AlertThread, read_alerts
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import OptionError
-from driftsurf.evaluation.verdict import baselines, verdict_of
+from driftsurf.evaluation.summary import baselines, verdict_of
 from driftsurf.explanation.records import read_run
 from driftsurf.service.alert_readings import ModelReadings
 from driftsurf.service.contract import Order

@@ -15,8 +15,8 @@ import numpy as np
 from driftsurf import DriftSurfClassifier
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.reading_options import Kind
+from driftsurf.data.row_encoder import Task
 from driftsurf.data.tables import Table
-from driftsurf.data.target import Task
 from driftsurf.errors import CapabilityError, IdempotencyError, LabelError, OptionError
 from driftsurf.report.run_page import PageParts
 from driftsurf.service.contract import (

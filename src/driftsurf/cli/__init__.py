@@ -235,7 +235,7 @@ def datasets(context: click.Context) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def fetch(names: tuple[str, ...]) -> None:
     """Download data sets to the cache folder of the user; an interrupted download resumes."""
-    from driftsurf.data.datasets import files, real
+    from driftsurf.data.datasets import known, real
     from driftsurf.data.datasets import known as datasets
     from driftsurf.data.download import fetch as download
     from driftsurf.report.datasets import FetchProgress
@@ -247,7 +247,7 @@ def fetch(names: tuple[str, ...]) -> None:
             continue
         if not entry.urls:
             raise InputError(f"{entry.name} cannot be fetched; {datasets.how_to_get(entry)}")
-        path = files.cache_folder() / entry.saved_as
+        path = known.cache_folder() / entry.saved_as
         with FetchProgress(entry.name) as progress:
             download(
                 entry.urls,

@@ -19,14 +19,14 @@ from driftsurf.core.contracts import Categories, FloatArray, IntArray
 from driftsurf.core.options import choice, whole
 from driftsurf.data import FileSource, ReadingOptions, catalogue
 from driftsurf.data.advice import hints, label_hints, number_hint
-from driftsurf.data.datasets import authors, files
+from driftsurf.data.datasets import authors
 from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.real import category_numbers
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.inferred_options import infer_options, with_inferred
+from driftsurf.data.row_encoder import TASKS, Target, find_target
 from driftsurf.data.source import is_web_address
 from driftsurf.data.tables import Table
-from driftsurf.data.target import TASKS, Target, find_target
 from driftsurf.errors import InputError, LabelError, Message, Option, OptionError, SourceError
 from driftsurf.runs.options import BATCH_ROWS
 from driftsurf.streams.base import Block, Drift
@@ -139,10 +139,10 @@ class Input(ReadingOptions, InputOptions):
     def paths(self) -> list[str]:
         """Return the files that are read; none for a generated stream."""
         if self.source in FILES:
-            found = files.find([FILES[self.source].file])
+            found = datasets.find_file([FILES[self.source].file])
             if found is None:
                 raise InputError(
-                    f"{self.source} was not found; set {files.FOLDER_VARIABLE} to a folder with "
+                    f"{self.source} was not found; set {datasets.FOLDER_VARIABLE} to a folder with "
                     f"{FILES[self.source].file}, plain or compressed"
                 )
             return [str(found)]

@@ -15,7 +15,7 @@ from driftsurf.comparison.models import ComparedModel, Situation, model
 from driftsurf.comparison.peers import Diverged, Mean
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.wording import percent
-from driftsurf.data.target import Task
+from driftsurf.data.row_encoder import Task
 from driftsurf.errors import DivergenceError, LabelError
 from driftsurf.evaluation.class_metrics import ClassQuality, class_quality
 from driftsurf.evaluation.prequential import prequential

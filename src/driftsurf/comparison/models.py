@@ -23,7 +23,7 @@ from typing import Any
 from driftsurf import registry
 from driftsurf.comparison import peers
 from driftsurf.core.contracts import Categories, Learner, Strategy
-from driftsurf.data.target import Task
+from driftsurf.data.row_encoder import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
 from driftsurf.session.model_names import (
     ModelName,

@@ -1,16 +1,17 @@
-"""Advice where columns or labels look as if they were misunderstood."""
+"""What the columns of a table were read as, and advice where columns or labels look as if they were misunderstood."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.options import shown
+from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.formats._cells import (
     SPACES,
     Ways,
@@ -25,7 +26,7 @@ from driftsurf.data.tables import Column, Table
 from driftsurf.errors import Message, Option
 
 if TYPE_CHECKING:
-    from driftsurf.data.target import Target
+    from driftsurf.data.row_encoder import Target
 
 SAMPLED_ROWS = 1000
 """Number of rows that are examined."""
@@ -327,7 +328,7 @@ ROWS_PER_CLASS = 10
 def label_hints(target: Target, task: str, y: npt.NDArray[Any]) -> list[Message]:
     """Return advice about the first labels ``y`` of a target; ``task`` is what was asked for, such as "auto".
 
-    >>> from driftsurf.data.target import Target
+    >>> from driftsurf.data.row_encoder import Target
     >>> classes = np.arange(1000) % 40
     >>> print(*label_hints(Target("class", "regression"), "auto", classes.astype(float)))
     the label 'class' has 40 different whole numbers in the first 1,000 rows and is predicted as a number \
@@ -380,3 +381,75 @@ def _identifier_hint(column: str, distinct: int, rows: int) -> Message:
         "nothing can be learned: name the column to predict with ",
         Option("label"),
     )
+
+
+MOST_CLASSES = 20
+"""Largest number of classes that are listed; more are only counted."""
+
+
+class ColumnSummary(TypedDict):
+    """Columns by what they were read as: plain values, ready for JSON."""
+
+    numbers: list[str]
+    booleans: list[str]
+    dates: list[str]
+    names: dict[str, int]
+    """Text columns with a slot for each word, and their number of words in the first batch."""
+    hashed: dict[str, int]
+    """Text columns with more words, which share slots."""
+    empty: list[str]
+    """Columns without a value in the first batch, which are treated as text."""
+    features: int
+    """Number of sparse features."""
+    left_out: list[str]
+    label: str
+    task: str
+    n_classes: int
+    """Number of classes; 0 for regression."""
+    classes: list[Any]
+
+
+def summarise_columns(
+    encoder: TableEncoder, table: Table, target: Target, y: npt.NDArray[Any], left_out: Iterable[str] = ()
+) -> ColumnSummary:
+    """Return what the columns of the first batch become, from the encoder that was fitted on it, and its labels.
+
+    >>> from driftsurf.data.frames import read_table
+    >>> from driftsurf.data.row_encoder import find_target
+    >>> table = read_table({"price": [1.5, 2.5], "city": ["Rome", "Oslo"], "sold": [True, False]})
+    >>> columns = table.without("sold")
+    >>> target = find_target("sold", "auto", table)
+    >>> summary = summarise_columns(TableEncoder().fit(columns), columns, target, target.read(table))
+    >>> summary["numbers"], summary["names"], summary["classes"]
+    (['price'], {'city': 2}, [False, True])
+    """
+    classes = [] if target.task == "regression" else np.unique(y).tolist()
+    summary = ColumnSummary(
+        numbers=[],
+        booleans=[],
+        dates=[],
+        names={},
+        hashed={},
+        empty=[],
+        features=0 if table.features is None else table.features.n_features,
+        left_out=list(dict.fromkeys(left_out)),
+        label=f"{target.column} {target.test} {target.value}".strip(),
+        task=target.task,
+        n_classes=len(classes),
+        classes=classes[:MOST_CLASSES],
+    )
+    for slots in encoder.layout.columns:
+        match slots.kind:
+            case "number":
+                summary["numbers"].append(slots.name)
+            case "boolean":
+                summary["booleans"].append(slots.name)
+            case "date":
+                summary["dates"].append(slots.name)
+            case "text" if slots.gaps:
+                summary["empty"].append(slots.name)
+            case "text" if slots.words:
+                summary["names"][slots.name] = len(slots.words)
+            case "text":
+                summary["hashed"][slots.name] = len(table[slots.name].as_text().used())
+    return summary

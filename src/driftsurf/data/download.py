@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from driftsurf.core import disk, files, platforms
 from driftsurf.core.files import PARTIAL, parse_json
 from driftsurf.core.secrets import split_address
-from driftsurf.data.datasets.files import cache_folder
+from driftsurf.data.datasets.known import cache_folder
 from driftsurf.data.download_progress import Report, show_download
 from driftsurf.errors import DriftsurfError, FetchError, Message, OptionError, reason
 

@@ -29,9 +29,8 @@ from driftsurf.core.frames import (
 )
 from driftsurf.core.input import listed, read_rows, read_schema
 from driftsurf.core.options import shown
-from driftsurf.data.arrow import arrow_column
 from driftsurf.data.reading_options import Kind
-from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.data.tables import Column, Table, arrow_column, empty_column
 from driftsurf.errors import NonFiniteError, SchemaError, ShapeError, ValueTypeError
 
 

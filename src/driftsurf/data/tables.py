@@ -1,10 +1,10 @@
-"""Tables: columns by name, of four kinds, with missing values."""
+"""Tables: columns by name, of four kinds, with missing values; and how those of pyarrow become such columns."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from driftsurf.core.contracts import CSR, take_rows
 from driftsurf.core.input import listed
 from driftsurf.core.options import shown
 from driftsurf.data.reading_options import Kind
-from driftsurf.errors import LabelError, SchemaError, ShapeError
+from driftsurf.errors import LabelError, SchemaError, ShapeError, ValueTypeError
 from driftsurf.registry import nearest
 
 LARGEST_EXACT = 2**53
@@ -228,3 +228,145 @@ def _stacked(parts: list[CSR]) -> CSR:
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         parts[0].n_features,
     )
+
+
+NOT_A_TIME = -(2**63)
+"""Microseconds that stand for NaT."""
+MOST_SHARED = 16
+"""How many times as long as its bytes the text of a column may be, because values share bytes."""
+_UNITS_PER_SECOND = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
+
+
+def arrow_kind(type_: Any) -> Kind | None:
+    """Return the kind of an Arrow type, or None for a type that a table cannot hold, such as a list."""
+    import pyarrow.types as t
+
+    if t.is_dictionary(type_):
+        return arrow_kind(type_.value_type)
+    if t.is_boolean(type_):
+        return "boolean"
+    if any(is_a(type_) for is_a in (t.is_integer, t.is_floating, t.is_decimal, t.is_duration, t.is_time)):
+        return "number"
+    if t.is_date(type_) or t.is_timestamp(type_):
+        return "date"
+    text = t.is_string, t.is_large_string, t.is_string_view, t.is_null  # polars writes views
+    return "text" if any(is_a(type_) for is_a in text) else None
+
+
+def arrow_column(name: str, array: Any, kind: Kind | None = None) -> Column:
+    """Return an Arrow array as a column of its own kind; ``kind`` may ask for text, or for booleans as numbers.
+
+    Durations and times of day become seconds.
+    """
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    own = arrow_kind(array.type)
+    if own is None:
+        raise ValueTypeError(
+            f"the column {name!r} has the type {array.type}; drop it, or convert it to numbers or text"
+        )
+    if own == "text":
+        _check_views(name, array)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if t.is_dictionary(array.type) and own != "text":
+        array = array.dictionary_decode()
+    try:
+        column = _CONVERTERS[own](array)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueTypeError(f"the column {name!r} of type {array.type} cannot be converted: {error}") from error
+    if kind == "text":
+        return column.as_text()
+    return replace(column, kind="number") if (own, kind) == ("boolean", "number") else column
+
+
+def _text(array: Any) -> Column:
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if not t.is_dictionary(array.type):
+        # A cast of views would copy each of them, and may overflow.
+        array = (array if t.is_string_view(array.type) else array.cast(pa.string())).dictionary_encode()
+    coded = array
+    codes = _numpy(coded.indices.cast(pa.int32()), np.int32, -1)
+    words = coded.dictionary.to_pylist()
+    if None in words:  # a missing value may also be an entry of the dictionary
+        codes = np.where(codes == words.index(None), -1, codes)
+        words = [word or "" for word in words]
+    return Column("text", codes, tuple(map(str.strip, words)))
+
+
+def _check_views(name: str, array: Any) -> None:
+    """Raise ValueTypeError if views of text claim far more bytes than there are.
+
+    Any number of views may share the same bytes, so a small file or request could claim any amount of memory.
+    """
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
+        texts = chunk.dictionary if t.is_dictionary(chunk.type) else chunk
+        if not t.is_string_view(texts.type) or not len(texts):
+            continue
+        begin, end = texts.offset, texts.offset + len(texts)
+        lengths = np.frombuffer(texts.buffers()[1], np.int32)[4 * begin : 4 * end : 4]  # a view begins with its length
+        if lengths[~_missing(texts)].sum(dtype=np.int64) > MOST_SHARED * texts.nbytes:
+            raise ValueTypeError(
+                f"the values of the column {name!r} share their bytes; write it as plain text", column=name
+            )
+
+
+def _missing(array: Any) -> npt.NDArray[np.bool_]:
+    return arrow_memory(array.is_null().cast("int8"), np.bool_)
+
+
+def _date(array: Any) -> Column:
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    zone, rounded = None, False
+    if t.is_timestamp(array.type):
+        zone, rounded = array.type.tz, array.type.unit == "ns"
+    # Only nanoseconds lose digits in microseconds, and they cannot overflow; anything else that is lost is an error.
+    array = array.cast(pa.timestamp("us", zone), safe=not rounded)
+    return Column("date", _numpy(array.cast(pa.int64()), np.int64, NOT_A_TIME).view("datetime64[us]"))
+
+
+def _boolean(array: Any) -> Column:
+    import pyarrow as pa
+
+    return Column("boolean", _numpy(array.cast(pa.int8()).cast(pa.float64()), np.float64, np.nan))
+
+
+def _number(array: Any) -> Column:
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if t.is_duration(array.type) or t.is_time(array.type):
+        whole = array.cast(pa.int32() if array.type.bit_width == 32 else pa.int64())
+        counts = _numpy(whole.cast(pa.float64(), safe=False), np.float64, np.nan)
+        return Column("number", counts / _UNITS_PER_SECOND[array.type.unit])
+    return Column("number", _numpy(array.cast(pa.float64(), safe=False), np.float64, np.nan))
+
+
+def _numpy(array: Any, dtype: Any, missing: float) -> npt.NDArray[Any]:
+    """Return the values of an Arrow array, as a read-only view if none is missing.
+
+    ``array.to_numpy`` and ``array.fill_null`` would import pandas, if it is installed, which takes as long as the
+    start of a run.
+    """
+    values = arrow_memory(array, dtype)
+    if not array.null_count:
+        return values
+    return np.where(_missing(array), np.array(missing, dtype), values)
+
+
+def arrow_memory(array: Any, dtype: Any) -> npt.NDArray[Any]:
+    """Return the memory of an Arrow array, read-only; what stands in place of a missing value means nothing."""
+    if not len(array):
+        return np.zeros(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))[array.offset :]
+
+
+_CONVERTERS = {"text": _text, "date": _date, "boolean": _boolean, "number": _number}

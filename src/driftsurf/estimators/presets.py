@@ -6,7 +6,7 @@ from inspect import signature
 from typing import Any, Literal, TypeAlias, overload
 
 from driftsurf.core.options import choice
-from driftsurf.data.target import Task
+from driftsurf.data.row_encoder import Task
 from driftsurf.estimators._made import (
     DriftSurfClassifier,
     DriftSurfRegressor,

@@ -18,7 +18,7 @@ from driftsurf.core.fields import MOST, Array, FieldRule, Fields, Values, Whole
 from driftsurf.core.input import listed
 from driftsurf.core.wording import significant
 from driftsurf.errors import InputError
-from driftsurf.evaluation.trace import csv_line
+from driftsurf.evaluation.scoring import csv_line
 from driftsurf.native.columns import column_products
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import Session

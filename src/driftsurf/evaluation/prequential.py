@@ -25,7 +25,7 @@ from driftsurf.core.frames import (
 )
 from driftsurf.core.options import whole
 from driftsurf.data.frames import read_table
-from driftsurf.data.target import find_target
+from driftsurf.data.row_encoder import find_target
 from driftsurf.errors import OptionError, ShapeError
 from driftsurf.evaluation.scoring import Scorebook, StreamInfo
 from driftsurf.evaluation.trace import Trace, TraceBuilder

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Protocol
@@ -23,7 +25,6 @@ from driftsurf.evaluation.trace import (
     TIME,
     column_names,
     csv_head,
-    csv_line,
 )
 from driftsurf.session.observation import Observation, Origin
 from driftsurf.streams.base import Drift
@@ -313,6 +314,13 @@ def _standing(decision: Decision) -> dict[str, Any]:
         "predicted_by": decision.predicted_by,
         "trained_from": decision.trained_from,
     }
+
+
+def csv_line(values: Iterable[Any]) -> str:
+    """Return one line of a CSV file."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(values)
+    return out.getvalue()
 
 
 def _cell(value: Any) -> Any:

@@ -351,13 +351,6 @@ def csv_head(
     return f"# {json.dumps(head)}\n"
 
 
-def csv_line(values: Iterable[Any]) -> str:
-    """Return one line of a CSV file."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(values)
-    return out.getvalue()
-
-
 def column_names(labels: tuple[Any, ...], *, timed: bool = False, late: bool = False) -> list[str]:
     """Return the names of the columns of a trace, in their order.
 

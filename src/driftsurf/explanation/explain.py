@@ -25,8 +25,7 @@ from driftsurf.core.wording import counted, optional, significant, wrapped
 from driftsurf.errors import InputError, Option, OptionError
 from driftsurf.evaluation.column_moves import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error
-from driftsurf.evaluation.summary import mean_error_of
-from driftsurf.evaluation.verdict import verdict_of
+from driftsurf.evaluation.summary import mean_error_of, verdict_of
 from driftsurf.explanation.belief import TURNED, describe_beliefs, describe_reacting, experts_of
 from driftsurf.explanation.lineage import LEAST_SHARE, describe_models, describe_row, lineages
 from driftsurf.explanation.records import (

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import IntArray
+from driftsurf.data.row_encoder import Target
 from driftsurf.data.tables import Column, Table
-from driftsurf.data.target import Target
 from driftsurf.errors import LabelError, Option, OptionError, ValueTypeError
 from driftsurf.keyed.rows import RowsByKey, by_slot
 from driftsurf.keyed.visit import KeyedLearner

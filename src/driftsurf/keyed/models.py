@@ -14,9 +14,9 @@ from driftsurf.core.contracts import Strategy
 from driftsurf.core.frames import Classes, LearnerLike
 from driftsurf.core.options import choice, whole
 from driftsurf.core.targets import ClassTargets
-from driftsurf.data.column_summary import MOST_CLASSES, ColumnSummary
+from driftsurf.data.advice import MOST_CLASSES, ColumnSummary
+from driftsurf.data.row_encoder import TASKS, Task
 from driftsurf.data.tables import Table
-from driftsurf.data.target import TASKS, Task
 from driftsurf.errors import CapabilityError, Message, Option, OptionError, StateError
 from driftsurf.errors._warnings import reading_saved_options
 from driftsurf.keyed.grouping import Columns, DerivedColumns

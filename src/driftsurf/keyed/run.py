@@ -17,8 +17,8 @@ from driftsurf.core.input import listed
 from driftsurf.data import FileSource, ReadingOptions, Source
 from driftsurf.data.inferred_options import InferredOptions, infer_options, with_inferred
 from driftsurf.data.reading_options import Kind
+from driftsurf.data.row_encoder import Target, Task, find_labelled, find_target, is_unread_number
 from driftsurf.data.tables import Table, which_columns
-from driftsurf.data.target import Target, Task, find_labelled, find_target, is_unread_number
 from driftsurf.errors import (
     ColumnWarning,
     InputError,

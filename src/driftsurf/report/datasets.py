@@ -12,8 +12,7 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 from driftsurf.core.wording import optional
-from driftsurf.data.datasets import files
-from driftsurf.data.datasets.known import DATASETS, Dataset, find, how_to_get
+from driftsurf.data.datasets.known import DATASETS, FOLDER_VARIABLE, Dataset, find, folders, how_to_get
 from driftsurf.report.terminal import console
 from driftsurf.visible import visible
 
@@ -30,9 +29,9 @@ def print_datasets() -> None:
             screen.print(Text(_wrapped(f"  {what:9}", text), style=_STYLES.get(what, "")))
     screen.print()
     screen.print("Searched folders:")
-    for folder in files.folders():
+    for folder in folders():
         screen.print(f"  {folder}" + optional(not folder.is_dir(), " (no such folder)"))
-    screen.print(f"Set {files.FOLDER_VARIABLE} to search another folder.")
+    screen.print(f"Set {FOLDER_VARIABLE} to search another folder.")
 
 
 def _wrapped(label: str, text: str) -> str:

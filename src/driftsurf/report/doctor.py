@@ -20,8 +20,7 @@ import numpy as np
 
 from driftsurf import __version__, registry
 from driftsurf.core.wording import optional
-from driftsurf.data.datasets import files
-from driftsurf.data.datasets.known import DATASETS, find
+from driftsurf.data.datasets.known import DATASETS, find, folders
 from driftsurf.report.terminal import console
 
 FORMER_EXTRAS = (
@@ -198,7 +197,7 @@ def _cores() -> Finding:
 def _data() -> Finding:
     found = [name for name in DATASETS if find(name) is not None]
     others = len(DATASETS) - len(found)
-    where = ", ".join(str(folder) for folder in files.folders())
+    where = ", ".join(str(folder) for folder in folders())
     if not found:
         text = f"none of the {others} published datasets in {where}; see 'driftsurf datasets'"
         return Finding("data", text, "missing")

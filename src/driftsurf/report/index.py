@@ -21,8 +21,8 @@ from driftsurf.core.files import parse_json
 from driftsurf.core.wording import significant
 from driftsurf.errors import DriftsurfError, Option, RunFolderError
 from driftsurf.evaluation.scores import Scores
+from driftsurf.evaluation.summary import BASELINE_NAMES, baselines
 from driftsurf.evaluation.trace import Trace
-from driftsurf.evaluation.verdict import BASELINE_NAMES, baselines
 from driftsurf.explanation.records import newest_head, read_run
 from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
 from driftsurf.keyed.outcomes import KeyScore, Outcomes

@@ -14,7 +14,7 @@ from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
 from driftsurf.core.wording import counted, in_words, optional, plural, significant
 from driftsurf.errors import InputError, RunFolderError
-from driftsurf.evaluation.verdict import BASELINE_NAMES, BASELINE_WORDS, Baselines
+from driftsurf.evaluation.summary import BASELINE_NAMES, BASELINE_WORDS, Baselines
 from driftsurf.keyed.drifts import DRIFT_HEADS, LEAST_ROWS, KeyDrifts, drift_lines
 from driftsurf.keyed.folder import PAGE, KeyedFolder
 from driftsurf.keyed.outcomes import KeyScore, Outcomes, format_time

@@ -19,8 +19,8 @@ from driftsurf.core.frames import html_table
 from driftsurf.core.wording import counted, optional, significant
 from driftsurf.errors import MissingExtraError
 from driftsurf.evaluation.scores import Scores
+from driftsurf.evaluation.summary import BASELINE_NAMES, baselines, verdict_of
 from driftsurf.evaluation.trace import Trace
-from driftsurf.evaluation.verdict import BASELINE_NAMES, baselines, verdict_of
 from driftsurf.registry import register
 from driftsurf.report.terminal import ProgressBar
 from driftsurf.runs.plan import RunProgress, RunStart

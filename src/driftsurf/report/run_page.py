@@ -9,8 +9,8 @@ from pathlib import Path
 from driftsurf.core import files
 from driftsurf.core.wording import counted
 from driftsurf.errors import InputError
+from driftsurf.evaluation.summary import verdict_of
 from driftsurf.evaluation.trace import Trace
-from driftsurf.evaluation.verdict import verdict_of
 from driftsurf.explanation.belief import experts_of
 from driftsurf.explanation.records import RunRecord
 from driftsurf.registry import register

@@ -11,11 +11,18 @@ from rich.console import Console
 from rich.table import Table
 
 from driftsurf.core.wording import counted, in_words, optional, percent, significant
-from driftsurf.data.column_summary import ColumnSummary
+from driftsurf.data.advice import ColumnSummary
 from driftsurf.evaluation.class_metrics import describe_later_classes
-from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, Summary, summarise
+from driftsurf.evaluation.summary import (
+    BASELINE_NAMES,
+    ClassificationSummary,
+    RegressionSummary,
+    Summary,
+    baselines,
+    summarise,
+    verdict_of,
+)
 from driftsurf.evaluation.trace import Trace
-from driftsurf.evaluation.verdict import BASELINE_NAMES, baselines, verdict_of
 from driftsurf.explanation.belief import experts_of
 from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report.run_page import orphan_warning

@@ -393,7 +393,7 @@ class TableBatches:
     >>> from driftsurf.data.encoding import TableEncoder
     >>> from driftsurf.data.row_encoder import RowEncoder
     >>> from driftsurf.runs.batches import SourceReader
-    >>> from driftsurf.data.target import find_target
+    >>> from driftsurf.data.row_encoder import find_target
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "sales.csv"
     >>> _ = path.write_text("price,city,sold\\n1.5,Rome,yes\\n2,Oslo,no\\n3,Rome,yes\\n")
     >>> reader = SourceReader(open_source(path, batch_size=2))

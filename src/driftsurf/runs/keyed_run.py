@@ -10,8 +10,8 @@ from driftsurf.core.options import check_bounds, option_fields
 from driftsurf.data import Source
 from driftsurf.data.advice import hints
 from driftsurf.data.reading_options import STANDARD_INPUT
+from driftsurf.data.row_encoder import Target
 from driftsurf.data.tables import Table
-from driftsurf.data.target import Target
 from driftsurf.errors import ColumnWarning, Message, Option, OptionError
 from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, KeyedOptions, run_keyed
 from driftsurf.keyed.folder import KeyedFolder

@@ -19,7 +19,7 @@ from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import LateLabelled, Model
 
 if TYPE_CHECKING:
-    from driftsurf.data.column_summary import ColumnSummary
+    from driftsurf.data.advice import ColumnSummary
     from driftsurf.data.row_encoder import FrameEncoder
     from driftsurf.runs.batches import BatchSource
 

@@ -10,7 +10,7 @@ from driftsurf.core.abilities import work_of
 from driftsurf.core.contracts import Learner, Strategy
 from driftsurf.core.options import check_bounds
 from driftsurf.data import catalogue
-from driftsurf.data.target import Task
+from driftsurf.data.row_encoder import Task
 from driftsurf.evaluation.column_moves import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder

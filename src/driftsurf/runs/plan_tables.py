@@ -20,19 +20,17 @@ from driftsurf.core.input import listed
 from driftsurf.core.options import options_of
 from driftsurf.core.secrets import storable
 from driftsurf.data import Source, open_source, polling
-from driftsurf.data.advice import hints, label_hints
-from driftsurf.data.column_summary import ColumnSummary, summarise_columns
+from driftsurf.data.advice import ColumnSummary, hints, label_hints, summarise_columns
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frames import is_table
 from driftsurf.data.inferred_options import infer_options, with_inferred
 from driftsurf.data.reading_options import STANDARD_INPUT, Kind
-from driftsurf.data.row_encoder import FrameEncoder, RowEncoder
+from driftsurf.data.row_encoder import FrameEncoder, RowEncoder, Target, find_labelled, find_target, is_unread_number
 from driftsurf.data.row_time import check_time, find_time, time_hints
 from driftsurf.data.source import Planning
 from driftsurf.data.sources.files import FileSource
 from driftsurf.data.sources.frame import FrameRows, FrameSource
 from driftsurf.data.tables import Table, which_columns
-from driftsurf.data.target import Target, find_labelled, find_target, is_unread_number
 from driftsurf.errors import DriftsurfError, Message, Option, OptionError, SchemaError, StateError
 from driftsurf.evaluation.column_moves import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder

@@ -16,9 +16,8 @@ from driftsurf.core.options import check_bounds
 from driftsurf.core.state import peek, read_header
 from driftsurf.data import open_source
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.data.row_encoder import FrameEncoder
+from driftsurf.data.row_encoder import FrameEncoder, Target
 from driftsurf.data.tables import Table
-from driftsurf.data.target import Target
 from driftsurf.errors import Option, OptionError, RunFolderError, SchemaError, StateError
 from driftsurf.registry import find
 from driftsurf.runs.batches import SourceReader, text_of

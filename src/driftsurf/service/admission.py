@@ -17,8 +17,8 @@ from driftsurf.core.options import choice
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.file_log import Log
 from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, block_of, decode, encode
+from driftsurf.data.row_encoder import Task
 from driftsurf.data.tables import Column, Table, empty_column, which_columns
-from driftsurf.data.target import Task
 from driftsurf.errors import (
     AnswerGoneError,
     CapabilityError,

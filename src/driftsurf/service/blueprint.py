@@ -15,8 +15,7 @@ from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.log.records import ColumnKind
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.data.row_encoder import FrameEncoder
-from driftsurf.data.target import Target, Task
+from driftsurf.data.row_encoder import FrameEncoder, Target, Task
 from driftsurf.errors import LabelError, Message, Option, OptionError
 from driftsurf.evaluation.column_moves import ColumnMoves
 from driftsurf.evaluation.scores import ScoreRecorder

@@ -35,10 +35,10 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.core.wording import ERROR, ROOT_MEAN_SQUARED_ERROR
 from driftsurf.data.reading_options import Kind
+from driftsurf.data.row_encoder import Task
 from driftsurf.data.tables import Table
-from driftsurf.data.target import Task
 from driftsurf.evaluation.class_metrics import RareClass
-from driftsurf.evaluation.verdict import Verdict
+from driftsurf.evaluation.summary import Verdict
 from driftsurf.report.run_page import PageParts
 from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts

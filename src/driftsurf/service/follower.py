@@ -22,7 +22,7 @@ from driftsurf.core.platforms import lower_priority
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.file_log import Log
 from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, decode, read_rows
-from driftsurf.data.target import Task
+from driftsurf.data.row_encoder import Task
 from driftsurf.errors import AnswerGoneError, StateError, StateVersionError, UnavailableError
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.orders import OrderRecord

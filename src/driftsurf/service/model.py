@@ -31,8 +31,8 @@ from driftsurf.errors import (
     UnavailableError,
 )
 from driftsurf.estimators.saved import session_bytes
+from driftsurf.evaluation.summary import verdict
 from driftsurf.evaluation.trace import Trace
-from driftsurf.evaluation.verdict import verdict
 from driftsurf.explanation.explain import explain, explain_last_change
 from driftsurf.explanation.records import RunRecord, read_run
 from driftsurf.report.run_page import PageParts, record_parts, render_record

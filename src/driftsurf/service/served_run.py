@@ -19,8 +19,8 @@ from driftsurf.errors import DriftsurfError, OptionError, StateError
 from driftsurf.evaluation.class_metrics import RareClass
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
+from driftsurf.evaluation.summary import Baselines, baselines
 from driftsurf.evaluation.trace import Trace
-from driftsurf.evaluation.verdict import Baselines, baselines
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, NEWEST, SCORES, TRACE
 from driftsurf.runs.live import LiveRun

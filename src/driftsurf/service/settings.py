@@ -13,7 +13,7 @@ from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.files import parse_json
 from driftsurf.core.options import choice, number, option, option_fields, parse_label, parse_value, whole
 from driftsurf.data.reading_options import KINDS, Kind, OnSchemaChange, ReadingOptions
-from driftsurf.data.target import TASKS, Task
+from driftsurf.data.row_encoder import TASKS, Task
 from driftsurf.errors import MissingExtraError, Option, OptionError, StateError
 from driftsurf.runs.folder import SERVED_CHECKPOINTS, SERVED_SETTINGS
 from driftsurf.runs.options import LAST_PORT, LogLevel, OptionGroup

@@ -14,8 +14,8 @@ from driftsurf.core.abilities import CategoryTold
 from driftsurf.core.contracts import FloatArray
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.log.records import ColumnKind
+from driftsurf.data.row_encoder import Task
 from driftsurf.data.tables import Table
-from driftsurf.data.target import Task
 from driftsurf.runs.predictions import shares
 from driftsurf.service.admission import conform
 from driftsurf.service.contract import Answer, ServedColumn

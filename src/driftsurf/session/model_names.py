@@ -23,7 +23,7 @@ from driftsurf import registry
 from driftsurf.core.abilities import DetectorBased
 from driftsurf.core.contracts import Learner, Strategy
 from driftsurf.core.options import parse_value, shown
-from driftsurf.data.target import Task
+from driftsurf.data.row_encoder import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
 
 RECOMMENDED = {

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftsurf.data.formats import _records
-from driftsurf.data.formats._records import Records, find_records, trim_cells
+from driftsurf.data.formats import _text
+from driftsurf.data.formats._text import Records, find_records, trim_cells
 from driftsurf.native import text
 from driftsurf.native.text import NUL, OPEN_QUOTE, SOUND, STRAY_QUOTE, TOO_LONG
 
@@ -165,7 +165,7 @@ def test_lines_without_quotes_are_the_same_records_in_the_fast_loop_and_in_the_g
 ) -> None:
     fast = find_records(data, delimiter, final=final, limit=limit)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_records, "MOST_LINES", -1)
+        patch.setattr(_text, "MOST_LINES", -1)
         general = find_records(data, delimiter, final=final, limit=limit)
     for name in ("starts", "ends", "lines", "cells", "faults", "padded"):
         assert getattr(fast, name).tolist() == getattr(general, name).tolist(), name

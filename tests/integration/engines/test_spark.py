@@ -36,7 +36,7 @@ from tests.reliability.spark import (
 from driftsurf.core.files import FENCE, FolderLock
 from driftsurf.data import ReadingOptions
 from driftsurf.data.reading_options import Kind
-from driftsurf.data.target import Target
+from driftsurf.data.row_encoder import Target
 from driftsurf.errors import LockedError, OptionError, SchemaError, SourceError, StateError
 from driftsurf.keyed import Columns, KeyedFolder, KeyedOptions, KeyRows, run_keyed
 from driftsurf.keyed.grouping import DerivedColumns

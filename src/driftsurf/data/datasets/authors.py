@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from driftsurf import registry
-from driftsurf.data.datasets import files
+from driftsurf.data.datasets.known import FOLDER_VARIABLE, find_file
 from driftsurf.data.reading_options import Kind
 from driftsurf.errors import DriftsurfError, InputError
 from driftsurf.streams.arrays import ArrayStream
@@ -26,7 +26,7 @@ def find(name: str) -> Path | None:
     >>> find("no-such-stream") is None
     True
     """
-    return files.find([f"driftsurf_{name.lower()}.csv"])
+    return find_file([f"driftsurf_{name.lower()}.csv"])
 
 
 def published(name: str, **options: Any) -> Stream:
@@ -116,7 +116,7 @@ def _read(path: Path) -> Block:
     from driftsurf.data.tables import Table
 
     if not path.is_file():
-        raise InputError(f"{path}: no such file; set {files.FOLDER_VARIABLE} to the folder that holds it")
+        raise InputError(f"{path}: no such file; set {FOLDER_VARIABLE} to the folder that holds it")
     try:
         reading = ReadingOptions(format="csv", delimiter=",")
         *names, label = own = FileSource(path, reading).columns()

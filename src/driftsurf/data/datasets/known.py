@@ -1,22 +1,58 @@
 """The real data of the paper and the data that stand in for them: facts, and where to find their files.
 
 The facts are in ``datasets.toml``. Stand-ins have names of their own, so that their numbers never appear in a row of
-the paper.
+the paper. Files are looked for in the folder that DRIFTSURF_DATA names, and in a cache of the user.
 """
 
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, Literal
 
-from driftsurf.data.datasets import files
 from driftsurf.errors import InputError, OptionError
 from driftsurf.streams.base import Block
+
+FOLDER_VARIABLE = "DRIFTSURF_DATA"
+COMPRESSIONS = "", ".gz", ".bz2", ".xz", ".zip", ".zst"
+
+
+def cache_folder() -> Path:
+    """Return the user's folder for downloaded data sets; it need not exist yet.
+
+    On Linux it is $XDG_CACHE_HOME/driftsurf/data, by default ~/.cache/driftsurf/data; elsewhere it is in the system's
+    folder for caches.
+    """
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        base = chosen if chosen.is_absolute() else Path.home() / ".cache"  # XDG declares relative paths invalid
+    return base / "driftsurf" / "data"
+
+
+def folders() -> tuple[Path, ...]:
+    """Return where files are looked for: the folder that DRIFTSURF_DATA names, then the cache."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return (*([Path(named)] if named else []), cache_folder())
+
+
+def find_file(names: Iterable[str]) -> Path | None:
+    """Return the first file that has one of these names, compressed or not; None if there is none.
+
+    >>> find_file(["no-such-file.csv"]) is None
+    True
+    """
+    candidates = (folder / f"{name}{ending}" for folder in folders() for name in names for ending in COMPRESSIONS)
+    return next((path for path in candidates if path.is_file()), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +151,7 @@ def get(name: str) -> Dataset:
 
 def find(name: str) -> Path | None:
     """Return the file of a data set in the folder that DRIFTSURF_DATA names or in the cache; None if there is none."""
-    return files.find(get(name).files)
+    return find_file(get(name).files)
 
 
 def require(name: str) -> Path:
@@ -130,7 +166,7 @@ def require(name: str) -> Path:
 
 def how_to_get(dataset: Dataset) -> str:
     """Return what a user can do who does not have the file."""
-    by_hand = f"set {files.FOLDER_VARIABLE} to a folder that holds {dataset.files[0]}, compressed or not"
+    by_hand = f"set {FOLDER_VARIABLE} to a folder that holds {dataset.files[0]}, compressed or not"
     if dataset.urls:
         return f"download it with 'driftsurf datasets fetch {dataset.name}', or {by_hand}"
     return f"download it from {dataset.page}, and {by_hand}"

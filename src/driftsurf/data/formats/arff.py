@@ -10,8 +10,7 @@ import numpy as np
 
 from driftsurf.data.formats._cells import cell_reader, make_columns
 from driftsurf.data.formats._reader import Mark, Shape
-from driftsurf.data.formats._records import Records, find_records
-from driftsurf.data.formats._text import Parsed, TextReader, read_each
+from driftsurf.data.formats._text import Parsed, Records, TextReader, find_records, read_each
 from driftsurf.data.reading_options import Kind
 from driftsurf.data.source import Misfit
 from driftsurf.data.tables import Table, empty_column

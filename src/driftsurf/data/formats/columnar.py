@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.input import listed
-from driftsurf.data.arrow import arrow_column, arrow_kind
 from driftsurf.data.formats._bytes import ByteFile
 from driftsurf.data.formats._reader import (
     PYARROW,
@@ -27,7 +26,7 @@ from driftsurf.data.formats._reader import (
 )
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.source import BadRow
-from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.data.tables import Column, Table, arrow_column, arrow_kind, empty_column
 from driftsurf.errors import SourceError
 from driftsurf.registry import register
 

@@ -11,23 +11,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.data.arrow import arrow_column
 from driftsurf.data.formats._bytes import COMPRESSION_ENDINGS, UTF8, ByteFile, can_decode
 from driftsurf.data.formats._cells import cell_reader, infer_kind, suggest_number_options
 from driftsurf.data.formats._reader import PYARROW, Mark, Shape, extra
-from driftsurf.data.formats._records import Records, find_records, trim_cells
 from driftsurf.data.formats._text import (
     Parsed,
+    Records,
     TextReader,
     automatic_names,
     complete_names,
+    find_records,
     given_names,
     looks_like_data,
     no_header_remark,
+    trim_cells,
 )
 from driftsurf.data.reading_options import Kind, ReadingOptions
 from driftsurf.data.source import Misfit
-from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.data.tables import Column, Table, arrow_column, empty_column
 from driftsurf.errors import Option, SourceError
 from driftsurf.registry import register
 

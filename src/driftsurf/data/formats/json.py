@@ -10,8 +10,7 @@ import numpy as np
 
 from driftsurf.data.formats._bytes import ByteFile
 from driftsurf.data.formats._reader import Chunk, Mark, Shape
-from driftsurf.data.formats._records import Records, one_blank
-from driftsurf.data.formats._text import read_each
+from driftsurf.data.formats._text import Records, one_blank, read_each
 from driftsurf.data.formats.jsonl import JsonLinesReader
 from driftsurf.data.reading_options import ROW_BYTES, ReadingOptions
 from driftsurf.errors import SourceError

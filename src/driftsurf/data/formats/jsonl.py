@@ -19,8 +19,7 @@ from driftsurf.data.formats._cells import (
     number_reader,
 )
 from driftsurf.data.formats._reader import Mark, Shape
-from driftsurf.data.formats._records import Records
-from driftsurf.data.formats._text import Parsed, TextReader, read_each
+from driftsurf.data.formats._text import Parsed, Records, TextReader, read_each
 from driftsurf.data.reading_options import Kind
 from driftsurf.data.source import Misfit
 from driftsurf.data.tables import Table

@@ -11,8 +11,7 @@ import numpy as np
 
 from driftsurf.core.contracts import CSR, FloatArray, IntArray
 from driftsurf.data.formats._reader import Mark, Shape
-from driftsurf.data.formats._records import Records
-from driftsurf.data.formats._text import Parsed, TextReader, read_each
+from driftsurf.data.formats._text import Parsed, Records, TextReader, read_each
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import Option, SchemaError
 from driftsurf.registry import register

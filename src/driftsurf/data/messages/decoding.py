@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from driftsurf import registry
-from driftsurf.data.arrow import arrow_column, messages
+from driftsurf.data.arrow import messages
 from driftsurf.data.formats._bytes import ByteFile
 from driftsurf.data.formats._cells import date_reader
 from driftsurf.data.formats._reader import RAW_LIMIT, Reader, Shape, extra
@@ -18,7 +18,7 @@ from driftsurf.data.messages.contract import BrokerMessage, Messages
 from driftsurf.data.reading_options import Kind, ReadingOptions
 from driftsurf.data.source import BadRow, Cells
 from driftsurf.data.sources.files import first_shape
-from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.data.tables import Column, Table, arrow_column, empty_column
 from driftsurf.errors import DriftsurfError, OptionError
 
 _WHOLE_ZERO = re.compile(rb"-0(?![.eE0-9])")

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from driftsurf.data.datasets.files import cache_folder
+from driftsurf.data.datasets.known import cache_folder
 from driftsurf.data.download import local_name
 from driftsurf.data.download_progress import show_download
 from driftsurf.data.formats._bytes import ByteFile

@@ -19,9 +19,8 @@ from driftsurf.core.drifts import Drift, Drifts, InputChanges
 from driftsurf.core.journal import changes_of, drifts_of
 from driftsurf.evaluation.column_moves import ColumnMove
 from driftsurf.evaluation.scores import Scores
-from driftsurf.evaluation.summary import ClassificationSummary, RegressionSummary, summarise
+from driftsurf.evaluation.summary import Baselines, ClassificationSummary, RegressionSummary, baselines, summarise
 from driftsurf.evaluation.trace import OTHER, StepMap, Trace
-from driftsurf.evaluation.verdict import Baselines, baselines
 from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report import html
 from driftsurf.report.figure import Bars, Figure, Overlay, as_json

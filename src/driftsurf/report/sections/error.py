@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.wording import counted
+from driftsurf.evaluation.summary import BASELINE_NAMES, baseline_errors
 from driftsurf.evaluation.trace import Trace
-from driftsurf.evaluation.verdict import BASELINE_NAMES, baseline_errors
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Curve, Figure, usual_top
 from driftsurf.report.sections import RunView, Section

@@ -7,8 +7,14 @@ from collections.abc import Iterator
 
 from driftsurf.core.wording import percent, significant
 from driftsurf.evaluation.class_metrics import class_metrics
-from driftsurf.evaluation.summary import ClassificationSummary, Summary, summarise_classification, summarise_regression
-from driftsurf.evaluation.verdict import BASELINE_NAMES, BASELINE_WORDS
+from driftsurf.evaluation.summary import (
+    BASELINE_NAMES,
+    BASELINE_WORDS,
+    ClassificationSummary,
+    Summary,
+    summarise_classification,
+    summarise_regression,
+)
 from driftsurf.explanation.belief import experts_of
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from driftsurf.core.options import shown
-from driftsurf.data.arrow import arrow_column, arrow_kind, arrow_memory, messages
+from driftsurf.data.arrow import messages
 from driftsurf.data.reading_options import Kind
-from driftsurf.data.tables import Column, Table, empty_column
+from driftsurf.data.tables import Column, Table, arrow_column, arrow_kind, arrow_memory, empty_column
 from driftsurf.errors import DriftsurfError, InputError, ValueTypeError
 from driftsurf.service.wire.rows import (
     BadRow,
