@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import RESULTS
-from driftsurf.visible import escape
+from driftsurf.errors.visible import escape
 
 HERE = Path(__file__).parent
 HISTORY = HERE / "history"

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from driftsurf.visible import escape
+from driftsurf.errors.visible import escape
 
 if TYPE_CHECKING:
     from benchmarks.harness import Result

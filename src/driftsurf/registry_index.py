@@ -201,5 +201,5 @@ MARKS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Name of the part to which an ending of files or a scheme of addresses belongs, by kind."""
-OPENS: Mapping[str, Mapping[str, str]] = {"source": {"log": "driftsurf.data.log.segments:is_log"}}
+OPENS: Mapping[str, Mapping[str, str]] = {"source": {"log": "driftsurf.data.source:is_log"}}
 """Module and function that tell whether a part opens a location without a scheme, by kind and name of the part."""

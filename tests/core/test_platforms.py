@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from driftsurf.core.disk import Disk
-from driftsurf.core.platforms import lower_priority
+from driftsurf.core.disk import Disk, lower_priority
 from driftsurf.runs import hooks
 
 

@@ -20,6 +20,7 @@ from table_files import mixed_rows, write_csv, write_inverted
 from driftsurf import DriftSurfClassifier, DriftSurfRegressor, Trace, prequential, run
 from driftsurf.core.drifts import Drift
 from driftsurf.errors import InputError, SmallBatchWarning
+from driftsurf.errors.visible import visible
 from driftsurf.evaluation.column_moves import ColumnMove
 from driftsurf.evaluation.summary import Baselines, ClassificationSummary, baselines, summarise, summarise_regression
 from driftsurf.explanation.explain import explain
@@ -37,7 +38,6 @@ from driftsurf.runs.orders import OrderRecord
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE
 from driftsurf.streams import SEA
-from driftsurf.visible import visible
 
 
 def data_of(page: str) -> dict[str, Any]:

@@ -13,11 +13,11 @@ import pytest
 from browser import CHROMIUM, Browser
 from run_pages import HOSTILE, hostile_run, regression_in, uneven_run
 
+from driftsurf.errors.visible import visible
 from driftsurf.evaluation.column_moves import ColumnMove
 from driftsurf.report.figure import Bar, Bars, Curve, Figure, Overlay, data
 from driftsurf.report.run_page import render
 from driftsurf.report.sections import RunView, Section, interactive_page
-from driftsurf.visible import visible
 
 SHOWN = Section("Figures", 0, lambda run: [], folded=False)
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from driftsurf.evaluation.prequential import StepReport
+from driftsurf.evaluation.scoring import StepReport
 from driftsurf.runs.batches import BatchSource
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.execute import RunLoop

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from driftsurf.core.options import choice, shown
 from driftsurf.core.secrets import Secret, read_secret, split_address
 from driftsurf.errors import DeliveryError, Option, OptionError, reason
-from driftsurf.visible import visible
+from driftsurf.errors.visible import visible
 
 NoticeKind: TypeAlias = Literal["firing", "resolved", "event"]
 Severity: TypeAlias = Literal["info", "warning", "critical"]

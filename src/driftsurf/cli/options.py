@@ -17,10 +17,9 @@ from click.core import ParameterSource
 
 from driftsurf.cli.terminal import flag_name, say
 from driftsurf.core.options import OptionField, RunsCode, option, option_fields
-from driftsurf.data.toml_file import read_toml
 from driftsurf.errors import InputError, OptionError
+from driftsurf.errors.visible import without_secrets
 from driftsurf.runs.options import OptionGroup, StrPath
-from driftsurf.visible import without_secrets
 
 Command = Callable[..., Any]
 METAVARS: Final[Mapping[Any, str]] = {int: "N", float: "NUMBER"}
@@ -356,6 +355,8 @@ class ConfiguredCommand(GroupedCommand):
         return super().invoke(ctx)
 
     def _read(self, path: Path, *, trusted: bool) -> dict[str, Any]:
+        from driftsurf.data.toml_file import read_toml
+
         content = read_toml(path)
         known = {_toml_name(param): param for param in self.params if param.name not in NOT_WRITTEN}
         options: dict[str, Any] = {}

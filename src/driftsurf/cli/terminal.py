@@ -19,7 +19,7 @@ import click
 
 from driftsurf.core.wording import wrapped
 from driftsurf.errors import Message, Option
-from driftsurf.visible import visible, without_secrets
+from driftsurf.errors.visible import visible, without_secrets
 
 
 class _Output(io.FileIO):

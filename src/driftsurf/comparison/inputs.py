@@ -28,9 +28,9 @@ from driftsurf.data.row_encoder import TASKS, Target, find_target
 from driftsurf.data.source import is_web_address
 from driftsurf.data.tables import Table
 from driftsurf.errors import InputError, LabelError, Message, Option, OptionError, SourceError
+from driftsurf.errors.visible import safe_address
 from driftsurf.runs.options import BATCH_ROWS
 from driftsurf.streams.base import Block, Drift
-from driftsurf.visible import safe_address
 
 BATCHES = 100
 MOST_CLASSES = 1000

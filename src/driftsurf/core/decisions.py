@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.core.wording import agreeing, counted, optional, significant
-from driftsurf.visible import visible
+from driftsurf.errors.visible import visible
 
 __all__ = [
     "Decision",

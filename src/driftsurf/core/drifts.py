@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, overload
 
 from driftsurf.core.wording import SHARES, agreeing, in_words, percent, significant
-from driftsurf.visible import visible
+from driftsurf.errors.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd

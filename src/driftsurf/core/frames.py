@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from driftsurf.core.contracts import Detector, Learner
 from driftsurf.errors import MissingExtraError, NonFiniteError, RowIndex, SchemaError, ValueTypeError
+from driftsurf.errors.visible import escape
 from driftsurf.native.columns import all_finite
-from driftsurf.visible import escape
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, ParamSpec, Self, TypeAlias, TypeVar, get
 
 from driftsurf.core.wording import optional
 from driftsurf.errors import Option, OptionError
-from driftsurf.visible import without_secrets
+from driftsurf.errors.visible import without_secrets
 
 __all__ = ["Parameterised", "parameter_names"]
 

@@ -1,7 +1,7 @@
 """Secrets of a configuration: named by a file or an environment variable, never written into it.
 
 Addresses may hold secrets all the same: what is stored of them is :func:`storable`, and what is shown passes through
-:func:`driftsurf.visible.visible`.
+:func:`driftsurf.errors.visible.visible`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from driftsurf.errors import Option, OptionError, reason
-from driftsurf.visible import safe_address, user_of
+from driftsurf.errors.visible import safe_address, user_of
 
 MOST_BYTES = 64 * 1024
 """Bytes that a file with a secret may have at most."""

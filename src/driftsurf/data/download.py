@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from driftsurf.core import disk, files, platforms
+from driftsurf.core import disk, files
 from driftsurf.core.files import PARTIAL, parse_json
 from driftsurf.core.secrets import split_address
 from driftsurf.data.datasets.known import cache_folder
@@ -87,7 +87,7 @@ def _alone(partial: Path) -> Iterator[IO[bytes]]:
     """Open the partial file to append to it; raise FetchError if another process writes it."""
     with open(partial, "ab", opener=disk.private) as file:
         try:
-            platforms.lock(file.fileno())
+            disk.lock(file.fileno())
             ours = os.path.samestat(os.fstat(file.fileno()), partial.stat())
         except (BlockingIOError, FileNotFoundError):
             ours = False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runti
 from driftsurf import registry
 from driftsurf.data.reading_options import STANDARD_INPUT, Kind, ReadingOptions
 from driftsurf.data.tables import Table
-from driftsurf.errors import Message, Option, OptionError
+from driftsurf.errors import LogError, Message, Option, OptionError
 
 if TYPE_CHECKING:
     from driftsurf.data.sources.frame import FrameRows
@@ -284,3 +284,15 @@ def _entry(location: str) -> registry.Entry:
         choices = sorted(one if one == STANDARD_INPUT else f"{one}://" for one in schemes)
         raise OptionError(f"no source opens '{scheme}://'; choices: {', '.join(choices)}")
     return entry
+
+
+def is_log(path: str) -> bool:
+    """Return whether a path is the folder of a log, which has nothing but files of a log in it."""
+    if not os.path.isdir(path):
+        return False
+    from driftsurf.data.log.segments import segments_of  # which few sources need
+
+    try:
+        return bool(segments_of(Path(path)))
+    except (LogError, OSError):
+        return False

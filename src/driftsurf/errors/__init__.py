@@ -56,12 +56,20 @@ from __future__ import annotations
 from driftsurf.errors._input import (
     AnswerGoneError,
     BadRowError,
+    CapabilityError,
+    CheckError,
+    DivergenceError,
     IdempotencyError,
     InputError,
     LabelError,
+    MissingExtraError,
     NonFiniteError,
+    OptionError,
     SchemaError,
     ShapeError,
+    StateError,
+    StateVersionError,
+    StepInProgressError,
     ValueTypeError,
 )
 from driftsurf.errors._message import (
@@ -72,42 +80,28 @@ from driftsurf.errors._message import (
     RowIndex,
     reason,
 )
-from driftsurf.errors._parts import (
-    CapabilityError,
-    CheckError,
-    DivergenceError,
-    MissingExtraError,
-    OptionError,
-    StateError,
-    StateVersionError,
-    StepInProgressError,
-)
 from driftsurf.errors._runs import (
+    ColumnWarning,
+    CompilationWarning,
+    DeliveryError,
     FetchError,
     LockedError,
+    LogError,
+    NameTakenError,
+    OverloadedError,
+    RegistryWarning,
     RunDrifted,
     RunFolderError,
     RunInterrupted,
     RunStopped,
+    RunWarning,
+    ServiceError,
+    SmallBatchWarning,
     SourceError,
     SourceUnreachableError,
-)
-from driftsurf.errors._service import (
-    DeliveryError,
-    LogError,
-    NameTakenError,
-    OverloadedError,
-    ServiceError,
+    StateWarning,
     StorageFullError,
     UnavailableError,
-)
-from driftsurf.errors._warnings import (
-    ColumnWarning,
-    CompilationWarning,
-    RegistryWarning,
-    RunWarning,
-    SmallBatchWarning,
-    StateWarning,
 )
 
 __all__ = [

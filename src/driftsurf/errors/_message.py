@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from driftsurf.visible import visible
+from driftsurf.errors.visible import visible
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,19 @@
-"""Errors about folders, sources and runs."""
+"""Errors about folders, sources, runs and served models; and all warnings."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
 import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from driftsurf.errors._message import DriftsurfError, Message
+from driftsurf.errors._message import DriftsurfError, DriftsurfWarning, Message
 
 
 class LockedError(DriftsurfError, OSError):
@@ -163,3 +170,254 @@ class RunInterrupted(KeyboardInterrupt):
         super().__init__(Message(f"interrupted at step {step}; what was written so far is in {folder}"))
         self.step = step
         self.folder = folder
+
+
+class LogError(DriftsurfError, OSError):
+    """The log of a served model is damaged, broken or closed, or no longer has a record.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.data.log.file_log import Log
+    >>> with Log(Path(tempfile.mkdtemp())) as log:
+    ...     number = log.append(b"a record")
+    >>> log.append(b"another one")
+    Traceback (most recent call last):
+        ...
+    driftsurf.errors.LogError: the log in ... is closed
+    """
+
+
+class ServiceError(DriftsurfError, RuntimeError):
+    """A served model cannot carry out a request now; nothing was logged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.service.model import open_model
+    >>> from driftsurf.service.settings import ModelSettings
+    >>> model = open_model(Path(tempfile.mkdtemp()) / "sales", ModelSettings(label="sold"))
+    >>> model.close()
+    >>> try:
+    ...     model.label({"o-17": "yes"})
+    ... except ServiceError as error:
+    ...     print(f"{type(error).__name__}: {error}")
+    UnavailableError: the model is closed
+    """
+
+
+class UnavailableError(ServiceError):
+    """A served model has learned nothing yet, has failed, or is closed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from contextlib import closing
+    >>> from pathlib import Path
+    >>> from driftsurf.service.model import open_model
+    >>> from driftsurf.service.settings import ModelSettings
+    >>> with closing(open_model(Path(tempfile.mkdtemp()) / "sales", ModelSettings(label="sold"))) as model:
+    ...     model.report()
+    Traceback (most recent call last):
+        ...
+    driftsurf.errors.UnavailableError: the model 'sales' has learned nothing here yet; ... after 100 labelled rows
+    """
+
+
+class NameTakenError(ServiceError):
+    """An order adds a challenger to a served model under the name of another one.
+
+    Examples
+    --------
+    >>> from driftsurf.service.http.problems import problem_of
+    >>> problem_of(NameTakenError("there is a challenger 'trees'"))[0].status
+    409
+    """
+
+
+class OverloadedError(ServiceError):
+    """Too many rows wait to be learned; ``retry_after`` is the number of seconds after which to ask again.
+
+    Examples
+    --------
+    >>> from driftsurf.service.http.problems import problem_of
+    >>> problem, headers = problem_of(OverloadedError("5,000 rows and labels wait to be learned", retry_after=2.0))
+    >>> problem.status, headers
+    (429, {'retry-after': '2'})
+    """
+
+    def __init__(self, *parts: object, retry_after: float = 1.0) -> None:
+        super().__init__(*parts)
+        self.retry_after = retry_after
+
+
+class StorageFullError(ServiceError):
+    """The disk of a served model is nearly full, so it no longer learns; it still predicts.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from contextlib import closing
+    >>> from pathlib import Path
+    >>> from driftsurf.service.model import open_model
+    >>> from driftsurf.service.settings import Keeping, ModelSettings
+    >>> settings, keeping = ModelSettings(label="sold"), Keeping(least_free_bytes=2**60)
+    >>> with closing(open_model(Path(tempfile.mkdtemp()) / "sales", settings, keeping)) as model:
+    ...     ready = model.wait_ready()
+    ...     model.label({"o-17": "yes"})
+    Traceback (most recent call last):
+        ...
+    driftsurf.errors.StorageFullError: the disk of ... has ... free, less than 1,048,576 TiB ...; free some of it
+    """
+
+
+class DeliveryError(DriftsurfError, OSError):
+    """A receiver did not accept an alert; ``later`` is true if another attempt may succeed.
+
+    Examples
+    --------
+    >>> from driftsurf.alerts.channels import WebhookChannel
+    >>> from driftsurf.alerts.channels import Notice
+    >>> notice = Notice("1", "firing", "sales", "lag", "warning", "9 rows wait to be learned", 0.0)
+    >>> try:
+    ...     WebhookChannel("http://127.0.0.1:9/").send([notice])
+    ... except DeliveryError as error:
+    ...     print(error.later)
+    True
+    """
+
+    def __init__(self, *parts: object, later: bool) -> None:
+        super().__init__(*parts)
+        self.later = later
+
+
+_OWN = str(Path(__file__).parents[1]) + os.sep, contextlib.__file__, functools.__file__
+"""Where the code of this package is, and that of its decorators."""
+_reading = ContextVar("_reading", default=False)
+
+
+class ColumnWarning(DriftsurfWarning):
+    """A column may have been misunderstood; the message says how to change that.
+
+    Examples
+    --------
+    >>> import tempfile, warnings
+    >>> from pathlib import Path
+    >>> import driftsurf
+    >>> sales = Path(tempfile.mkdtemp()) / "sales.csv"
+    >>> _ = sales.write_text("price,sold\\n" + "$1.5,yes\\n$0.5,no\\n" * 100)
+    >>> with warnings.catch_warnings(record=True) as issued:
+    ...     warnings.simplefilter("always", ColumnWarning)
+    ...     _ = driftsurf.run(sales, label="sold", model="driftsurf:logistic", out=sales.parent / "run", progress=False)
+    >>> print(issued[0].message)
+    the column 'price' was read as text but looks like numbers with a unit ('$1.5'); write them without it
+    """
+
+
+class RunWarning(DriftsurfWarning):
+    """A finished run was resumed although its source has more rows, or checkpoints could not be copied.
+
+    Examples
+    --------
+    >>> import tempfile, warnings
+    >>> from pathlib import Path
+    >>> import driftsurf
+    >>> folder, rows = Path(tempfile.mkdtemp()), "1.5,yes\\n0.5,no\\n" * 100
+    >>> options = {"label": "sold", "model": "driftsurf:logistic", "checkpoint": folder / "run", "progress": False}
+    >>> _ = (folder / "sales.csv").write_text("price,sold\\n" + rows)
+    >>> _ = driftsurf.run(folder / "sales.csv", **options)
+    >>> _ = (folder / "sales.csv").write_text("price,sold\\n" + 2 * rows)
+    >>> with warnings.catch_warnings(record=True) as issued:
+    ...     warnings.simplefilter("always", RunWarning)
+    ...     _ = driftsurf.run(folder / "sales.csv", resume=True, **options)
+    >>> print(issued[0].message)
+    this run is finished, and sales has more rows than it has read; learn them with follow
+    """
+
+
+class StateWarning(DriftsurfWarning):
+    """A saved state was damaged, and the previous one was used instead.
+
+    Examples
+    --------
+    >>> import tempfile, warnings
+    >>> from pathlib import Path
+    >>> from driftsurf import load, save
+    >>> from driftsurf.detectors import ADWIN
+    >>> file = Path(tempfile.mkdtemp()) / "adwin.state"
+    >>> save(ADWIN(), file)
+    >>> save(ADWIN(), file)
+    >>> _ = file.write_bytes(b"damaged")
+    >>> with warnings.catch_warnings(record=True) as issued:
+    ...     warnings.simplefilter("always", StateWarning)
+    ...     detector = load(file)
+    >>> str(issued[0].message)
+    '...adwin.state cannot be read (7 bytes are too few ...); its backup ...adwin.state.previous was loaded instead.'
+    """
+
+
+class SmallBatchWarning(DriftsurfWarning):
+    """The time steps have too few rows for a reliable estimate of the risk.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from driftsurf import DriftSurfClassifier
+    >>> model = DriftSurfClassifier()
+    >>> with warnings.catch_warnings(record=True) as issued:
+    ...     warnings.simplefilter("always", SmallBatchWarning)
+    ...     for _ in range(20):
+    ...         _ = model.partial_fit([[0.0], [1.0]], [0, 1])
+    >>> print(issued[0].message)
+    the first 20 time steps had 2 rows each on average; ... (batch_size collects rows ...)
+    """
+
+
+class CompilationWarning(DriftsurfWarning):
+    """Not issued any more, because nothing is compiled when it is used; filters that name it go on working.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", CompilationWarning)
+    """
+
+
+class RegistryWarning(DriftsurfWarning):
+    """A component cannot be used: an entry point of another package names one that fails, or LightGBM cannot be loaded.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from driftsurf import registry
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", RegistryWarning)  # fail rather than run without a plugin that is broken
+    ...     "driftsurf" in registry.names("strategy")
+    True
+    """
+
+
+def warn_of_former_spelling(message: str) -> None:
+    """Issue a FutureWarning that names the innermost caller outside of this package.
+
+    Nothing is issued while saved options are read: these are spelled as the version that wrote them did.
+    """
+    if _reading.get():
+        return
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, FutureWarning, stacklevel=level)
+
+
+@contextlib.contextmanager
+def reading_saved_options() -> Iterator[None]:
+    """Make parts from saved options, whose former spellings are no reason to warn."""
+    token = _reading.set(True)
+    try:
+        yield
+    finally:
+        _reading.reset(token)

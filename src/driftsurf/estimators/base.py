@@ -17,7 +17,7 @@ from driftsurf.core.contracts import Learner, Strategy
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.frames import LearnerLike, RandomState, TableLike
 from driftsurf.errors import CapabilityError, StateError
-from driftsurf.errors._warnings import reading_saved_options
+from driftsurf.errors._runs import reading_saved_options
 from driftsurf.estimators._parameters import copied, option_of, seed_of
 from driftsurf.estimators._sklearn import BaseEstimator, check_is_fitted, clone
 from driftsurf.session.drift_monitor import DriftMonitor

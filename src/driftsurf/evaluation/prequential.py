@@ -27,7 +27,7 @@ from driftsurf.core.options import whole
 from driftsurf.data.frames import read_table
 from driftsurf.data.row_encoder import find_target
 from driftsurf.errors import OptionError, ShapeError
-from driftsurf.evaluation.scoring import Scorebook, StreamInfo
+from driftsurf.evaluation.scoring import Scorebook, StepReport, StreamInfo
 from driftsurf.evaluation.trace import Trace, TraceBuilder
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import step_rows
@@ -113,14 +113,6 @@ def _part(X: Any, start: int, stop: int) -> Any:
 
 LEAST_PROBABILITY = 1e-15
 """Log losses are taken of probabilities of at least this, so that they stay finite."""
-
-
-class StepReport(Protocol):
-    """A function called after every step of every model, such as a progress bar or a watcher."""
-
-    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
-        """Report one step; ``error`` is a share of rows, or a root mean squared error for regression."""
-        ...
 
 
 @runtime_checkable

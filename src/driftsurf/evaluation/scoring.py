@@ -349,6 +349,14 @@ class StreamInfo(Protocol):
         ...
 
 
+class StepReport(Protocol):
+    """A function called after every step of every model, such as a progress bar or a watcher."""
+
+    def __call__(self, step: int, model: str, error: float, decisions: tuple[Decision, ...]) -> None:
+        """Report one step; ``error`` is a share of rows, or a root mean squared error for regression."""
+        ...
+
+
 class TraceRecorder:
     """Write the trace of a run line by line, as ``Trace.load`` reads it.
 

@@ -23,6 +23,7 @@ from driftsurf.core.drifts import Drift
 from driftsurf.core.journal import Journal
 from driftsurf.core.wording import counted, optional, significant, wrapped
 from driftsurf.errors import InputError, Option, OptionError
+from driftsurf.errors.visible import visible
 from driftsurf.evaluation.column_moves import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error
 from driftsurf.evaluation.summary import mean_error_of, verdict_of
@@ -39,7 +40,6 @@ from driftsurf.explanation.records import (
 from driftsurf.explanation.replay import describe_tolerance, replay, share_of
 from driftsurf.registry import register
 from driftsurf.runs.folder import WORK, work_unit
-from driftsurf.visible import visible
 
 WIDTH = 100
 """Number of characters in a line of text."""

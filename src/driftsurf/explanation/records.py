@@ -22,7 +22,6 @@ from driftsurf.evaluation.column_moves import ColumnMove, read_moves
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.trace import StepMap, Trace
 from driftsurf.runs.batches import orphan_labels, unlabelled_rows
-from driftsurf.runs.checkpoint import HEAD, CheckpointFolder
 from driftsurf.runs.folder import (
     ABOUT,
     COLUMNS,
@@ -246,6 +245,8 @@ def _json(text: str | None) -> dict[str, Any]:
 
 def newest_head(folder: Path) -> dict[str, Any]:
     """Return the small entries of the newest readable checkpoint, without unpickling; empty if there is none."""
+    from driftsurf.runs.checkpoint import HEAD, CheckpointFolder
+
     saved = CheckpointFolder(folder)
     for number in reversed(saved.generations()):
         try:

@@ -18,7 +18,7 @@ from driftsurf.data.advice import MOST_CLASSES, ColumnSummary
 from driftsurf.data.row_encoder import TASKS, Task
 from driftsurf.data.tables import Table
 from driftsurf.errors import CapabilityError, Message, Option, OptionError, StateError
-from driftsurf.errors._warnings import reading_saved_options
+from driftsurf.errors._runs import reading_saved_options
 from driftsurf.keyed.grouping import Columns, DerivedColumns
 from driftsurf.keyed.options import DTYPE, MOST_ROWS, KeyedOptions
 from driftsurf.keyed.visit import KeyedLearner

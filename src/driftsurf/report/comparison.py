@@ -16,12 +16,12 @@ from driftsurf.comparison.compare import METHOD, MOST_POINTS, RELATIVE, Comparis
 from driftsurf.comparison.matches import FIRST_STEP, ModelStanding, Standings
 from driftsurf.core import files
 from driftsurf.core.wording import percent, plural, significant
+from driftsurf.errors.visible import escape, visible
 from driftsurf.evaluation.ranks import Interval, Ranking
 from driftsurf.report import html
 from driftsurf.report.svg import Chart, drawing, element
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import TIMINGS
-from driftsurf.visible import escape, visible
 
 TRIVIAL = "majority", "mean", "persistence"
 """Models that are trivial rules."""

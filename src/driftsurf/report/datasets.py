@@ -13,8 +13,8 @@ from rich.text import Text
 
 from driftsurf.core.wording import optional
 from driftsurf.data.datasets.known import DATASETS, FOLDER_VARIABLE, Dataset, find, folders, how_to_get
+from driftsurf.errors.visible import visible
 from driftsurf.report.terminal import console
-from driftsurf.visible import visible
 
 WIDTH = 100
 _STYLES = {"found": "green", "missing": "yellow"}

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from driftsurf.core.decisions import TRANSITION_WORDS, TransitionKind
 from driftsurf.core.wording import significant
+from driftsurf.errors.visible import escape, visible_values
 from driftsurf.report import html
 from driftsurf.report.svg import LEFT, WIDTH, Chart, drawing, element
-from driftsurf.visible import escape, visible_values
 
 SERIES_STYLES = tuple(f"series-{number}" for number in range(8))
 """CSS classes of curves that have no meaning of their own, each with its colour."""

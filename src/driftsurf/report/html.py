@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from driftsurf.errors import RunFolderError
-from driftsurf.visible import escape, visible
+from driftsurf.errors.visible import escape, visible
 
 HEAD_BYTES = 65_536
 """The style begins within this many bytes of a page."""

@@ -20,6 +20,7 @@ from driftsurf.core import files
 from driftsurf.core.files import parse_json
 from driftsurf.core.wording import significant
 from driftsurf.errors import DriftsurfError, Option, RunFolderError
+from driftsurf.errors.visible import escape, safe_address
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import BASELINE_NAMES, baselines
 from driftsurf.evaluation.trace import Trace
@@ -32,7 +33,6 @@ from driftsurf.report.svg import drawing, element
 from driftsurf.report.terminal import console
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, REPORT, RESULT, TRACE
-from driftsurf.visible import escape, safe_address
 
 Kind: TypeAlias = Literal["run", "keyed run", "comparison"]
 COMPARISON = "comparison.json"

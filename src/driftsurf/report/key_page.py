@@ -16,6 +16,7 @@ from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS, Decision
 from driftsurf.core.journal import read_lines
 from driftsurf.core.wording import in_words, optional
+from driftsurf.errors.visible import escape
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import TIME, Trace, TraceBuilder
 from driftsurf.keyed.drifts import NEW_MODEL
@@ -26,7 +27,6 @@ from driftsurf.report.run_page import render
 from driftsurf.report.sections import RunView
 from driftsurf.report.svg import drawing, element
 from driftsurf.session.observation import Origin
-from driftsurf.visible import escape
 
 KEY_PAGES = "key_pages"
 """The folder of the pages of keys, in the run folder."""

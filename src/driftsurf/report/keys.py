@@ -14,6 +14,7 @@ from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
 from driftsurf.core.wording import counted, in_words, optional, plural, significant
 from driftsurf.errors import InputError, RunFolderError
+from driftsurf.errors.visible import escape, safe_address
 from driftsurf.evaluation.summary import BASELINE_NAMES, BASELINE_WORDS, Baselines
 from driftsurf.keyed.drifts import DRIFT_HEADS, LEAST_ROWS, KeyDrifts, drift_lines
 from driftsurf.keyed.folder import PAGE, KeyedFolder
@@ -32,7 +33,6 @@ from driftsurf.report.key_page import (
     write_key_pages,
 )
 from driftsurf.report.terminal import console
-from driftsurf.visible import escape, safe_address
 
 Keys: TypeAlias = Mapping[Any, Mapping[str, Any]]
 """The entries of the table of keys, by key."""

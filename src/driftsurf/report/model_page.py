@@ -13,6 +13,7 @@ from driftsurf.core import files
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import Journal, drifts_of
+from driftsurf.errors.visible import escape
 from driftsurf.evaluation.scores import ScoreRecorder, Scores
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import Trace, TraceBuilder, open_labels
@@ -22,7 +23,6 @@ from driftsurf.report.overlay import overlay_of
 from driftsurf.report.run_page import render
 from driftsurf.report.sections import RunView, changes, drifts, events, interactive_page, models, risk
 from driftsurf.session.observation import Observation
-from driftsurf.visible import escape
 
 NOTHING_SCORED = (
     "No row was scored: the model learned with fit or partial_fit, which predict nothing. Use test_then_train or "

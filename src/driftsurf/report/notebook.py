@@ -18,6 +18,7 @@ from driftsurf.core.drifts import Drifts
 from driftsurf.core.frames import html_table
 from driftsurf.core.wording import counted, optional, significant
 from driftsurf.errors import MissingExtraError
+from driftsurf.errors.visible import escape
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import BASELINE_NAMES, baselines, verdict_of
 from driftsurf.evaluation.trace import Trace
@@ -25,7 +26,6 @@ from driftsurf.registry import register
 from driftsurf.report.terminal import ProgressBar
 from driftsurf.runs.plan import RunProgress, RunStart
 from driftsurf.runs.result import RunResult
-from driftsurf.visible import escape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

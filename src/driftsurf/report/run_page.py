@@ -9,6 +9,7 @@ from pathlib import Path
 from driftsurf.core import files
 from driftsurf.core.wording import counted
 from driftsurf.errors import InputError
+from driftsurf.errors.visible import escape
 from driftsurf.evaluation.summary import verdict_of
 from driftsurf.evaluation.trace import Trace
 from driftsurf.explanation.belief import experts_of
@@ -22,7 +23,6 @@ from driftsurf.report.sections.settings import settings
 from driftsurf.runs.folder import work_unit
 from driftsurf.runs.plan import ORACLE
 from driftsurf.runs.result import RunResult
-from driftsurf.visible import escape
 
 NOTHING_SCORED = "No row was scored: no label arrived for a row that had been predicted."
 

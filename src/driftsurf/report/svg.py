@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from driftsurf.core.wording import significant
-from driftsurf.visible import escape
+from driftsurf.errors.visible import escape
 
 WIDTH, HEIGHT = 960, 300
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 22, 40

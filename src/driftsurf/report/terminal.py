@@ -17,7 +17,7 @@ from rich.text import Text
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drift, DriftNews
 from driftsurf.core.wording import significant, wrapped
-from driftsurf.visible import visible
+from driftsurf.errors.visible import visible
 
 WIDTH = 100
 """Number of characters in a line if there is no terminal."""

@@ -15,7 +15,7 @@ from driftsurf.core.frames import Frame
 from driftsurf.core.options import accepts, argument, described
 from driftsurf.data.reading_options import STANDARD_INPUT
 from driftsurf.errors import Option, OptionError, RunDrifted
-from driftsurf.evaluation.prequential import StepReport
+from driftsurf.evaluation.scoring import StepReport
 from driftsurf.runs.execute import Execution
 from driftsurf.runs.folder import short_name
 from driftsurf.runs.options import RunOptions, StrPath

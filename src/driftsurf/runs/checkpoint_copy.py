@@ -17,8 +17,8 @@ from typing import Any
 from driftsurf.core import disk, files
 from driftsurf.core.files import parse_json
 from driftsurf.errors import MissingExtraError, Option, OptionError, RunFolderError, RunWarning, StateError
+from driftsurf.errors.visible import safe_address, user_of
 from driftsurf.runs.checkpoint import HEAD, OWNER, SEGMENT, CheckpointFolder
-from driftsurf.visible import safe_address, user_of
 
 log: logging.Logger = logging.getLogger("driftsurf.runs")
 FETCHES = 10

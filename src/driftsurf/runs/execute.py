@@ -30,9 +30,8 @@ from driftsurf.errors import (
     StateWarning,
 )
 from driftsurf.estimators.saved import can_be_saved, write_session
-from driftsurf.evaluation.prequential import StepReport
+from driftsurf.evaluation.scoring import StepReport
 from driftsurf.runs import orders
-from driftsurf.runs.checkpoint import HEAD, Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import (
     ABOUT,
     BAD_ROWS,
@@ -47,7 +46,6 @@ from driftsurf.runs.folder import (
     next_run_folder,
     partial_path,
 )
-from driftsurf.runs.hooks import watching
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.options import RunOptions, StrPath
 from driftsurf.runs.orders import OrderReport
@@ -59,6 +57,7 @@ from driftsurf.runs.sinks import Filing, Sink, SinkContext, is_file, open_sink
 from driftsurf.session.session import Session
 
 if TYPE_CHECKING:
+    from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
     from driftsurf.runs.checkpoint_copy import CheckpointCopy
 
 
@@ -286,6 +285,8 @@ class Execution:
         """Run with checkpoints: files grow beside them, and are copied to the run folder at the end."""
         overwrite = self.options.overwrite
         _check_not_foreign(checkpoint)
+        from driftsurf.runs.checkpoint import CheckpointFolder
+
         with CheckpointFolder(checkpoint, keep=self.options.checkpoints_kept) as checkpoints:
             out = self.options.out_path or checkpoint / RESULT
             copy = self._copy(checkpoints)
@@ -407,6 +408,8 @@ class Execution:
         }
 
     def _loop(self, live: LiveRun, copy: CheckpointCopy | None = None) -> None:
+        from driftsurf.runs.hooks import watching
+
         if self.on_start is not None:
             self.on_start(_started(live))
         for hint in live.plan.hints:
@@ -447,6 +450,8 @@ def _started(live: LiveRun) -> RunStart:
 
 def _check_not_foreign(checkpoint: Path) -> None:
     """Raise RunFolderError if files of something else would be lost: no run has ever kept checkpoints in the folder."""
+    from driftsurf.runs.checkpoint import HEAD
+
     names = files.names(checkpoint) if files.is_folder(checkpoint) else []
     if files.FENCE in names or any(name.startswith(f"{HEAD}-") for name in names):
         return

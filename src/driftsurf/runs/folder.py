@@ -14,8 +14,8 @@ from driftsurf.core.input import listed
 from driftsurf.data.reading_options import FRAME, STANDARD_INPUT
 from driftsurf.data.source import Source
 from driftsurf.errors import Option, RunFolderError
+from driftsurf.errors.visible import safe_address
 from driftsurf.registry import nearest
-from driftsurf.visible import safe_address
 
 
 def check_new(option: str, path: str | os.PathLike[str], *, overwrite: bool | None) -> None:

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drift, DriftNews
 from driftsurf.core.options import number
+from driftsurf.errors.visible import visible
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.options import LogLevel, WatchOptions
-from driftsurf.visible import visible
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
 

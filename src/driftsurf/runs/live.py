@@ -27,10 +27,9 @@ from driftsurf.core.secrets import storable
 from driftsurf.core.state import nest, pick
 from driftsurf.data.source import Position
 from driftsurf.errors import InputError, Option, StateError
-from driftsurf.evaluation.prequential import StepReport
+from driftsurf.evaluation.scoring import StepReport
 from driftsurf.runs import orders
 from driftsurf.runs.batches import TableRows, orphan_line, table_rows, unlabelled_line
-from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import BAD_ROWS, JOURNAL, TRACE
 from driftsurf.runs.numbering import Numbering, RunDrifts
 from driftsurf.runs.options import WAITING
@@ -43,6 +42,7 @@ from driftsurf.session.protocols import Model, Pinnable
 from driftsurf.session.session import Session
 
 if TYPE_CHECKING:
+    from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
     from driftsurf.runs.late import LateSteps
 
 LATER = {"smallest_rise": SMALLEST_RISE, "drift_risk": DRIFT_RISK}

@@ -25,8 +25,17 @@ from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.frames import is_table
 from driftsurf.data.inferred_options import infer_options, with_inferred
 from driftsurf.data.reading_options import STANDARD_INPUT, Kind
-from driftsurf.data.row_encoder import FrameEncoder, RowEncoder, Target, find_labelled, find_target, is_unread_number
-from driftsurf.data.row_time import check_time, find_time, time_hints
+from driftsurf.data.row_encoder import (
+    FrameEncoder,
+    RowEncoder,
+    Target,
+    check_time,
+    find_labelled,
+    find_target,
+    find_time,
+    is_unread_number,
+    time_hints,
+)
 from driftsurf.data.source import Planning
 from driftsurf.data.sources.files import FileSource
 from driftsurf.data.sources.frame import FrameRows, FrameSource

@@ -21,9 +21,9 @@ from driftsurf.core import files
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import DriftNews
 from driftsurf.errors import Option, OptionError, RunFolderError, reason
+from driftsurf.errors.visible import visible, without_secrets
 from driftsurf.runs.live import LiveRun
 from driftsurf.session.protocols import LateLabelled, Model
-from driftsurf.visible import visible, without_secrets
 
 log: logging.Logger = logging.getLogger("driftsurf.run")
 DRIFTS = "drifts_total", "counter", "Drifts that were detected."

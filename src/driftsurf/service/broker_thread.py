@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from driftsurf.core import files
+from driftsurf.core.disk import lower_priority
 from driftsurf.core.files import parse_json
 from driftsurf.core.options import check_bounds, choice, option
-from driftsurf.core.platforms import lower_priority
 from driftsurf.data.messages.client import watched
 from driftsurf.data.messages.decoding import FORMATS
 from driftsurf.errors import DriftsurfError, OptionError, SourceUnreachableError, StateError
+from driftsurf.errors.visible import safe_address, visible
 from driftsurf.service.contract import ConnectionStatus
 from driftsurf.service.model import ServedModel
-from driftsurf.visible import safe_address, visible
 
 SourceKind: TypeAlias = Literal["predict", "learn", "label"]
 SinkKind: TypeAlias = Literal["predictions", "journal"]

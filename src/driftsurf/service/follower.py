@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy.typing as npt
 
+from driftsurf.core.disk import lower_priority
 from driftsurf.core.files import parse_json
-from driftsurf.core.platforms import lower_priority
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.file_log import Log
 from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, decode, read_rows

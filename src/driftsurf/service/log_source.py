@@ -17,9 +17,9 @@ from driftsurf.core.options import whole
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.frames import read_table
 from driftsurf.data.log.records import ColumnKind, Kinds, Record, decode, read_rows
-from driftsurf.data.log.segments import filled_segments, is_log, read_records
+from driftsurf.data.log.segments import filled_segments, read_records
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.data.source import BadRow, Cells, Position
+from driftsurf.data.source import BadRow, Cells, Position, is_log
 from driftsurf.data.tables import Table, which_columns
 from driftsurf.errors import Option, OptionError, SchemaError, SourceError, StateError
 from driftsurf.registry import register

@@ -10,12 +10,12 @@ from typing import Any
 from driftsurf.connectors.sink import ConnectorSink
 from driftsurf.data.log.records import ColumnKind, Kinds, decode
 from driftsurf.errors import LogError, OptionError
+from driftsurf.errors.visible import safe_address
 from driftsurf.runs.output import JOURNAL_COLUMNS, OutputLines, journal_records
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.sinks import SinkContext, open_sink
 from driftsurf.service.broker_thread import Connection, Due, SinkOptions, read_state, write_state
 from driftsurf.service.model import ServedModel
-from driftsurf.visible import safe_address
 
 log: logging.Logger = logging.getLogger("driftsurf.service")
 STATE = "position.json"

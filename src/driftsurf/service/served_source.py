@@ -34,13 +34,13 @@ from driftsurf.errors import (
     StorageFullError,
     UnavailableError,
 )
+from driftsurf.errors.visible import safe_address
 from driftsurf.runs.folder import BAD_ROWS
 from driftsurf.service.broker_thread import Connection, Due, SourceKind, SourceOptions, Stopped, read_state, write_state
 from driftsurf.service.contract import Request, Served, ServedColumn
 from driftsurf.service.model import ServedModel
 from driftsurf.service.wire.formats import Format, ModelFormats, Purpose
 from driftsurf.service.wire.rows import RowsRead
-from driftsurf.visible import safe_address
 
 MOST_BYTES = 16 * 2**20
 """Size from which on a new file is begun; the one before it is kept."""

@@ -14,7 +14,7 @@ from driftsurf.core.decisions import Decision, Role
 from driftsurf.core.fields import Fields
 from driftsurf.core.options import choice, number, truth, whole
 from driftsurf.errors import CapabilityError, Option, OptionError
-from driftsurf.errors._warnings import warn_of_former_spelling
+from driftsurf.errors._runs import warn_of_former_spelling
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, Example, get, name_of, register
 from driftsurf.strategies import judges
 from driftsurf.strategies._base import make_decision

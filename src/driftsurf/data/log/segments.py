@@ -177,15 +177,6 @@ def segments_of(folder: Path) -> list[LogSegment]:
     return found
 
 
-def is_log(path: str) -> bool:
-    """Return whether a path is the folder of a log, which has nothing but files of a log in it."""
-    folder = Path(path)
-    try:
-        return folder.is_dir() and bool(segments_of(folder))
-    except (LogError, OSError):
-        return False
-
-
 def filled_segments(folder: Path) -> list[LogSegment]:
     """Return the files of a log that have records, in their order."""
     return [segment for segment in segments_of(folder) if segment.path.stat().st_size]

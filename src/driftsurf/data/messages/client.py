@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, unquote
 from driftsurf.core.input import listed
 from driftsurf.core.secrets import Secret, read_secret, split_address
 from driftsurf.errors import OptionError, SourceError, SourceUnreachableError
+from driftsurf.errors.visible import safe_address
 from driftsurf.registry import nearest
-from driftsurf.visible import safe_address
 
 PASSWORD = "password"
 

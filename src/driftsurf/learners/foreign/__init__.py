@@ -7,18 +7,21 @@ lives here.
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from driftsurf import registry
 from driftsurf.core.abilities import check_contract, missing_members
 from driftsurf.core.contracts import Learner
 from driftsurf.core.options import shown
 from driftsurf.errors import OptionError
-from driftsurf.learners.foreign.boosting import BoostedTrees
-from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees
-from driftsurf.learners.foreign.river import RiverLearner
-from driftsurf.learners.foreign.sklearn import SklearnEstimator, SklearnLearner
-from driftsurf.learners.foreign.torch import TorchLearner
+
+if TYPE_CHECKING:
+    from driftsurf.learners.foreign.boosting import BoostedTrees
+    from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees
+    from driftsurf.learners.foreign.river import RiverLearner
+    from driftsurf.learners.foreign.sklearn import SklearnLearner
+    from driftsurf.learners.foreign.torch import TorchLearner
 
 __all__ = [
     "BoostedTrees",
@@ -28,6 +31,22 @@ __all__ = [
     "TorchLearner",
     "as_learner",
 ]
+
+_HOMES = {
+    "BoostedTrees": "boosting",
+    "LazyBoostedTrees": "lazy_boosting",
+    "RiverLearner": "river",
+    "SklearnLearner": "sklearn",
+    "TorchLearner": "torch",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import an adapter when it is first used: the trees need no other."""
+        if name in _HOMES:
+            return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def as_learner(model: Any) -> Learner:
@@ -47,7 +66,11 @@ def as_learner(model: Any) -> Learner:
         )
     if not isinstance(model, type) and missing_members(model, Learner):
         if type(model).__module__.startswith("river."):
+            from driftsurf.learners.foreign.river import RiverLearner
+
             return RiverLearner(model)
+        from driftsurf.learners.foreign.sklearn import SklearnEstimator, SklearnLearner
+
         missing = missing_members(model, SklearnEstimator)
         if not missing:
             return SklearnLearner(model)

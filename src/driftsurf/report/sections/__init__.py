@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from driftsurf.core.decisions import Decision
 from driftsurf.core.drifts import Drift, Drifts, InputChanges
 from driftsurf.core.journal import changes_of, drifts_of
+from driftsurf.errors.visible import escape
 from driftsurf.evaluation.column_moves import ColumnMove
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import Baselines, ClassificationSummary, RegressionSummary, baselines, summarise
@@ -25,7 +26,6 @@ from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report import html
 from driftsurf.report.figure import Bars, Figure, Overlay, as_json
 from driftsurf.runs.orders import OrderRecord
-from driftsurf.visible import escape
 
 __all__ = ["Built", "RunView", "Section", "interactive_page", "sections"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from driftsurf.core.decisions import Decision, Transition, alike, phrase_of, plain_expert
+from driftsurf.errors.visible import escape
 from driftsurf.explanation.records import BEGAN_REACTIVE, begins_reactive
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
-from driftsurf.visible import escape
 
 MOST_LISTED = 400
 NAMED = (

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from driftsurf.core.wording import significant
+from driftsurf.errors.visible import escape
 from driftsurf.evaluation.column_moves import ColumnMove, name_counters, without_counters
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
-from driftsurf.visible import escape
 
 MOST_REACTIONS = 60
 COLUMNS_SHOWN = 5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from driftsurf.errors.visible import escape
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
-from driftsurf.visible import escape
 
 MOST_PAIRS = 10
 FEW_CLASSES = 3

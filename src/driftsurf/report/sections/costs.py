@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from driftsurf.errors.visible import escape
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Curve, Figure, per_row
 from driftsurf.report.sections import RunView, Section
 from driftsurf.runs.folder import WORK, WORK_PER_ROW
-from driftsurf.visible import escape
 
 
 def build(run: RunView) -> Iterator[str | Figure]:

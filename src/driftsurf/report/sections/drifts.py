@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from driftsurf.core.wording import optional
+from driftsurf.errors.visible import escape
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 from driftsurf.session.drift_monitor import PEAK_ROWS
-from driftsurf.visible import escape
 
 MOST_LISTED = 100
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from driftsurf.core.wording import percent, significant
+from driftsurf.errors.visible import escape
 from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.summary import (
     BASELINE_NAMES,
@@ -19,7 +20,6 @@ from driftsurf.explanation.belief import experts_of
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 from driftsurf.runs.folder import WORK_PER_ROW
-from driftsurf.visible import escape
 
 
 def build(run: RunView) -> Iterator[str]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from driftsurf.core.options import OptionField
 from driftsurf.data.reading_options import FRAME
+from driftsurf.errors.visible import escape, safe_address
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 from driftsurf.runs.options import GROUPS, MAX_PENDING, NAMED_PARAMETERS
-from driftsurf.visible import escape, safe_address
 
 DEFAULTS = {"max_pending": MAX_PENDING}
 """Values that ``run.json`` holds where an option was not given."""

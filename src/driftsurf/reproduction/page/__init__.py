@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftsurf.core import files
+from driftsurf.errors.visible import escape
 from driftsurf.report import html
 from driftsurf.reproduction.page import overview
 from driftsurf.reproduction.page.sections import SECTIONS, Gallery
 from driftsurf.reproduction.reproduce import Reproduction
-from driftsurf.visible import escape
 
 if TYPE_CHECKING:
     from driftsurf.reproduction.figures import Picture

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from driftsurf.comparison.models import ALGORITHMS
+from driftsurf.errors.visible import escape
 from driftsurf.report import html
 from driftsurf.reproduction.cells import ErrorCell, agreement, explain
 from driftsurf.reproduction.claims import Claim
@@ -17,7 +18,6 @@ from driftsurf.reproduction.published import STREAMS, published
 from driftsurf.reproduction.reproduce import Reproduction
 from driftsurf.reproduction.rules import Lookup
 from driftsurf.reproduction.verdicts import ClaimVerdict
-from driftsurf.visible import escape
 
 
 def misses(result: Reproduction) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.core.wording import counted, optional
 from driftsurf.data.datasets import known as datasets
+from driftsurf.errors.visible import escape
 from driftsurf.report import html
 from driftsurf.reproduction.cells import agreement, explain
 from driftsurf.reproduction.comparisons import places
@@ -14,7 +15,6 @@ from driftsurf.reproduction.page import findings, tables
 from driftsurf.reproduction.plan import PAPER_TABLES, TABLES
 from driftsurf.reproduction.published import STREAMS
 from driftsurf.reproduction.reproduce import Reproduction, title_of
-from driftsurf.visible import escape
 
 
 def extent(result: Reproduction) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from driftsurf.data.datasets import authors
 from driftsurf.data.datasets import known as datasets
+from driftsurf.errors.visible import escape
 from driftsurf.report import html
 from driftsurf.reproduction.cells import agreement
 from driftsurf.reproduction.comparisons import full_title, places, rankings
@@ -17,7 +18,6 @@ from driftsurf.reproduction.page import findings, tables
 from driftsurf.reproduction.plan import PAPER_TABLES, TABLES
 from driftsurf.reproduction.published import STREAMS, Departure
 from driftsurf.reproduction.reproduce import EXPERIMENTS, Reproduction
-from driftsurf.visible import escape
 
 if TYPE_CHECKING:
     from driftsurf.reproduction.figures import Picture

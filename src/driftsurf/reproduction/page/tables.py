@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from driftsurf.data.datasets.known import DATASETS
+from driftsurf.errors.visible import escape
 from driftsurf.reproduction.cells import ErrorCell
 from driftsurf.reproduction.plan import AlgorithmColumn, PaperTable, variants_of
 from driftsurf.reproduction.published import STREAMS, best
 from driftsurf.reproduction.reproduce import Reproduction, title_of
 from driftsurf.strategies import Variant
-from driftsurf.visible import escape
 
 LIMITS = 0.005, 0.010, 0.020
 """Differences above these are shaded, each darker than the one before."""

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from driftsurf.core import files
+from driftsurf.errors.visible import visible
 from driftsurf.registry import register
 from driftsurf.runs.folder import check_new, partial_path
 from driftsurf.runs.predictions import LabelType, PredictionBatch
 from driftsurf.runs.sinks._base import STANDARD_OUTPUT, SinkContext
-from driftsurf.visible import visible
 
 Write = Callable[[bytes], Any]
 

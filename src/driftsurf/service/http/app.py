@@ -13,8 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from driftsurf import __version__
+from driftsurf.core.disk import lower_priority
 from driftsurf.core.input import listed
-from driftsurf.core.platforms import lower_priority
 from driftsurf.errors import InputError
 from driftsurf.service.committer import LoopBridge
 from driftsurf.service.contract import ModelStatus, Served

@@ -13,12 +13,12 @@ import msgspec
 
 from driftsurf.data.arrow import BATCH, DICTIONARY, ArrowMessage, messages
 from driftsurf.errors import DriftsurfError, InputError
+from driftsurf.errors.visible import visible
 from driftsurf.service.contract import Request
 from driftsurf.service.http.problems import HttpProblem, InferenceError, Problem, problem_of
 from driftsurf.service.http.security import EVERYBODY, Caller
 from driftsurf.service.settings import Limits
 from driftsurf.service.wire.formats import Format
-from driftsurf.visible import visible
 
 if TYPE_CHECKING:
     from driftsurf.service.http.app import ServedEntry

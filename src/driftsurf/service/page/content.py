@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
+from driftsurf.errors.visible import visible_values
 from driftsurf.report.figure import Bars, Figure, Overlay, data
 from driftsurf.report.run_page import PageParts
 from driftsurf.report.sections import events
 from driftsurf.service.contract import Served
-from driftsurf.visible import visible_values
 
 MOST_BUCKETS = 600
 """Values of a curve at most."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Final
 
+from driftsurf.errors.visible import visible
 from driftsurf.report import html
 from driftsurf.service.http.app import App, Page
 from driftsurf.service.http.requests import HttpRequest, Response
-from driftsurf.visible import visible
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; "

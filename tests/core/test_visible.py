@@ -21,11 +21,11 @@ import driftsurf
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.journal import Journal
 from driftsurf.errors import InputError, Message, Option, StateWarning
+from driftsurf.errors.visible import escape, visible, visible_values
 from driftsurf.report.terminal import ProgressBar, Screen
 from driftsurf.runs.hooks import _OneLine
 from driftsurf.runs.prometheus import metric_labels
 from driftsurf.runs.sinks import SinkContext, open_sink
-from driftsurf.visible import escape, visible, visible_values
 
 HIDDEN = [
     chr(code)
