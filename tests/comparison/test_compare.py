@@ -7,6 +7,7 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from browser import CHROMIUM, Browser
 from commands import invoke
 from table_files import write_inverted
 
-from driftsurf.comparison.compare import Comparison, compare, stand
+from driftsurf.comparison.compare import Comparison, compare, stand, to_json
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.matches import Match, Score
-from driftsurf.comparison.models import Situation
+from driftsurf.comparison.models import Schedule, Situation
 from driftsurf.comparison.runner import Ledger
 from driftsurf.core import disk, files
 from driftsurf.errors import (
@@ -66,7 +67,7 @@ def test_the_first_batch_does_not_count_and_errors_are_averaged_over_seeds_and_s
     assert [one.rank for one in result.overall.models] == [1.5, 1.5]
     assert [one.seconds for one in result.overall.models] == [2.0, 2.0]
     assert [one.gradients_per_row for one in result.overall.models] == [2.0, 0.0]
-    assert result.overall.models[0].wins + result.overall.models[1].wins == pytest.approx(1.0)
+    assert sum(one.wins or 0.0 for one in result.overall.models) == pytest.approx(1.0)
 
 
 def test_models_with_the_same_error_are_tied_and_share_the_win_rate() -> None:
@@ -184,6 +185,54 @@ def test_the_page_says_how_large_steps_are_and_what_each_kind_of_model_does() ->
     assert "100 rows in 21 steps of about 5 rows;" in page
     others = {name: scores([0.1 * place] * 20) for place, name in enumerate("ab", 1)}
     assert "What the models do" not in comparison.page(stand([("table", others)], seeds=(0,), gradients_per_row=None))
+
+
+def test_the_best_schedule_is_chosen_on_each_source_and_wins_nothing() -> None:
+    short, long = (Schedule(f"retrained(every=1, rows={rows}):t", "t", 1, rows) for rows in (50, 900))
+    group = {"best-schedule:t": [short, long]}
+
+    def source(first: float, second: float) -> dict[Any, list[Score]]:
+        own = {"a": scores([0.2, 0.2, 0.2]), "majority": scores([0.5] * 3)}
+        return own | {short: scores([first] * 3), long: scores([second] * 3)}
+
+    result = stand([("one", source(0.1, 0.3)), ("two", source(0.4, 0.25))], (0,), None, group)
+    best = result.overall.models[-1]
+    assert best.model == "best-schedule:t"
+    assert best.error.value == pytest.approx((0.1 + 0.25) / 2)
+    assert (best.wins, best.rank) == (None, None)
+    assert best.behind.value == pytest.approx(-0.025)
+    assert [one.rows for one, _ in best.schedules] == [50, 900]
+    assert [error for _, error in best.schedules] == pytest.approx([0.25, 0.275])
+    assert result.overall.winner.model == "a"
+    assert result.overall.winner.wins == 1.0
+    assert result.ranking is not None
+    assert result.ranking.algorithms == ("a", "majority")
+    assert [one.model for one in result.sources[0].models] == ["a", "majority", "best-schedule:t"]
+    text = comparison.markdown(result)
+    assert "nobody can know before, has 0.1750: the best of 2 schedules" in text
+    assert "It is ahead of a by 0.0250" in text
+    assert "on one t, every batch, last 50 rows; on two t, every batch, last 900 rows" in text
+    assert "| retrained | last 50 rows | last 900 rows |" in text
+    assert "| t, every batch | **0.250** | 0.275 |" in text
+    page = comparison.page(result)
+    assert 'hindsight" d=' in page
+    found = json.loads(to_json(result))
+    assert found["winner"] == "a"
+    assert len(found["hindsight"]) == 1
+    behind = stand([("two", source(0.4, 0.25))], (0,), None, group)
+    assert "It is behind a by 0.0500" in comparison.markdown(behind)
+
+
+def test_a_comparison_runs_all_schedules_and_needs_a_model_beside_them(table: Path, tmp_path: Path) -> None:
+    what = [Input(str(table), "label", batch_size=100)]
+    names = ["majority", f"best-schedule(every=[1, 3], rows=[100, 300]):{TREE}"]
+    result = compare(tmp_path / "out", what, names)
+    assert [one.model for one in result.overall.models] == names
+    tried = result.overall.models[1].schedules
+    assert [(one.every, one.rows) for one, _ in tried] == [(1, 100), (1, 300), (3, 100), (3, 300)]
+    assert result.overall.models[1].error.value == min(error for _, error in tried)
+    with pytest.raises(OptionError, match="at least one that is a model"):
+        compare(tmp_path / "other", what, names[1:])
 
 
 def test_the_page_warns_if_no_model_is_better_than_a_trivial_rule() -> None:

@@ -56,6 +56,7 @@ def table(tmp_path: Path) -> Path:
         f"sliding-window(window=200):{TREE}",
         f"oblivious:{TREE}",
         f"retrained(every=2, window=3):{TREE}",
+        f"retrained(every=2, rows=130):{TREE}",
         f"frozen:{TREE}",
         "aue:logistic",
         "recommended-linear",
@@ -100,10 +101,57 @@ def test_a_model_on_a_schedule_is_fitted_to_its_window_and_a_frozen_one_to_the_f
     every: int | None, window: int, fits: list[tuple[float, float]]
 ) -> None:
     FitsRecorded.fits.clear()
-    one = peers.Scheduled(cast("Any", FitsRecorded), window=window, every=every)
+    one = peers.Scheduled(cast("Any", lambda rows: FitsRecorded()), window=window, every=every)
     for step in range(3 if every == 1 else 10):
         one.observe(np.full((2, 1), float(step)), np.array([0, 1]), classes=range(2))
     assert FitsRecorded.fits == fits
+
+
+def test_a_schedule_may_be_in_rows_and_is_fitted_ever_more_rarely_until_its_first_time() -> None:
+    FitsRecorded.fits.clear()
+    one = peers.Scheduled(cast("Any", lambda rows: FitsRecorded()), rows=5, every=4)
+    for step in range(9):
+        one.learn(np.full((2, 1), float(step)), np.array([0, 1]), classes=range(2))
+        assert one.predict(np.zeros((1, 1))).tolist() == [int(step >= 2)]  # the last five labels are 1, 0, 1, 0, 1
+    assert FitsRecorded.fits == [(0, 0), (0, 1), (0, 2), (1, 3), (5, 7)]  # five rows are two batches and a half
+    FitsRecorded.fits.clear()
+    one = peers.Scheduled(cast("Any", lambda rows: FitsRecorded()), rows=1_000, every=200)
+    for step in range(200):
+        one.learn(np.full((1, 1), float(step)), np.array([0]), classes=range(2))
+    last = [int(stop) for _, stop in FitsRecorded.fits]
+    assert last[:20] == list(range(20))
+    assert len(last) < 60
+    assert last[-1] == 199
+    with pytest.raises(OptionError, match="window and rows"):
+        model("retrained(window=3, rows=5):logistic").make(TWO)
+
+
+def test_a_refitted_model_of_another_library_learns_all_rows_of_its_schedule() -> None:
+    found = model(f"retrained(rows=12000):{TREE}").make(TWO)
+    X = np.arange(24_000.0).reshape(-1, 1)
+    for start in range(0, len(X), 4_000):
+        found.learn(X[start : start + 4_000], (X[start : start + 4_000, 0] % 2).astype(int), classes=range(2))
+    fitted = found._model.strategy.learner
+    assert fitted.rows == 12_000
+    assert model(f"retrained:{TREE}").make(TWO)._fresh(50).strategy.learner.rows == 10_000
+
+
+def test_the_schedules_of_a_comparison_are_models_of_each_task() -> None:
+    for regression in (False, True):
+        name, found = models.schedules("best-schedule", regression=regression)
+        assert name == "best-schedule"
+        kinds = {"Regressor"} if regression else {"Classifier"}
+        assert {one.learner for one in found} >= {"linear" if regression else "logistic"}
+        assert {kind for one in found for kind in ("Regressor", "Classifier") if kind in one.learner} == kinds
+        assert {(one.every, one.rows) for one in found} == {(n, m) for n in models.EVERY for m in models.ROWS}
+        assert all(model(one.model).name == one.model for one in found)
+    name, found = models.schedules(f" best-schedule( every=3, rows=[9, 50] ):{TREE}", regression=False)
+    assert name == f"best-schedule(every=3, rows=[9, 50]):{TREE}"
+    assert [one.model for one in found] == [f"retrained(every=3, rows={rows}):{TREE}" for rows in (9, 50)]
+    assert models.schedules("retrained:logistic", regression=False) == ("retrained:logistic", ())
+    for wrong, words in (("(evrey=1)", "'evrey'; did you mean 'every'"), ("(rows=[0])", "rows"), (":forest", "'forest'")):
+        with pytest.raises(OptionError, match=words):
+            models.schedules(f"best-schedule{wrong}", regression=False)
 
 
 def test_a_model_on_a_schedule_takes_sparse_rows_and_regressions() -> None:

@@ -36,8 +36,10 @@ def compare(
     `driftsurf run`. Strategies (driftsurf, aue, oblivious, sliding-window, mddm-g, ...) have the settings of the
     paper's evaluation. Learners are logistic, softmax, svm, linear (for regression), lightgbm, or the import path of a
     scikit-learn or river class, such as sklearn.tree.DecisionTreeClassifier(max_depth=6). retrained:LEARNER is fitted
-    from scratch to the last ten batches after every fifth one, frozen:LEARNER to the first ten batches and never again.
-    Models of other libraries: capymoa:ARF10, capymoa:SRP10, river:ARF10, river:SRP10,
+    from scratch to the last ten batches after every fifth one, retrained(every=1,rows=5000):LEARNER to the last 5,000
+    rows after each batch, frozen:LEARNER to the first ten batches and never again. best-schedule is the best of 27
+    schedules of retraining on each source, chosen afterwards; best-schedule(every=[1,10],rows=[2000]):LEARNER is that
+    of your own. Models of other libraries: capymoa:ARF10, capymoa:SRP10, river:ARF10, river:SRP10,
     river:tree.HoeffdingAdaptiveTreeRegressor. Trivial rules: majority or mean, persistence.
 
     Options behind a source are its own: a.csv,label=sold,batch-size=50 b.csv,label='delay > 0',task=binary.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from driftsurf import __version__
 from driftsurf.comparison.folder import LEDGER, check_folder, keep, kept_path
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.matches import FIRST_STEP, SAME, InUnits, Match, ModelStanding, Score, Standings
-from driftsurf.comparison.models import ComparedModel, Situation, model
+from driftsurf.comparison.models import ComparedModel, Schedule, Situation, model, schedules
 from driftsurf.comparison.runner import Ledger, run
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import number, whole
@@ -64,9 +64,9 @@ class Comparison:
     @property
     def ranking(self) -> Ranking | None:
         """Mean ranks of the models over the sources, with the critical difference; None for one model or source."""
-        if len(self.sources) < 2 or len(self.overall.models) < 2:
+        if len(self.sources) < 2 or len(self.overall.contenders) < 2:
             return None
-        return ranking([one.model for one in self.overall.models], self._errors())
+        return ranking([one.model for one in self.overall.contenders], self._errors())
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -74,10 +74,10 @@ class Comparison:
         if self.ranking is None:
             return ()
         best = self.overall.winner.model
-        return pairs_with(best, [one.model for one in self.overall.models if one.model != best], self._errors())
+        return pairs_with(best, [one.model for one in self.overall.contenders if one.model != best], self._errors())
 
     def _errors(self) -> list[dict[str, float]]:
-        return [{one.model: one.error.value for one in source.models} for source in self.sources]
+        return [{one.model: one.error.value for one in source.contenders} for source in self.sources]
 
 
 def compare(
@@ -104,7 +104,8 @@ def compare(
     sources
         Streams or files. All of them must have classes, or all of them numbers to predict.
     models
-        Names of models (:mod:`driftsurf.comparison.models`); None for the defaults of the task.
+        Names of models (:mod:`driftsurf.comparison.models`); None for the defaults of the task. ``best-schedule`` runs
+        many schedules of retraining, and stands for the best one on each source.
     trials, seed
         Number of seeds of the models, and the first one. The rows are the same for all.
     jobs
@@ -122,9 +123,13 @@ def compare(
     sources = [what.with_inferred_options()[0] for what in sources]
     regression = _is_regression(sources)
     chosen = default_models(sources, gradients_per_row) if models is None else models
-    contenders = {one.name: one for one in map(_contender, chosen)}
+    groups = {name: found for name, found in (schedules(one, regression=regression) for one in chosen) if found}
+    contenders: dict[str | Schedule, ComparedModel] = {
+        one.name: one for one in (_contender(name) for name in chosen if not schedules(name, regression=regression)[1])
+    }
     if not contenders:
-        raise OptionError(Option("models"), " are none; name at least one")
+        raise OptionError(Option("models"), f" are {', '.join(groups) or 'none'}; name at least one that is a model")
+    contenders |= {one: model(one.model) for group in groups.values() for one in group}
     if gradients_per_row is not None:
         number("gradients_per_row", gradients_per_row, above=0.0)
     seeds = tuple(range(seed, seed + whole("trials", trials, at_least=1)))
@@ -133,10 +138,10 @@ def compare(
     _check(contenders.values(), sources, Situation(0 if regression else 2, gradients_per_row=gradients_per_row))
     matches = {
         (what, name, one): Match(
-            what, name, gradients_per_row, contender.built_on, one if contender.seeded else seed, probabilities
+            what, each.name, gradients_per_row, each.built_on, one if each.seeded else seed, probabilities
         )
         for what in sources
-        for name, contender in contenders.items()
+        for name, each in contenders.items()
         for one in seeds
     }
     digests = {what.source: what.digest() for what in sources}
@@ -155,7 +160,7 @@ def compare(
         (what.title, {name: [done[matches[what, name, one]] for one in seeds] for name in contenders})
         for what in sources
     ]
-    return stand(found, seeds, gradients_per_row)
+    return stand(found, seeds, gradients_per_row, groups)
 
 
 def default_models(sources: Sequence[Input], gradients_per_row: float | None = None) -> list[str]:
@@ -209,11 +214,21 @@ def _check(contenders: Iterable[ComparedModel], sources: Sequence[Input], at: Si
             ) from error
 
 
+Scores: TypeAlias = Mapping[Any, list[Score]]
+"""One score for each seed, by the name of the model, or by the :class:`Schedule`."""
+
+
 def stand(
-    found: Sequence[tuple[str, dict[str, list[Score]]]], seeds: tuple[int, ...], gradients_per_row: float | None
+    found: Sequence[tuple[str, Scores]],
+    seeds: tuple[int, ...],
+    gradients_per_row: float | None,
+    groups: Mapping[str, Sequence[Schedule]] | None = None,
 ) -> Comparison:
-    """Return the comparison of scores, given for each source by its title and for each model one score per seed."""
-    each = [_of_source(title, scores) for title, scores in found]
+    """Return the comparison of scores, given for each source by its title.
+
+    ``groups`` are schedules of which the best one on each source takes part, chosen afterwards, by a common name.
+    """
+    each = [_of_source(title, scores, groups or {}) for title, scores in found]
     single = tuple(_standings(one) for one in each)
     overall = single[0] if len(each) == 1 else _standings(_over_all(each))
     return Comparison(single, overall, seeds, gradients_per_row)
@@ -242,9 +257,15 @@ class _Numbers:
     """Kappa, balanced error and log loss of each model; none for a regression."""
     curves: tuple[tuple[float, ...], ...] = ()
     """Error over time of each model; none over all sources."""
+    schedules: tuple[tuple[tuple[Schedule, float], ...], ...] = ()
+    """Schedules of the last models, with their errors."""
 
 
-def _of_source(title: str, scores: dict[str, list[Score]]) -> _Numbers:
+def _of_source(title: str, every: Scores, groups: Mapping[str, Sequence[Schedule]]) -> _Numbers:
+    tried = [tuple((one, _mean_error(every[one])) for one in group) for group in groups.values()]
+    best = {name: min(group, key=lambda one: one[1])[0] for name, group in zip(groups, tried, strict=True)}
+    scores = {name: of_seeds for name, of_seeds in every.items() if isinstance(name, str)}
+    scores |= {name: every[one] for name, one in best.items()}
     tables = [np.array([score.error[FIRST_STEP:] for score in of_seeds]) for of_seeds in scores.values()]
     any_score = next(iter(scores.values()))[0]
     errors = np.array([table.mean() for table in tables])
@@ -264,7 +285,7 @@ def _of_source(title: str, scores: dict[str, list[Score]]) -> _Numbers:
         errors,
         resampled_means(tables),
         np.array(costs),
-        ranks(errors),
+        ranks(errors[: len(scores) - len(groups)]),
         tuple(any(score.diverged for score in of_seeds) for of_seeds in scores.values()),
         in_units,
         np.array([one.relative_rmse for one in in_units]) if in_units else None,
@@ -274,7 +295,12 @@ def _of_source(title: str, scores: dict[str, list[Score]]) -> _Numbers:
         if any_score.quality is not None
         else (),
         tuple(_curve(table) for table in tables),
+        tuple(tried),
     )
+
+
+def _mean_error(of_seeds: Sequence[Score]) -> float:
+    return float(np.mean([score.error[FIRST_STEP:].mean() for score in of_seeds]))
 
 
 def _curve(errors: FloatArray) -> tuple[float, ...]:
@@ -308,20 +334,28 @@ def _over_all(each: Sequence[_Numbers]) -> _Numbers:
         tuple(map(any, zip(*(one.diverged for one in each), strict=True))),
         relative_rmse=np.mean(ratios, axis=0) if ratios else None,
         quality=tuple(_mean_quality(of_sources) for of_sources in zip(*(one.quality for one in each), strict=True)),
+        schedules=tuple(map(_mean_errors, zip(*(one.schedules for one in each), strict=True))),
     )
 
 
+def _mean_errors(of_sources: Sequence[tuple[tuple[Schedule, float], ...]]) -> tuple[tuple[Schedule, float], ...]:
+    errors = [[error for _, error in every] for every in of_sources]
+    return tuple(zip((one for one, _ in of_sources[0]), np.mean(errors, axis=0).tolist(), strict=True))
+
+
 def _standings(of: _Numbers) -> Standings:
-    best = int(of.errors.argmin())
-    lowest = of.means <= of.means.min(axis=1, keepdims=True) + SAME
+    n_contenders = len(of.ranks)
+    best = int(of.errors[:n_contenders].argmin())
+    rivals = of.means[:, :n_contenders]
+    lowest = rivals <= rivals.min(axis=1, keepdims=True) + SAME
     wins = (lowest / lowest.sum(axis=1, keepdims=True)).mean(axis=0)
     models = tuple(
         ModelStanding(
             name,
             interval(of.errors[k], of.means[:, k]),
             interval(of.errors[k] - of.errors[best], of.means[:, k] - of.means[:, best]),
-            float(wins[k]),
-            float(of.ranks[k]),
+            float(wins[k]) if k < n_contenders else None,
+            float(of.ranks[k]) if k < n_contenders else None,
             float(of.costs[k, 0]),
             float(of.costs[k, 1]) / of.n_rows,
             of.in_units[k] if of.in_units else None,
@@ -329,6 +363,7 @@ def _standings(of: _Numbers) -> Standings:
             of.diverged[k],
             of.quality[k] if of.quality else None,
             of.curves[k] if of.curves else (),
+            of.schedules[k - n_contenders] if k >= n_contenders else (),
         )
         for k, name in enumerate(of.models)
     )
@@ -345,6 +380,7 @@ def to_json(result: Comparison) -> str:
         "gradients_per_row": result.gradients_per_row,
         "winner": result.overall.winner.model,
         "verdict": result.overall.verdict(),
+        "hindsight": result.overall.hindsight(),
         "overall": _untimed(result.overall),
         "ranking": None if result.ranking is None else asdict(result.ranking),
         "pairs": [asdict(one) for one in result.pairs],

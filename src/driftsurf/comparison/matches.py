@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.comparison.inputs import Input, StreamInMemory, check_fits, load, rows_bytes
-from driftsurf.comparison.models import ComparedModel, Situation, model
+from driftsurf.comparison.models import ComparedModel, Schedule, Situation, model
 from driftsurf.comparison.peers import Diverged, Mean
 from driftsurf.core.contracts import FloatArray
-from driftsurf.core.wording import percent
+from driftsurf.core.wording import in_words, percent
 from driftsurf.data.row_encoder import Task
 from driftsurf.errors import DivergenceError, LabelError
 from driftsurf.evaluation.class_metrics import ClassQuality, class_quality
@@ -222,10 +222,10 @@ class ModelStanding:
     """Share of wrong rows, or relative error of a regression: mean over steps but the first, seeds and sources."""
     behind: Interval
     """Its error minus the error of the winner."""
-    wins: float
+    wins: float | None
     """Share of the resamples in which its error was the lowest; models with the same lowest error share a resample."""
-    rank: float
-    """Rank among the models, 1 for the lowest error; over all sources the mean rank."""
+    rank: float | None
+    """Rank among the models, 1 for the lowest error; over all sources the mean rank; None for a choice afterwards."""
     seconds: float
     """CPU seconds for one seed, summed over all sources."""
     gradients_per_row: float
@@ -240,6 +240,8 @@ class ModelStanding:
     """For classes: kappa, balanced error and log loss, averaged over seeds and sources."""
     curve: tuple[float, ...] = ()
     """Its error over time on one source: means over equal spans of the steps that count, averaged over seeds."""
+    schedules: tuple[tuple[Schedule, float], ...] = ()
+    """Schedules of retraining, with their errors, the best of which on each source this is: chosen afterwards."""
 
 
 @dataclass(frozen=True)
@@ -252,19 +254,24 @@ class Standings:
     models: tuple[ModelStanding, ...]
 
     @property
+    def contenders(self) -> tuple[ModelStanding, ...]:
+        """Models that nobody has chosen with the errors in view."""
+        return tuple(one for one in self.models if not one.schedules)
+
+    @property
     def winner(self) -> ModelStanding:
         """Model with the lowest error; the first of those that are tied."""
-        return min(self.models, key=lambda one: one.error.value)
+        return min(self.contenders, key=lambda one: one.error.value)
 
     @property
     def tied(self) -> tuple[ModelStanding, ...]:
         """Models with the lowest error: the winner alone, unless others have the same error."""
-        return tuple(one for one in self.models if one.behind.value <= SAME)
+        return tuple(one for one in self.contenders if one.behind.value <= SAME)
 
     @property
     def second(self) -> ModelStanding | None:
         """Model with the second lowest error; None if there is a single model."""
-        return next(iter(sorted(self.models, key=lambda one: one.error.value)[1:]), None)
+        return next(iter(sorted(self.contenders, key=lambda one: one.error.value)[1:]), None)
 
     @property
     def sure(self) -> bool:
@@ -274,7 +281,7 @@ class Standings:
     @property
     def close(self) -> tuple[ModelStanding, ...]:
         """Models behind the winner by a gap whose interval includes 0, the nearest first."""
-        others = (one for one in self.models if one is not self.winner and one.behind.low <= 0.0)
+        others = (one for one in self.contenders if one is not self.winner and one.behind.low <= 0.0)
         return tuple(sorted(others, key=lambda one: one.error.value))
 
     def verdict(self) -> str:
@@ -285,28 +292,35 @@ class Standings:
         if next_best is None:
             return f"{best.model} has {_a(what)} of {found}"
         if len(self.tied) > 1:
-            return f"{_and([one.model for one in self.tied])} are tied with {_a(what)} of {found}"
+            return f"{in_words([one.model for one in self.tied], last=' and ')} are tied with {_a(what)} of {found}"
         if self.close:
             gaps = [f"{one.model} ({_gap(one)})" for one in self.close]
             return (
                 f"No clear winner: {best.model} has the lowest {what}, {found}, but chance may explain its lead over "
-                f"{_and(gaps)}"
+                f"{in_words(gaps, last=' and ')}"
             )
         return (
             f"{best.model} wins with {_a(what)} of {found}: lower than that of {next_best.model} by {_gap(next_best)}, "
-            f"and the lowest in {percent(best.wins)} of the resamples"
+            f"and the lowest in {percent(best.wins or 0.0)} of the resamples"
         )
+
+    def hindsight(self) -> list[str]:
+        """Return what the best schedules of retraining, chosen afterwards, are beside the winner, in sentences."""
+        return [
+            f"{one.model}, which nobody can know before, has {one.error.value:.4f}: the best of {len(one.schedules)} "
+            f"schedules of retraining on each source, chosen afterwards. It is "
+            f"{'ahead of' if one.behind.value < 0.0 else 'behind'} {self.winner.model} by {_gap(one)}"
+            for one in self.models
+            if one.schedules
+        ]
 
 
 def _a(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-def _and(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
-
-
 def _gap(one: ModelStanding) -> str:
     gap = one.behind
+    if gap.value < 0.0:
+        gap = Interval(-gap.value, -gap.high, -gap.low)
     return f"{gap.value:.4f}, 95 % interval {gap.low:.4f} to {gap.high:.4f}"

@@ -3,9 +3,10 @@
 An evaluation runs a strategy in its own way (:mod:`driftsurf.comparison.models`) and knows a few more of them:
 ``aware``, ``no-greedy``, ``aue-2``, ``obl`` and others. Models of other libraries run as they are: ``capymoa:ARF10``,
 ``capymoa:SRP10``, ``capymoa:CLASS(...)``, ``river:ARF10``, ``river:tree.HoeffdingTreeClassifier(...)``.
-``retrained(every=5, window=10):LEARNER`` is fitted from scratch to the last ten batches after every fifth one, and
-``frozen(window=10):LEARNER`` to the first ten and never again. ``majority`` (classes), ``mean`` (regression) and
-``persistence`` are trivial rules to beat.
+``retrained(every=5, window=10):LEARNER`` is fitted from scratch to the last ten batches after every fifth one,
+``retrained(every=5, rows=2000):LEARNER`` to the last 2,000 rows, and ``frozen(window=10):LEARNER`` to the first ten
+batches and never again. ``best-schedule`` is the best of many schedules, chosen afterwards (:func:`schedules`).
+``majority`` (classes), ``mean`` (regression) and ``persistence`` are trivial rules to beat.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from typing import Any
 from driftsurf import registry
 from driftsurf.comparison import peers
 from driftsurf.core.contracts import Categories, Learner, Strategy
+from driftsurf.core.options import whole
 from driftsurf.data.row_encoder import Task
 from driftsurf.errors import CapabilityError, Option, OptionError
+from driftsurf.session.default_model import has_trees
 from driftsurf.session.model_names import (
     ModelName,
     make_learner,
@@ -132,8 +135,29 @@ _TRIVIAL: dict[str, type[peers.Peer]] = {
     "persistence": peers.Persistence,
 }
 _PEERS = *_TRIVIAL, "capymoa:ARF10", "capymoa:SRP10", "river:ARF10"
-_SCHEDULES: dict[str, dict[str, int]] = {"retrained": {"every": 5, "window": 10}, "frozen": {"window": 10}}
-"""Models that learn at times only: their options, which are numbers of batches."""
+_SCHEDULES: dict[str, dict[str, int | None]] = {
+    "retrained": {"every": 5, "window": 10, "rows": None},
+    "frozen": {"window": 10},
+}
+"""Models that learn at times only: their options, in batches but for the rows, which may stand for the window."""
+BEST_SCHEDULE = "best-schedule"
+EVERY, ROWS = (1, 5, 20), (500, 2_000, 10_000)
+"""Schedules of ``best-schedule``: a fit after so many batches, to so many of the last rows."""
+LEARNERS = "lightgbm.LGBM{}(n_jobs=1, verbose=-1)", "sklearn.ensemble.HistGradientBoosting{}"
+"""Trees that are retrained as their libraries make them, for "Classifier" and "Regressor", beside a linear model."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A schedule of retraining, one of those of ``best-schedule``."""
+
+    model: str
+    """Its name as a model."""
+    learner: str
+    every: int
+    """Batches between two fits."""
+    rows: int
+    """Rows of a fit."""
 
 
 def model(text: str) -> ComparedModel:
@@ -162,7 +186,7 @@ def _trivial(name: str, at: Situation) -> peers.Peer:
 
 def _adaptive(text: str) -> ComparedModel:
     """Return the model of a strategy around a learner."""
-    found = read_model(text, more=(*COMPARED, *_SCHEDULES), others=_PEERS)
+    found = read_model(text, more=(*COMPARED, *_SCHEDULES), others=(*_PEERS, BEST_SCHEDULE))
     if found.strategy.name in _SCHEDULES:
         return _scheduled(found)
     strategy = found.strategy.name
@@ -185,11 +209,8 @@ def _adaptive(text: str) -> ComparedModel:
 def _scheduled(found: ModelName) -> ComparedModel:
     """Return the model that fits a learner from scratch, at times or for some batches only."""
     name, usual = found.strategy.name, _SCHEDULES[found.strategy.name]
-    for key in found.strategy.options:
-        if key not in usual:
-            choices = f"{registry.nearest(key, usual)}choices: {', '.join(usual)}"
-            raise OptionError(f"{name} has no option {key!r}; {choices}")
-    chosen = usual | dict(found.strategy.options)
+    _check_options(found, usual)
+    chosen = usual | ({"window": None} if "rows" in found.strategy.options else {}) | dict(found.strategy.options)
     inner = _adaptive(f"oblivious:{found.learner}" if found.learner else "oblivious")
 
     def make(at: Situation) -> peers.Scheduled:
@@ -198,9 +219,51 @@ def _scheduled(found: ModelName) -> ComparedModel:
                 *(f"{name} fits models from scratch, which ", Option("gradients_per_row"), " cannot limit; "),
                 "leave the option or the model out",
             )
-        return peers.Scheduled(lambda: inner.make(at), **chosen)
+
+        def fresh(rows: int) -> Session:
+            session: Session = inner.make(at)
+            learner: Any = session.strategy.learner
+            if "rows" in learner.get_params(deep=False):  # an adapter learns so many of them at most
+                learner.set_params(rows=max(rows, learner.rows))
+            return session
+
+        return peers.Scheduled(fresh, **chosen)
 
     return replace(inner, name=found.text, make=make)
+
+
+def _check_options(found: ModelName, known: Collection[str]) -> None:
+    for key in found.strategy.options:
+        if key not in known:
+            choices = f"{registry.nearest(key, known)}choices: {', '.join(known)}"
+            raise OptionError(f"{found.strategy.name} has no option {key!r}; {choices}")
+
+
+def schedules(text: str, *, regression: bool) -> tuple[str, tuple[Schedule, ...]]:
+    """Return the schedules among which ``best-schedule`` is the best, and its name; none for any other model.
+
+    >>> name, found = schedules("best-schedule(every=[2, 9], rows=300):lightgbm", regression=False)
+    >>> found[0]
+    Schedule(model='retrained(every=2, rows=300):lightgbm', learner='lightgbm', every=2, rows=300)
+    """
+    if not re.match(rf"\s*{BEST_SCHEDULE}\s*([(:]|$)", text):
+        return text, ()
+    found = read_model(text, more=[BEST_SCHEDULE])
+    options = {"every": EVERY, "rows": ROWS} | dict(found.strategy.options)
+    _check_options(found, ("every", "rows"))
+    every, rows = (
+        [whole(key, one, at_least=1) for one in (value if isinstance(value, (list, tuple)) else [value])]
+        for key, value in options.items()
+    )
+    trees = [one.format("Regressor" if regression else "Classifier") for one in LEARNERS]
+    line = f"{'linear' if regression else 'logistic'}(steps_per_row=30.0)"  # its optimum, as far as errors show it
+    learners = [str(found.learner)] if found.learner else [*(trees if has_trees() else trees[1:]), line]
+    return found.text, tuple(
+        Schedule(model(f"retrained(every={n}, rows={m}):{one}").name, one.partition("(")[0].rpartition(".")[2], n, m)
+        for one in learners
+        for n in every
+        for m in rows
+    )
 
 
 def _may_draw(found: ModelName) -> bool:

@@ -41,7 +41,8 @@ class CompareOptions:
 
     models: Sequence[str] | None = option(
         None,
-        "Models, separated by commas.  [default: recommended, recommended-linear (for a "
+        "Models, separated by commas; best-schedule is the best of 27 schedules of retraining.  [default: "
+        "recommended, recommended-linear (for a "
         "built-in stream driftsurf around a linear learner), LightGBM retrained and frozen where it is installed, aue, "
         "oblivious and trivial rules]",
         metavar="MODEL,...",

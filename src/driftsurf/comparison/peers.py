@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from scipy.sparse import vstack
 
 from driftsurf.core.contracts import FloatArray
+from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import LEAST_PROBABILITY
 from driftsurf.core.options import whole
 from driftsurf.errors import CapabilityError, MissingExtraError, OptionError
@@ -144,39 +146,78 @@ class Persistence(Peer):
 
 
 class Scheduled:
-    """A model that is fitted from scratch to the last batches from time to time, and learns nothing in between.
+    """A model that is fitted from scratch to the last rows from time to time, and learns nothing in between.
 
     It stands for a job that retrains a model every night, or for a model that was trained once. Until the first
-    scheduled fit, it is fitted to all batches so far after each of them, because it has to predict them as well.
+    scheduled fit it is fitted to all rows so far, after each of the first ten batches and whenever a tenth more have
+    come, because it has to predict them as well.
     """
 
-    def __init__(self, fresh: Callable[[], Session], *, window: int, every: int | None = None) -> None:
-        """Fit models from ``fresh`` to ``window`` batches, after every ``every`` of them; None never fits again."""
-        self._fresh = fresh
-        self._window = whole("window", window, at_least=1)
+    def __init__(
+        self,
+        fresh: Callable[[int], Session],
+        *,
+        every: int | None = None,
+        window: int | None = None,
+        rows: int | None = None,
+    ) -> None:
+        """Fit models from ``fresh``, which is told the number of rows, to the last ``window`` batches or ``rows``.
+
+        It does so after every ``every`` batches; None never fits again.
+        """
+        if (window is None) == (rows is None):
+            raise OptionError("window and rows both say what a model is fitted to: give the one in batches or in rows")
+        self._fresh, self._in_rows = fresh, rows is not None
+        self._most = whole("window", window, at_least=1) if rows is None else whole("rows", rows, at_least=1)
         self._every = None if every is None else whole("every", every, at_least=1)
-        self._kept = list[tuple[Any, Any]]()
-        self._seen = 0
+        self._kept = deque[tuple[Any, Any]]()
+        self._held = self._total = 0  # batches, or rows, that are kept and that there were
+        self._seen = self._fitted = 0
 
     def observe(self, X: Any, y: Any, *, classes: Any = None) -> Observation:
         """Predict a batch with the last model, and fit a new one if the schedule says so."""
-        self._kept = [*self._kept, (X, y)][-self._window :]
-        self._seen += 1
-        if self._seen == 1:
-            self._model = self._fresh()
+        if self._seen == 0:
+            self._keep(X, y)
+            self._fitted, self._model = 1, self._fresh(len(y))
             return self._model.observe(X, y, classes=classes)
         seen = self._model.judge(X, y, classes=classes)
+        return replace(seen, decisions=self.learn(X, y, classes=classes))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predict rows with the last model."""
+        return self._model.predict(X)
+
+    def learn(self, X: Any, y: Any, *, classes: Any = None) -> tuple[Decision, ...]:
+        """Keep a batch, and fit a new model if the schedule says so."""
+        self._keep(X, y)
         if not self._is_due():
-            return seen
+            return ()
+        self._fitted = self._seen
         rows, labels = zip(*self._kept, strict=True)
+        first = -self._most if self._in_rows else 0
         stacked = np.concatenate(rows) if isinstance(X, np.ndarray) else vstack(rows, format="csr")
-        self._model = self._fresh()
-        return replace(seen, decisions=self._model.learn(stacked, np.concatenate(labels), classes=classes))
+        targets = np.concatenate(labels)[first:]
+        self._model = self._fresh(len(targets))
+        return self._model.learn(stacked[first:], targets, classes=classes)
+
+    def _size(self, labels: Any) -> int:
+        return len(labels) if self._in_rows else 1
+
+    def _keep(self, X: Any, y: Any) -> None:
+        self._kept.append((X, y))
+        self._seen += 1
+        self._held += self._size(y)
+        self._total += self._size(y)
+        while self._held - (first := self._size(self._kept[0][1])) >= self._most:
+            self._held -= first
+            self._kept.popleft()
 
     def _is_due(self) -> bool:
+        grown = self._seen - self._fitted >= max(1, self._fitted // 10)
         if self._every is None:
-            return self._seen <= self._window
-        return self._seen < self._every or self._seen % self._every == 0
+            last = self._size(self._kept[-1][1])
+            return self._total - last < self._most and (grown or self._total >= self._most)
+        return self._seen % self._every == 0 or (self._seen < self._every and grown)
 
 
 class River(Peer):

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from driftsurf.comparison.compare import METHOD, MOST_POINTS, RELATIVE, Comparison, timings, to_json
 from driftsurf.comparison.matches import FIRST_STEP, ModelStanding, Standings
+from driftsurf.comparison.models import Schedule
 from driftsurf.core import files
 from driftsurf.core.wording import percent, plural, significant
 from driftsurf.errors.visible import escape, visible
@@ -34,7 +35,7 @@ COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#76
 CURVE_STYLE = (
     "".join(f".model-{k} {{ stroke: {colour}; }}" for k, colour in enumerate(COLOURS))
     + "[class^=model-] { fill: none; stroke-width: 1.5; }"
-    + " .winner { stroke-width: 3; } .trivial { stroke-dasharray: 2 4; }"
+    + " .winner { stroke-width: 3; } .trivial { stroke-dasharray: 2 4; } .hindsight { stroke-dasharray: 7 3; }"
 )
 """Style of the curves of :func:`curves`, which have the colours of :func:`chart`."""
 
@@ -56,6 +57,7 @@ KINDS = {
     "driftsurf": "replaces its model when the error rises and a new one is better",
     "aue": "mixes models of recent batches, weighted by their errors",
     "retrained": "is fitted from scratch on a schedule, as a nightly job does it",
+    "best-schedule": "is a retrained model with the best schedule on each source, which nobody can know before",
     "frozen": "is fitted to the first batches and never again",
     "oblivious": "learns every batch and never replaces its model",
     "majority": "predicts the most frequent class so far",
@@ -87,8 +89,8 @@ ERRORS = (
     TableColumn("95 % interval", lambda one: _range(one.error), 6),
     TableColumn("gap", lambda one: _number(one.behind.value)),
     TableColumn("95 % interval", lambda one: _range(one.behind), 4),
-    TableColumn("win rate", lambda one: percent(one.wins), 5),
-    TableColumn("rank", lambda one: f"{one.rank:.2f}", 3),
+    TableColumn("win rate", lambda one: "-" if one.wins is None else percent(one.wins), 5),
+    TableColumn("rank", lambda one: "-" if one.rank is None else f"{one.rank:.2f}", 3),
 )
 IN_UNITS = (
     TableColumn("MAE", lambda one: "" if one.in_units is None else significant(one.in_units.mae), 7),
@@ -147,7 +149,8 @@ def print_result(result: Comparison, folder: Path) -> None:
             table.add_row(*(Text(visible(row[place].text), "bold" if row[place].best else "") for place in shown))
         screen.print(table)
     screen.print(f"{_size(result)}; lower errors are better.")
-    screen.print(f"{_verdict(result)}.")
+    for sentence in (_verdict(result), *_hindsight(result)):
+        screen.print(f"{sentence}.")
     if warning := _warning(result):
         screen.print(warning, style="bold yellow")
     screen.print(f"{_method(result)}.")
@@ -172,7 +175,8 @@ def markdown(result: Comparison) -> str:
         rows = [[f"**{cell.text}**" if cell.best else cell.text for cell in row] for row in sheet.rows]
         lines = [sheet.heads, ["---", *["---:"] * (len(sheet.heads) - 1)], *rows]
         parts.append("\n".join(f"| {' | '.join(map(_markdown, line))} |" for line in lines))
-    notes = f"{_size(result)}; lower errors are better.", f"{_verdict(result)}.", f"{_method(result)}."
+    told = f"{_size(result)}; lower errors are better", _verdict(result), *_hindsight(result), _method(result)
+    notes = [f"{sentence}." for sentence in told]
     return "\n\n".join([*parts, *map(_markdown, notes)]) + "\n"
 
 
@@ -189,6 +193,7 @@ def page(result: Comparison) -> str:
         f"<h1>{escape(title)}</h1>",
         html.note(f"{_size(result)}; lower errors are better."),
         f'<p class="lead">{escape(_verdict(result))}.</p>',
+        *(html.note(f"{sentence}.") for sentence in _hindsight(result)),
         html.warning(warning) if warning else "",
         html.cards(
             [
@@ -235,8 +240,10 @@ def _curve_note(result: Comparison) -> str:
     spans = any(len(one.curve) < source.steps - FIRST_STEP for source in result.sources for one in source.models)
     each = f"the mean of several steps, {MOST_POINTS} points in all" if spans else "one step"
     rules = any(one.model in TRIVIAL for one in result.overall.models)
-    return f"Each point is {each}; the thick line has the lowest error over all steps" + (
-        "; the dotted ones are rules without a model, drawn at the edge where they are beyond it." if rules else "."
+    return (
+        f"Each point is {each}; the thick line has the lowest error over all steps"
+        + ("; the dotted ones are rules without a model, drawn at the edge where they are beyond it." if rules else ".")
+        + " The dashed one was chosen afterwards." * any(one.schedules for one in result.overall.models)
     )
 
 
@@ -250,7 +257,7 @@ def _size(result: Comparison) -> str:
 
 def _warning(result: Comparison) -> str:
     """Return a sentence if no model is better than a trivial rule; else nothing."""
-    errors = {one.model: one.error.value for one in result.overall.models}
+    errors = {one.model: one.error.value for one in result.overall.contenders}
     rule = min((name for name in TRIVIAL if name in errors), key=lambda name: errors[name], default=None)
     models = [error for name, error in errors.items() if name not in TRIVIAL]
     if rule is None or not models or min(models) < errors[rule]:
@@ -278,14 +285,46 @@ def _sheets(result: Comparison, *, timed: bool = False) -> Iterator[Sheet]:
         yield _source_sheet(result, timed)
     if result.pairs:
         yield _pair_sheet(result)
+    for one in result.overall.models:
+        if one.schedules:
+            yield _schedule_sheet(one)
+
+
+def _schedule_sheet(one: ModelStanding) -> Sheet:
+    """Return the errors of all schedules of retraining, with a column for each number of rows."""
+    lowest = min(error for _, error in one.schedules)
+    rows: dict[str, list[TableCell]] = {}
+    for schedule, error in one.schedules:
+        head = _schedule(schedule)
+        rows.setdefault(head, [TableCell(head)]).append(TableCell(_number(error, 3), error == lowest))
+    widths = dict.fromkeys(schedule.rows for schedule, _ in one.schedules)
+    heads = ["retrained", *(f"last {width:,} rows" for width in widths)]
+    return Sheet(f"Schedules of {one.model}", heads, list(rows.values()))
+
+
+def _schedule(one: Schedule) -> str:
+    return f"{one.learner}, every {'batch' if one.every == 1 else f'{one.every} batches'}"
+
+
+def _hindsight(result: Comparison) -> list[str]:
+    """Return what the best schedules of retraining are beside the winner, and which they are, in sentences."""
+    found = result.overall.hindsight()
+    for place, one in enumerate(result.overall.models):
+        if one.schedules:
+            each = ((source.title, source.models[place].schedules) for source in result.sources)
+            best = ((title, min(every, key=lambda tried: tried[1])[0]) for title, every in each)
+            chosen = (f"on {title} {_schedule(what)}, last {what.rows:,} rows" for title, what in best)
+            found.append(f"{one.model} is, {'; '.join(chosen)}")
+    return found
 
 
 def _source_sheet(result: Comparison, timed: bool) -> Sheet:
     models = result.overall.models
+    ranks = ["-" if one.rank is None else f"{one.rank:.2f}" for one in models]
     rows = [
         *(_errors(source.title, source) for source in result.sources),
         _errors("mean", result.overall),
-        [TableCell("mean rank"), *(TableCell(f"{one.rank:.2f}") for one in models)],
+        [TableCell("mean rank"), *map(TableCell, ranks)],
         *([[TableCell("CPU s in all"), *(TableCell(f"{one.seconds:.1f}") for one in models)]] if timed else ()),
     ]
     heads = [TableCell("source"), *(TableCell(one.model) for one in models)]
@@ -366,11 +405,12 @@ def _ranks(found: Ranking) -> str:
 def _method(result: Comparison) -> str:
     """Return how the models were compared, and what the columns mean, in a few sentences."""
     many, budget = len(result.seeds), result.gradients_per_row
+    afterwards = any(one.schedules for one in result.overall.models)
     sentences = [
         "Each batch was predicted before it was learned; the first batch does not count",
         *([f"The relative error is {RELATIVE}"] if result.regression else []),
         *([] if result.ranking is None else [_ranks(result.ranking)]),
-        "The gap is the error minus the lowest one",
+        f"The gap is the error minus the lowest one{' of those not chosen afterwards' * afterwards}",
         "The win rate is the share of resamples in which the model had the lowest error; equal models share it",
         f"{METHOD[0].upper()}{METHOD[1:]}",
         f"Each model ran with {many} seeds"
@@ -445,7 +485,7 @@ def curves(source: Standings, y_label: str) -> str:
     entries = []
     for k, one in enumerate(source.models):
         css = f"model-{k % len(COLOURS)}" + " winner" * (one.model == source.winner.model)
-        css += " trivial" * (one.model in TRIVIAL)
+        css += " trivial" * (one.model in TRIVIAL) + " hindsight" * bool(one.schedules)
         width = (source.steps - FIRST_STEP) / len(one.curve)
         at = [FIRST_STEP + (place + 0.5) * width - 0.5 for place in range(len(one.curve))]
         drawn.line(one.curve, css=css, title=one.model, at=at)
