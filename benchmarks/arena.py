@@ -3,15 +3,23 @@
 ``python -m benchmarks arena`` runs every model on every stream, pace (rows of a call) and delay (calls until the labels
 of a call are known) that is not in ``--out`` yet, and prints wins, levels and losses of ``recommended`` against each
 other model. A part is one model on one stream at one pace and delay; it takes seconds to minutes, and is written to the
-file when it is done. ``--report`` prints the tables of what is there.
+file when it is done. It counts for the commit that was measured: ``--again`` measures parts of other commits again.
+``--hours`` ends the command after so long (4 by default); ``--report`` prints the tables of what is there.
 
 A model predicts the rows of a call before it learns labels: with delay 0 those of the same call, with delay d those of
 the call d before it. The first 100 rows are learned at once and do not count. A stream counts with its error: the share
 of wrong rows, or for numbers the mean absolute error as a share of that of the mean so far. Differences have 95 %
 intervals of a circular block bootstrap over hundredths of the stream. A difference whose interval contains 0 is level.
 
-``retrain`` stands for a job that fits a model from scratch to the last rows on a schedule. Its schedules are all run,
-and the best one on each stream, chosen afterwards, is what nobody can know: ``retrain, best of all``.
+Where labels are late, our models are told so, as in a run, a service or ``DelayedLabels``.
+
+``retrain`` stands for a job that fits a model from scratch to the last rows on a schedule, as ``retrained`` of
+``driftsurf compare`` does. Its schedules are all run, and the best one on each stream, chosen afterwards, is what
+nobody can know: ``retrain, best of all``. ``recommended without DriftSurf`` shows what DriftSurf contributes.
+
+CPU seconds are those of predicting and learning, in all threads, Java's too. With ARF(10) of CapyMOA among the models,
+the last table has the CPU seconds of each model beside it, and whether ``recommended`` takes at most a quarter of them
+and ``recommended-light`` a tenth.
 
 Settings of our models were chosen on generated streams, with seeds below 10, and on the real streams in ``CHOSEN_ON``;
 the other real ones judge.
@@ -22,6 +30,8 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import subprocess
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +46,7 @@ from benchmarks.everyday import EVERYDAY, EVERYDAY_NUMBERS, generated
 from benchmarks.hard_streams import HARD, as_rows
 from driftsurf import PortfolioClassifier, PortfolioRegressor, recommended
 from driftsurf.comparison.inputs import REAL, Input, StreamInMemory, load
-from driftsurf.comparison.models import Situation
+from driftsurf.comparison.models import ROWS, ComparedModel, Situation, schedules
 from driftsurf.comparison.models import model as rival
 from driftsurf.core.contracts import FloatArray
 from driftsurf.errors import CapabilityError, MissingExtraError
@@ -50,17 +60,46 @@ NUMBERS = "electricity-price", "powersupply-load", "noaa-temperature"
 INJECTED = "noaa-weather/swapped", "phishing/swapped"
 """Real streams whose first two labels are swapped in the third quarter of their rows."""
 STREAMS = (*REAL, *INJECTED, *EVERYDAY, *HARD, "sine1", "mixed", "sea10", *NUMBERS, *EVERYDAY_NUMBERS, "friedman")
-OURS = "recommended", "recommended-light", "recommended-linear", "recommended without DriftSurf"
-RIVALS = (
-    *("river:ARF10", "river:SRP10", "capymoa:ARF10", "capymoa:SRP10", "capymoa:StreamingGradientBoostedTrees"),
-    *("capymoa:SAMkNN", "capymoa:LeveragingBagging", "capymoa:AutoClass"),
+JUDGES = (
+    *("noaa-weather", "powersupply", "airline-2007", "covertype-sample", "luxembourg", "noaa-weather/swapped"),
+    *("powersupply-load", "noaa-temperature", *EVERYDAY, *EVERYDAY_NUMBERS),
 )
-TRAINED = "lightgbm", "histogram boosting", "linear"
-EVERY, WINDOW = (100, 500, 2_000), (500, 2_000, 10_000)
-"""Schedules: a fit after so many new rows, to so many of the last rows."""
-RETRAINED = tuple(f"retrain {name} {every}/{window}" for name in TRAINED for every in EVERY for window in WINDOW)
+"""Streams of the default: real ones on which no setting was chosen, and generated ones with other seeds."""
+OURS = "recommended", "recommended-light", "recommended-linear", "recommended without DriftSurf"
+FOREST = "capymoa:ARF10"
+"""The model whose CPU seconds are the unit."""
+SHARES = {"recommended": 0.25, "recommended-light": 0.1}
+"""The most that our models should take of it."""
+RIVALS = {
+    FOREST: (FOREST, FOREST),
+    "capymoa:SRP10": ("capymoa:SRP10", ""),
+    "capymoa:SGBT": ("capymoa:StreamingGradientBoostedTrees", "capymoa:StreamingGradientBoostedRegression"),
+    "capymoa:SAMkNN": ("capymoa:SAMkNN", ""),
+    "capymoa:LeveragingBagging": ("capymoa:LeveragingBagging(ensemble_size=10)", ""),
+    "capymoa:AutoClass": ("capymoa:automl.AutoClass(configuration_json={settings!r})", ""),
+    "capymoa:SOKNL": ("", "capymoa:SOKNL"),
+    "river:ARF10": ("river:ARF10", "river:ARF10"),
+}
+"""Models of other libraries for classes and for numbers, as ``driftsurf compare`` knows them; "" if there is none."""
+SEARCHED: Mapping[str, list[tuple[Any, ...]]] = {
+    "lazy.kNN": [("k", "integer", 10, [2, 30])],
+    "trees.HoeffdingTree": [("g", "integer", 200, [10, 200]), ("c", "float", 0.01, [0, 1])],
+    "trees.HoeffdingAdaptiveTree": [("g", "integer", 200, [10, 200]), ("c", "float", 0.01, [0, 1])],
+}
+"""Models of MOA among which AutoClass searches, with their options, first values and ranges."""
+TRAINED = {
+    "lightgbm": ("LGBMClassifier", "LGBMRegressor"),
+    "histogram boosting": ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"),
+    "linear": ("logistic", "linear"),
+}
+"""Learners of schedules for classes and for numbers, as ``driftsurf compare`` names them."""
+EVERY = 100, 500, 2_000
+"""Schedules: a fit after so many new rows, to so many of the last rows (``ROWS`` of ``driftsurf compare``)."""
+RETRAINED = tuple(f"retrain {name} {every}/{rows}" for name in TRAINED for every in EVERY for rows in ROWS)
+DEFAULT_RETRAINED = tuple(f"retrain {name} 500/{rows}" for name in TRAINED for rows in ROWS)
 REPEAT = "repeat the last label"
-MODELS = (*OURS, *RIVALS, *RETRAINED, REPEAT)
+MODELS = (*OURS, *RIVALS, *DEFAULT_RETRAINED, REPEAT)
+PACES, DELAYS, USUAL_PACE = (1, 10, 100, 1_000), (0, 1, 10), 100
 FIRST = 100
 START = 500
 """The rows before this one, without the first ones, are the start."""
@@ -87,6 +126,7 @@ class Found:
     """Errors of the hundredths of the stream."""
     start: float
     seconds: float
+    commit: str = "unknown"
 
 
 @functools.lru_cache(maxsize=64)
@@ -115,78 +155,68 @@ class Runner:
         self.predict, self.learn = predict, learn
 
 
-class Retrained:
-    """A model that is fitted from scratch to the last ``window`` rows after every ``every`` new ones."""
-
-    def __init__(self, fresh: Callable[[], Any], every: int, window: int, numbers: bool) -> None:
-        self._fresh, self._every, self._window, self._numbers = fresh, every, window, numbers
-        self._X: list[Any] = []
-        self._y: list[Any] = []
-        self._seen = self._fitted = 0
-        self._model: Any = None
-
-    def predict(self, X: FloatArray) -> Any:
-        """Predict rows by the last fit; by a constant before there was one with two classes."""
-        return np.zeros(len(X)) if self._model is None else self._model.predict(X)
-
-    def learn(self, X: FloatArray, y: npt.NDArray[Any]) -> None:
-        """Store rows, and fit if that is due: at first after each doubling of the rows."""
-        self._X.append(X)
-        self._y.append(y)
-        self._seen += len(y)
-        if self._seen - self._fitted < min(self._every, max(self._fitted, 1)):
-            return
-        rows, codes = np.concatenate(self._X)[-self._window :], np.concatenate(self._y)[-self._window :]
-        self._X, self._y, self._fitted = [rows], [codes], self._seen
-        if self._numbers or len(np.unique(codes)) > 1:
-            self._model = self._fresh().fit(rows, codes)
-        else:
-            only = codes[0]
-            self._model = Runner(lambda X: np.full(len(X), only), lambda X, y: None)
-
-
-def _trained(name: str, numbers: bool) -> Callable[[], Any]:
-    from lightgbm import LGBMClassifier, LGBMRegressor
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    if name == "lightgbm":
-        return lambda: (LGBMRegressor if numbers else LGBMClassifier)(n_jobs=1, verbose=-1, random_state=0)
-    if name == "histogram boosting":
-        boosting = HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
-        return lambda: boosting(random_state=0)
-    return lambda: make_pipeline(StandardScaler(), Ridge() if numbers else LogisticRegression(max_iter=200))
-
-
-def make(name: str, rows: StreamInMemory, pace: int) -> Runner:
+def make(name: str, rows: StreamInMemory, pace: int, delay: int) -> Runner:
     """Return a model for a stream; CapabilityError or MissingExtraError if there is none."""
     numbers = not rows.labels
     task: Any = "regression" if numbers else "classification"
+    known: dict[str, Any] = {} if numbers else {"classes": rows.classes}
     if name == REPEAT:
         last = [0.0]
         return Runner(lambda X: np.full(len(X), last[0]), lambda X, y: last.__setitem__(0, float(y[-1])))
     if name.startswith("retrain "):
-        kind, _, plan = name.removeprefix("retrain ").rpartition(" ")
-        every, window = map(int, plan.split("/"))
-        job = Retrained(_trained(kind, numbers), every, window, numbers)
-        return Runner(job.predict, job.learn)
-    if name.startswith("recommended"):
+        job = retrained(name, pace, numbers).make(Situation(len(rows.labels), pace))
+        return Runner(job.predict, lambda X, y: job.learn(X, y, **known))
+    if name in OURS:
         ours = _recommended(name, task)
-        known = {} if numbers else {"classes": rows.classes}
-        return Runner(ours.predict, lambda X, y: ours.partial_fit(X, y, **known))
-    peer: Any = rival(name).make(Situation(len(rows.labels), pace))
-    begun: list[bool] = []
 
-    def learn(X: FloatArray, y: npt.NDArray[Any]) -> None:
-        if not begun:
-            begun.append(True)
-            peer._begin(X.shape[1], len(rows.labels))
-            peer.classes_ = np.arange(len(rows.labels))
-        peer._learn(X, y)
+        def learn(X: FloatArray, y: npt.NDArray[Any]) -> None:
+            begins = ours.__sklearn_is_fitted__()
+            ours.partial_fit(X, y, **known)
+            if delay and not begins:
+                ours._session.expect_late_labels()
 
-    return Runner(lambda X: np.asarray(peer._predict(X), float), learn)
+        return Runner(ours.predict, learn)
+    known_as = RIVALS.get(name, (name, name))[numbers].format(settings=search_settings())
+    if not known_as:
+        raise CapabilityError(f"{name} does not predict {'numbers' if numbers else 'classes'}")
+    peer: Any = rival(known_as).make(Situation(len(rows.labels), pace))
+    return Runner(
+        lambda X: np.asarray(peer.predict(X), float), lambda X, y: peer.partial_fit(X, y, known.get("classes", ()))
+    )
+
+
+@functools.cache
+def search_settings() -> str:
+    """Write the settings of AutoClass, which reads them from a file, and return its path."""
+    names = "parameter", "type", "value", "range"
+    algorithms = [
+        {"algorithm": f"moa.classifiers.{name}", "parameters": [dict(zip(names, one, strict=True)) for one in options]}
+        for name, options in SEARCHED.items()
+    ]
+    settings = {
+        "windowSize": 1_000,
+        "ensembleSize": 10,
+        "newConfigurations": 10,
+        "lambda": 0.05,
+        "algorithms": algorithms,
+    }
+    switches = "keepCurrentModel", "preventAlgorithmDeath", "keepGlobalIncumbent", "keepAlgorithmIncumbents"
+    settings |= dict.fromkeys((*switches, "keepInitialConfigurations", "useTestEnsemble"), True)
+    settings |= {"resetProbability": 0.01, "numberOfCores": 1, "performanceMeasureMaximisation": True}
+    path = Path(tempfile.mkdtemp()) / "settings.json"
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    return str(path)
+
+
+def retrained(name: str, pace: int, numbers: bool) -> ComparedModel:
+    """Return the model of ``driftsurf compare`` that is retrained on a schedule in rows: in calls of this pace."""
+    kind, _, plan = name.removeprefix("retrain ").rpartition(" ")
+    every, window = map(int, plan.split("/"))
+    _, found = schedules(f"best-schedule(every={max(1, every // pace)}, rows={window})", regression=numbers)
+    chosen = [one.model for one in found if one.learner == TRAINED[kind][numbers]]
+    if not chosen:
+        raise MissingExtraError(f"{kind} is not installed")
+    return rival(chosen[0])
 
 
 def _recommended(name: str, task: Any) -> Any:
@@ -203,8 +233,11 @@ def perform(part: Part) -> Found:
     """Run a part."""
     rows = read(part.stream, part.seed, part.rows)
     X, y = np.ascontiguousarray(rows.X, float), np.asarray(rows.y, float if not rows.labels else np.int64)
+    warm = make(part.model, rows, part.pace, part.delay)  # the time to load libraries and to start Java does not count
+    warm.learn(X[:FIRST], y[:FIRST])
+    warm.predict(X[:1])
     began = time.process_time()
-    model = make(part.model, rows, part.pace)
+    model = make(part.model, rows, part.pace, part.delay)
     model.learn(X[:FIRST], y[:FIRST])
     losses, waiting = np.full(len(y), np.nan), list[slice]()
     level = np.cumsum(y) / np.arange(1, len(y) + 1)
@@ -220,7 +253,15 @@ def perform(part: Part) -> Found:
     if not rows.labels:
         losses /= np.abs(y[FIRST:] - level[FIRST - 1 : -1]).mean()
     parts = np.array_split(losses[FIRST:], PARTS)
-    return Found([float(one.mean()) for one in parts if len(one)], float(losses[FIRST:START].mean()), seconds)
+    return Found([float(one.mean()) for one in parts if len(one)], float(losses[FIRST:START].mean()), seconds, commit())
+
+
+@functools.cache
+def commit() -> str:
+    """Return the commit of the code that is measured."""
+    asked = ["git", "rev-parse", "--short=8", "HEAD"]
+    found = subprocess.run(asked, cwd=Path(__file__).parent, text=True, capture_output=True, check=False)
+    return found.stdout.strip() or "unknown"
 
 
 # ----------------------------------------------------------------------------------------------------------- results
@@ -246,13 +287,16 @@ class Results:
             file.write(json.dumps({"part": part, "found": found and vars(found)}) + "\n")
 
 
-def run(parts: Sequence[Part], results: Results) -> None:
-    """Run all parts that are not known yet."""
-    missing = set[str]()
+def run(parts: Sequence[Part], results: Results, hours: float, *, again: bool) -> None:
+    """Run all parts that are not known yet, until the time is over."""
+    missing, end = set[str](), time.monotonic() + 3_600.0 * hours
     for place, part in enumerate(parts):
-        package = part.model.partition(":")[0]
-        if part in results.found or package in missing:
+        package, known = part.model.partition(":")[0], results.found.get(part)
+        if package in missing or (part in results.found and not (again and known and known.commit != commit())):
             continue
+        if time.monotonic() > end:
+            print(f"{hours:g} hours are over; the same command continues", flush=True)
+            return
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -262,7 +306,7 @@ def run(parts: Sequence[Part], results: Results) -> None:
             continue
         except MissingExtraError as lack:
             missing.add(package)
-            print(lack, flush=True)
+            print(f"{lack}: models of {package} are left out", flush=True)
             continue
         results.add(part, found)
         mean, seconds = float(np.mean(found.errors)), found.seconds
@@ -298,7 +342,9 @@ def difference(one: Found, other: Found) -> tuple[float, float, float]:
 
 
 def report(results: Results, ours: str = "recommended") -> None:
-    """Print wins, levels and losses of a model at each pace and delay, and its errors."""
+    """Print wins, levels and losses of a model at each pace and delay, its errors, and what the models cost."""
+    commits = sorted({found.commit for found in results.found.values() if found is not None})
+    print(f"Measured at {', '.join(commits)}.")
     for (pace, delay), streams in rounds(results):
         print(f"\n### {pace} rows in a call, labels {delay} calls late: {len(streams)} streams\n")
         print(f"| {ours} against | wins | level | losses | difference | 95 % | within {NEAR} | start | CPU |")
@@ -306,23 +352,43 @@ def report(results: Results, ours: str = "recommended") -> None:
         others = sorted({name for models in streams.values() for name in models} - {ours})
         for name in others:
             pairs = [(models[ours], models[name]) for models in streams.values() if {ours, name} <= models.keys()]
-            if not pairs:
-                continue
-            each = [difference(*pair) for pair in pairs]
-            wins, losses = sum(high < 0.0 for _, _, high in each), sum(low > 0.0 for _, low, _ in each)
-            near = np.mean([mean <= NEAR for mean, _, _ in each])
-            low, high = _of_streams([mean for mean, _, _ in each])
-            start = np.mean([a.start for a, _ in pairs]) / np.mean([b.start for _, b in pairs])
-            cost = sum(a.seconds for a, _ in pairs) / sum(b.seconds for _, b in pairs)
-            counts = f"{wins} | {len(each) - wins - losses} | {losses} | {np.mean([mean for mean, _, _ in each]):+.4f}"
-            print(f"| {name} | {counts} | {low:+.4f} to {high:+.4f} | {near:.0%} | {start:.2f} | {cost:.2f} |")
+            if pairs:
+                print(f"| {name} | {against(pairs)} |")
         shown = [ours, *(name for name in others if not name.startswith("retrain") or name.endswith("of all"))]
         print(f"\n| stream | {' | '.join(shown)} |\n|---|{'---:|' * len(shown)}")
         for (stream, seed, _), models in sorted(streams.items()):
             cells = [f"{np.mean(models[name].errors):.4f}" if name in models else "" for name in shown]
-            mark = "" if stream in REAL and stream not in CHOSEN_ON else " *"
+            mark = " *" if stream.partition("/")[0] in CHOSEN_ON else ""
             print(f"| {stream}, seed {seed}{mark} | {' | '.join(cells)} |")
-    print("\n\\* settings were chosen on streams of this kind, or on this one.")
+        costs(streams)
+    print("\n\\* settings were chosen on this stream; on generated ones, with other seeds.")
+
+
+def against(pairs: Sequence[tuple[Found, Found]]) -> str:
+    """Return wins, levels, losses and the other cells of a model beside another one on the same streams."""
+    each = [difference(*pair) for pair in pairs]
+    wins, losses = sum(high < 0.0 for _, _, high in each), sum(low > 0.0 for _, low, _ in each)
+    near = np.mean([mean <= NEAR for mean, _, _ in each])
+    low, high = _of_streams([mean for mean, _, _ in each])
+    start = np.mean([a.start for a, _ in pairs]) / np.mean([b.start for _, b in pairs])
+    cost = sum(a.seconds for a, _ in pairs) / sum(b.seconds for _, b in pairs)
+    counts = f"{wins} | {len(each) - wins - losses} | {losses} | {np.mean([mean for mean, _, _ in each]):+.4f}"
+    return f"{counts} | {low:+.4f} to {high:+.4f} | {near:.0%} | {start:.2f} | {cost:.2f}"
+
+
+def costs(streams: Mapping[tuple[str, int, int], Mapping[str, Found]]) -> None:
+    """Print the CPU seconds of each model beside those of the forest, over the streams that both have run."""
+    both = [models for models in streams.values() if FOREST in models]
+    if not both:
+        print(f"\n{FOREST} was not run: there is nothing to compare CPU seconds with.")
+        return
+    print(f"\n| model | streams | CPU s | of {FOREST} | at most |\n|---|---:|---:|---:|---|")
+    for name in sorted({name for models in both for name in models if not name.startswith("retrain, best")}):
+        of = [(models[name].seconds, models[FOREST].seconds) for models in both if name in models]
+        mine, its = map(sum, zip(*of, strict=True))
+        goal = SHARES.get(name)
+        held = "" if goal is None else f"{goal}: {'holds' if mine <= goal * its else 'does not hold'}"
+        print(f"| {name} | {len(of)} | {mine:.1f} | {mine / its:.2f} | {held} |")
 
 
 def _of_streams(differences: Sequence[float]) -> tuple[float, float]:
@@ -333,27 +399,45 @@ def _of_streams(differences: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def parser() -> argparse.ArgumentParser:
+    """Return the options of the command."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks arena", description="Models against each other.")
+    made.add_argument("--streams", nargs="+", default=JUDGES, metavar="NAME", help=f"of {', '.join(STREAMS)}")
+    made.add_argument("--models", nargs="+", default=MODELS, metavar="NAME", help=f"of {', '.join(MODELS)}, ...")
+    made.add_argument("--paces", nargs="+", type=int, help="rows of a call (default: 1 10 100 1000)")
+    made.add_argument("--delays", nargs="+", type=int, help="calls (default: 0; with 100 rows also 1 and 10)")
+    made.add_argument("--all", action="store_true", help="every stream, model, pace and delay: some days")
+    made.add_argument("--seeds", nargs="+", type=int, default=(11,), help="of generated streams (default: 11)")
+    made.add_argument("--rows", type=int, default=5_000, help="first rows of each stream (default: 5,000)")
+    made.add_argument("--hours", type=float, default=4.0, help="begin no part after so many hours (default: 4)")
+    made.add_argument("--out", type=Path, default=Path("benchmarks/results/arena.jsonl"))
+    made.add_argument("--again", action="store_true", help="measure what was measured at another commit again")
+    made.add_argument("--report", action="store_true", help="print what is known, and run nothing")
+    return made
+
+
 def main(arguments: Sequence[str]) -> None:
     """Run what is asked for on the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks arena", description="Models against each other.")
-    parser.add_argument("--streams", nargs="+", default=STREAMS, metavar="NAME")
-    parser.add_argument("--models", nargs="+", default=MODELS, metavar="NAME")
-    parser.add_argument("--paces", nargs="+", type=int, default=(1, 100), help="rows of a call (default: 1 100)")
-    parser.add_argument("--delays", nargs="+", type=int, default=(0, 1, 10), help="calls (default: 0 1 10)")
-    parser.add_argument("--seeds", nargs="+", type=int, default=(11,), help="of generated streams (default: 11)")
-    parser.add_argument("--rows", type=int, default=5_000, help="first rows of each stream (default: 5,000)")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/arena.jsonl"))
-    parser.add_argument("--report", action="store_true", help="print what is known, and run nothing")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     results = Results(options.out)
     if not options.report:
-        parts = [
-            Part(stream, seed, options.rows, pace, delay, model)
-            for pace in options.paces
-            for delay in options.delays
-            for model in options.models
-            for stream in options.streams
-            for seed in (options.seeds if stream not in (*REAL, *INJECTED, *NUMBERS) else options.seeds[:1])
-        ]
-        run(parts, results)
+        run(chosen(options), results, options.hours, again=options.again)
     report(results)
+
+
+def chosen(options: argparse.Namespace) -> list[Part]:
+    """Return the parts that the options ask for: those with 100 rows in a call and labels at once first."""
+    streams, models = options.streams, options.models
+    if options.all:
+        streams, models = STREAMS, (*OURS, *RIVALS, *RETRAINED, REPEAT)
+    calls = [(pace, delay) for pace in options.paces or PACES for delay in options.delays or DELAYS]
+    if not options.all and options.delays is None:
+        calls = [(pace, delay) for pace, delay in calls if delay == 0 or pace == USUAL_PACE]
+    calls.sort(key=lambda call: (call[0] != USUAL_PACE, call))
+    return [
+        Part(stream, seed, options.rows, pace, delay, model)
+        for pace, delay in calls
+        for stream in streams
+        for seed in (options.seeds if stream not in (*REAL, *INJECTED, *NUMBERS) else options.seeds[:1])
+        for model in models
+    ]

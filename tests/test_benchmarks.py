@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ def test_the_arena_resumes_and_chooses_schedules_afterwards(tmp_path: Path, caps
     assert "recommended-linear: " not in capsys.readouterr().out
     results = arena.Results(out)
     assert len(results.found) == 16
+    assert {found.commit for found in results.found.values() if found} == {arena.commit()}
     for _, streams in arena.rounds(results):
         for found in streams.values():
             plans = [found[name] for name in found if name.startswith("retrain, best of")]
@@ -108,19 +110,59 @@ def test_the_arena_resumes_and_chooses_schedules_afterwards(tmp_path: Path, caps
     late = {part.delay: one for part, one in results.found.items() if part[0] == "plant" and part.model == arena.REPEAT}
     assert late[0] != late[2]
     arena.report(results, models[0])
-    assert "labels 2 calls late: 2 streams" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "labels 2 calls late: 2 streams" in printed
+    assert f"{arena.FOREST} was not run" in printed
 
 
-def test_a_retrained_model_knows_the_last_rows_at_the_last_time_of_its_schedule() -> None:
-    fitted = []
+def test_the_arena_stops_when_its_time_is_over_and_measures_other_commits_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = arena.Part("plant", 11, 300, 100, 0, arena.REPEAT)
+    results = arena.Results(tmp_path / "arena.jsonl")
+    arena.run([part], results, 0.0, again=False)
+    assert not results.found
+    assert "the same command continues" in capsys.readouterr().out
+    arena.run([part], results, 1.0, again=False)
+    monkeypatch.setattr(arena, "commit", lambda: "later")
+    for again, commits in ((False, 1), (True, 2)):
+        arena.run([part], results, 1.0, again=again)
+        assert len(results.path.read_text().splitlines()) == commits
+    assert results.found[part].commit == "later"  # type: ignore[union-attr]
 
-    class Model:
-        def fit(self, X: Any, y: Any) -> Any:
-            fitted.append((len(y), int(X[-1, 0])))
-            return self
 
-    job = arena.Retrained(Model, every=4, window=6, numbers=True)
-    rows = np.arange(20.0).reshape(-1, 1)
-    for row in range(20):
-        job.learn(rows[row : row + 1], rows[row])
-    assert fitted == [(1, 0), (2, 1), (4, 3), (6, 7), (6, 11), (6, 15), (6, 19)]
+def test_the_arena_compares_costs_with_those_of_the_forest(capsys: pytest.CaptureFixture[str]) -> None:
+    def took(seconds: float) -> arena.Found:
+        return arena.Found([0.1], 0.1, seconds)
+
+    seconds = {arena.FOREST: 10.0, "recommended": 2.4, "recommended-light": 1.1}
+    streams = {
+        ("a", 1, 9): {name: took(count) for name, count in seconds.items()},
+        ("b", 1, 9): {"recommended": took(9)},
+    }
+    arena.costs(streams)
+    printed = capsys.readouterr().out
+    assert "| recommended | 1 | 2.4 | 0.24 | 0.25: holds |" in printed
+    assert "| recommended-light | 1 | 1.1 | 0.11 | 0.1: does not hold |" in printed
+
+
+def test_the_default_of_the_arena_has_every_pace_and_late_labels_at_the_usual_one() -> None:
+    parts = arena.chosen(arena.parser().parse_args([]))
+    calls = list(dict.fromkeys((part.pace, part.delay) for part in parts))
+    assert calls[:3] == [(100, 0), (100, 1), (100, 10)]
+    assert set(calls[3:]) == {(1, 0), (10, 0), (1_000, 0)}
+    assert not {part.stream.partition("/")[0] for part in parts} & set(arena.CHOSEN_ON)
+    whole = arena.chosen(arena.parser().parse_args(["--all"]))
+    assert {(part.pace, part.delay) for part in whole} == {(n, d) for n in arena.PACES for d in arena.DELAYS}
+    assert set(arena.RETRAINED) < {part.model for part in whole}
+
+
+def test_schedules_of_the_arena_are_those_of_the_comparison() -> None:
+    for numbers, kind in ((False, "Classifier"), (True, "Regressor")):
+        found = arena.retrained("retrain histogram boosting 500/2000", 100, numbers)
+        assert found.name == f"retrained(every=5, rows=2000):sklearn.ensemble.HistGradientBoosting{kind}"
+    assert arena.retrained("retrain linear 100/500", 1_000, numbers=True).name.startswith(
+        "retrained(every=1, rows=500)"
+    )
+    settings = json.loads(Path(arena.search_settings()).read_text())
+    assert {one["algorithm"].rpartition(".")[2] for one in settings["algorithms"]} >= {"kNN", "HoeffdingTree"}

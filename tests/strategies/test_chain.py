@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from benchmarks.everyday import EVERYDAY
 
-from driftsurf import PortfolioClassifier, recommended
+from driftsurf import DriftSurfClassifier, PortfolioClassifier, recommended
 from driftsurf.core.contracts import Batch
 from driftsurf.errors import StateError
+from driftsurf.estimators import ObliviousClassifier
 from driftsurf.evaluation.ranks import resampled_means
 from driftsurf.learners import LinearRegression, NaiveBayes, Perceptron, SoftmaxRegression
 from driftsurf.strategies import Portfolio
@@ -186,12 +188,27 @@ def assert_same_state(one: Any, other: Any) -> None:
         assert np.asarray(value).tobytes() == np.asarray(other[name]).tobytes(), name
 
 
-@pytest.mark.parametrize("name", ["plant", "rain"])
-def test_the_size_of_calls_does_not_matter_where_labels_come_late(name: str) -> None:
+def told() -> Any:
+    return recommended("light", random_state=0)
+
+
+def collecting() -> Any:
+    return DriftSurfClassifier(batch_size=100, random_state=0)
+
+
+def never_replaced() -> Any:
+    return ObliviousClassifier(random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [("plant", told), ("rain", told), ("plant", collecting), ("plant", never_replaced), ("rain", never_replaced)],
+)
+def test_the_size_of_calls_does_not_matter_where_labels_come_late(name: str, make: Callable[[], Any]) -> None:
     X, y = EVERYDAY[name](1, 2_400)
     late, wrong = 200, list[Any]()
     for size in (100, 10, 1):
-        model = recommended("light", random_state=0).set_drift_monitor(enabled=False)
+        model = make().set_drift_monitor(enabled=False)
         found = np.zeros(len(y))
         model.partial_fit(X[:100], y[:100])  # until then there is nothing to predict with
         model._session.expect_late_labels()
@@ -204,6 +221,7 @@ def test_the_size_of_calls_does_not_matter_where_labels_come_late(name: str) -> 
     error = means[:, 0].std()
     for other in wrong[1:]:
         assert abs(other.mean() - wrong[0].mean()) < error
+        assert make is not collecting or np.array_equal(other, wrong[0])  # its steps are the same
 
 
 def numbers() -> Any:

@@ -255,7 +255,7 @@ class River(Peer):
 
 
 class CapyMOA(Peer):
-    """A classifier or regressor of CapyMOA, which needs Java. ``name`` is the name of its class."""
+    """A classifier or regressor of CapyMOA, which needs Java. ``name`` is its class, or its path in the package."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self._name, self._options = name, options
@@ -267,8 +267,9 @@ class CapyMOA(Peer):
         self._schema = stream.Schema.from_custom([*names, "label"], target="label", categories=codes, name="rows")
         labelled = package.LabeledInstance if n_classes else package.RegressionInstance
         self._rows, self._labelled = package.Instance.from_array, labelled.from_array
-        module = "capymoa.classifier" if n_classes else "capymoa.regressor"
-        self._model = _make("capymoa", module, self._name, {"schema": self._schema, **self._options})
+        where, _, kind = self._name.rpartition(".")
+        module = f"capymoa.{where or ('classifier' if n_classes else 'regressor')}"
+        self._model = _make("capymoa", module, kind, {"schema": self._schema, **self._options})
 
     def _learn(self, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         for x, label in zip(X, y.tolist(), strict=True):

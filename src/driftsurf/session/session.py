@@ -591,7 +591,8 @@ class Session(Changeable):
         """Record a decision after the step is complete, so that a failing journal or warning changes nothing here."""
         self.journal.record(decision)
         few = self.steps == WARN_AFTER_STEPS and decision.rows_seen < WARN_BELOW_ROWS * WARN_AFTER_STEPS
-        if few and not decision.experts:  # a portfolio weights its experts over many steps
+        compares = decision.threshold is not None or len(decision.models) > 1  # by risk; a lone model is never replaced
+        if few and compares and not decision.experts:  # a portfolio weights its experts over many steps
             rows = decision.rows_seen / self.steps
             message = Message(
                 f"the first {self.steps} time steps had {rows:.0f} rows each on average; the risk on so few rows is "
