@@ -13,6 +13,7 @@ from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.core.journal import Decided, Outcome
 from driftsurf.strategies.cell import CellStrategy
+from driftsurf.strategies.oblivious import Oblivious
 
 SURE = 2.0
 """Standard errors by which a mixture has to be worse than guessing."""
@@ -70,7 +71,12 @@ class JointOutcome:
 
 
 def learned_by(expert: Any, batch: Batch, tested: FloatArray) -> Outcome:
-    """Let an expert learn a batch, given its scores; its decision is made when it is read, where that can wait."""
+    """Let an expert learn a batch, given its scores; its decision is made when it is read, where that can wait.
+
+    The caller has made a mark of the expert, to which it returns if this raises an error.
+    """
+    if type(expert) is Oblivious:
+        return expert.learn_marked(batch, tested)
     if type(expert).step is CellStrategy.step:
         outcome: Outcome = expert.learned(batch, tested)
         return outcome
@@ -191,7 +197,7 @@ def batch_risks(together: FloatArray, batch: Batch, experts: int, n_classes: int
     numbers (rows, experts).
     """
     y, weight = batch.y, batch.weight
-    mass = float(weight.sum())
+    mass = float(weight[0]) if len(y) == 1 else float(weight.sum())
     if not mass > 0.0:
         return [float("nan")] * experts
     if n_classes and len(y) == 1:

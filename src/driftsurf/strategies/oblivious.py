@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from driftsurf.core.abilities import ScoresReused, abilities_of
 from driftsurf.core.changes import UndoStack, replace
@@ -10,6 +10,7 @@ from driftsurf.core.contracts import CSR, Batch, FloatArray, Segment
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import Outcome
 from driftsurf.learners._online import OnlineLearner
+from driftsurf.native.linear import largest
 from driftsurf.registry import ALL_TASKS, register
 from driftsurf.strategies._base import make_decision
 from driftsurf.strategies._pool import Member, risk
@@ -47,42 +48,57 @@ class Oblivious(SingleModel):
 
     def learned(self, batch: Batch, tested: FloatArray | None = None) -> Outcome:
         """Learn one batch as ``step`` does, and return what its decision is made of."""
-        online = isinstance(self.learner, OnlineLearner)
-        reuses = online or ScoresReused in abilities_of(self.learner)
-        if type(self) is not Oblivious or not reuses or isinstance(batch.X, CSR):
+        if not self._learns_at_once(batch):
             return super().learned(batch, tested)
-        pool, live = self._pool, self._live
-        model, rows, count = live.model, pool.samples, len(batch.y)
-        learner: Any = model.learner
-        known = not pool.grows or not count or float(batch.y.max()) < pool.n_classes
-        if rows.sparse or batch.X.dtype != rows.dtype or not known or (online and len(rows)):
-            return super().learned(batch, tested)
-        segment, known_rows, mark = Segment(rows.next_row, rows.next_row + count), rows.mark(), learner.mark()
+        live, rows, learner = self._stored_live, self._stored_pool.samples, cast("Any", self._stored_live.model.learner)
+        known_rows, mark = rows.mark(), learner.mark()
         try:
-            fits = tested is not None and tested.shape[1:] == ((pool.n_classes,) if pool.n_classes else ())
-            scores = tested if fits else learner.scores(batch.X)
-            before = risk(learner, batch, scores=scores)
-            spent, gradients = learner.budget(segment), learner.gradients
-            if online:  # the learner keeps no rows, so that they need not be stored
-                learner.learn(batch, segment.hi, spent)
-                rows.skip(count)
-            else:
-                rows.append(batch.X, batch.y, batch.weight)
-                learner.tell_scores(segment, scores)
-                learner.update(rows, segment, spent)
-                pool.cap(model, undo=UndoStack())
-            after = model.after_batch(before)
-            spent = learner.gradients - gradients
-            outcome = Unchanged(after, live.step, segment, before, spent)
-            self._publish(replace(live, model=after, step=live.step + 1))
+            return self.learn_marked(batch, tested)
         except BaseException:
             learner.put_back(mark)
             rows.put_back(known_rows)
             self._publish(live)
             raise
+
+    def learn_marked(self, batch: Batch, tested: FloatArray | None) -> Outcome:
+        """Do what ``learned`` does for a caller who has made a mark, to which it returns if this raises an error."""
+        if not self._learns_at_once(batch):
+            return super().learned(batch, tested)
+        pool, live, count = self._stored_pool, self._stored_live, len(batch.y)
+        model, rows = live.model, pool.samples
+        learner: Any = model.learner
+        lo = rows.next_row
+        segment = Segment(lo, lo + count)
+        fits = tested is not None and tested.shape[1:] == ((pool.n_classes,) if pool.n_classes else ())
+        scores = tested if fits else learner.scores(batch.X)
+        before = risk(learner, batch, scores=scores)
+        spent, gradients = learner.budget(segment), learner.gradients
+        online = isinstance(learner, OnlineLearner)
+        if online:  # the learner keeps no rows, so that they need not be stored
+            learner.learn(batch, segment.hi, spent)
+            rows.skip(count)
+        else:
+            rows.append(batch.X, batch.y, batch.weight)
+            learner.tell_scores(segment, scores)
+            learner.update(rows, segment, spent)
+            pool.cap(model, undo=UndoStack())
+        after = model.after_batch(before)
+        outcome = Unchanged(after, live.step, segment, before, learner.gradients - gradients)
+        self._publish(replace(live, model=after, step=live.step + 1))
         if not online:  # rows are released only now: an undone step still needs them
             pool.release(after)
         return outcome
+
+    def _learns_at_once(self, batch: Batch) -> bool:
+        """Return whether the learner learns this batch from its rows and scores alone, without the generic step."""
+        online = isinstance(self.learner, OnlineLearner)
+        if not (online or ScoresReused in abilities_of(self.learner)) or type(self) is not Oblivious:
+            return False
+        pool = self._stored_pool
+        rows, X = pool.samples, batch.X
+        if isinstance(X, CSR) or rows.sparse or X.dtype != rows.dtype or (online and len(rows)):
+            return False
+        return not pool.grows or largest(batch.y) < pool.n_classes
 
 
 class Unchanged(NamedTuple):

@@ -36,6 +36,7 @@ from driftsurf.native import maths
 from driftsurf.native.columns import all_finite
 from driftsurf.native.experts import stacked_shares
 from driftsurf.native.guard import RangeGuard
+from driftsurf.native.linear import largest
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._chain import FEW, Chain, Last
@@ -422,7 +423,7 @@ class Portfolio(Parameterised):
         live = self._live
         if isinstance(X, CSR) or len(y) >= FEW or weight is not None or not live.step:
             return None
-        if (live.n_classes and float(y.max()) >= live.n_classes) or not all_finite(X):
+        if (live.n_classes and largest(y) >= live.n_classes) or not all_finite(X):
             return None
         if guard is not None:
             if guard.limited(X) is not X:
@@ -576,14 +577,14 @@ class Portfolio(Parameterised):
         """Learn the weights, then let every expert learn; return the next live state and what was decided."""
         X, y, weight, _ = batch
         count = n_rows(X)
-        n_classes = max(live.n_classes, int(y.max(initial=0.0)) + 1) if live.n_classes else 0
+        n_classes = max(live.n_classes, int(largest(y)) + 1) if live.n_classes else 0
         if n_classes != tested.n_classes:  # the batch has the first rows of a class
             tested = mixed_by(live, tested.scores, n_classes)
         mixer, together = live.mixer, tested.together
         blend = live.blend if tested.blended is None else tested.blended[0]
         part, ridge = min(1.0, count / live.whole), float(self.ridge)
         keep = maths.power(0.5, part / float(self.half_life))
-        if live.learned and weight.any():  # the first batch says nothing: no expert has learned
+        if live.learned and largest(weight) > 0.0:  # the first batch says nothing: no expert has learned
             if n_classes:
                 mixer = mixer.after_classes(together, y, weight, keep, ridge)
                 if tested.blended is not None:
