@@ -548,11 +548,6 @@ class ReactionCounts(NamedTuple):
     fresh_starts: int
     """Fresh models that replaced another one at once, on the signal of a detector or on an order."""
 
-    @property
-    def new_models(self) -> int:
-        """How often a new model took over."""
-        return self.switches + self.fresh_starts
-
 
 def count_reactions(kinds: Iterable[str]) -> ReactionCounts:
     """Count the reactions among transitions, given by their kinds.

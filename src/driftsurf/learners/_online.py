@@ -113,7 +113,7 @@ class OnlineLearner(Parameterised, ABC, Generic[F]):
 
     @abstractmethod
     def _learned(self, known: F, batch: Batch, steps: int) -> F:
-        """Return the model after ``steps`` visits of rows of a batch, at least one; the given one stays as it is."""
+        """Return a new value, the model after ``steps`` visits of rows of a batch, at least one."""
 
     @abstractmethod
     def _grown(self, known: F, n_classes: int) -> F:
@@ -163,8 +163,9 @@ class OnlineLearner(Parameterised, ABC, Generic[F]):
         """Learn the rows of a batch, which need not be stored; ``hi`` is the number of the row after them."""
         before, count = self._fitted, len(batch.y)
         check_width(batch.X, before.n_features)
-        after = self._learned(before, batch, steps) if steps and count else before
-        self._fitted = replace(after, hi=hi, gradients=before.gradients + (steps if count else 0))
+        after = self._learned(before, batch, steps) if steps and count else replace(before)
+        vars(after).update(hi=hi, gradients=before.gradients + (steps if count else 0))  # nobody else has it yet
+        self._fitted = after
         return functools.partial(setattr, self, "_fitted", before)
 
     def forget(self, samples: SampleStore, before_row: int) -> Undo:

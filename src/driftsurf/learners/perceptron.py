@@ -183,7 +183,7 @@ class Perceptron(OnlineLearner[Network]):
         state = known.columns.arrays, centred, known.theta, known.first, known.second
         found = train_network(X, y, weight, *plan, *state)
         if found is None:
-            return known
+            return replace(known)
         columns, frame, theta, first, second, done = found
         learned = {"theta": theta, "first": first, "second": second, "steps": done, "words": words}
         after = replace(known, columns=Moments(*columns), centred=centred, **learned, **targets)

@@ -307,7 +307,7 @@ def train_network(X, y, weight, order, int64_t size, double rate, int64_t step, 
         moments = np.empty(1), np.empty((1, d)), np.empty((1, d))
         centre, factor = np.empty(d), np.empty(d)
         theta, m, v = theta.copy(), m.copy(), v.copy()
-        gradient, work, scratch = np.zeros_like(theta), np.empty(d + 3 * max(H, K), np.float32), np.empty(2 * d + 1)
+        gradient, work, scratch = np.zeros(len(theta), np.float32), np.empty(d + 3 * max(H, K), np.float32), np.empty(2 * d + 1)
         moments_of(&held, columns, 1, d, &before, False)
         moments_of(&held, moments, 1, d, &after, True)
         own.count = of_size(&held, scratch, 2 * d + 1, True)

@@ -797,8 +797,9 @@ cdef class Follower:
         self.drifts = self.changes = self.updates = self.anchors = self.parts = ()
 
     cdef Follower copied(self):
-        cdef Follower new = type(self).__new__(type(self), self.regression, self.smallest_rise, self.drift_risk)
-        new.memory = self.memory
+        cdef Follower new = type(self).__new__(type(self))
+        new.memory, new.regression = self.memory, self.regression
+        new.smallest_rise, new.drift_risk = self.smallest_rise, self.drift_risk
         new.start, new.stop, new.first_mark, new.marks_stop = self.start, self.stop, self.first_mark, self.marks_stop
         memcpy(new.waiting, self.waiting, sizeof(self.waiting))
         memcpy(new.v, self.v, sizeof(self.v))
@@ -807,7 +808,6 @@ cdef class Follower:
         new.rows, new.contests, new.drifting, new.peak = self.rows, self.contests, self.drifting, self.peak
         new.back, new.drifts, new.changes, new.contest = self.back, self.drifts, self.changes, self.contest
         new.anchors, new.old, new.means, new.parts = self.anchors, self.old, self.means, self.parts
-        new.updates = ()
         return new
 
     def __copy__(self):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -474,12 +474,11 @@ class Session(Changeable):
         if taken is None:
             taken = self._generic_step(now, X, y, weight, predict=predict, test=watched)
         outcome, guard, rows, scores, tested, scorer = taken
-        if watched:
-            assert monitor is not None
+        if monitor is not None and watched:
             assert tested is not None
             before, first = monitor, outcome.rows_seen - len(y)
-            around = self._column_names, targets.labels, strategy
-            monitor = monitor.after(now.steps, first, rows, y, tested, now.scorer, *around)
+            around = now.scorer, self._column_names, targets.labels, strategy
+            monitor = monitor.after(now.steps, first, rows, y, tested, *around)
             if monitor.updates or monitor.changes is not before.changes:  # it notices one move at most
                 moved = () if monitor.changes is before.changes else tuple(monitor.changes[-1:])
                 outcome = Noted(outcome, targets.labels, monitor.updates, moved)
@@ -519,8 +518,7 @@ class Session(Changeable):
 
     def _scorer(self) -> Callable[[Rows], FloatArray] | None:
         """Return the scores of the models as they are now; None if the strategy cannot hand them out."""
-        strategy: Any = self.strategy
-        return strategy.scorer() if SnapshotScoring in self._abilities else None
+        return cast("Any", self.strategy).scorer() if SnapshotScoring in self._abilities else None
 
     def _has_room(self, pending: Samples, count: int) -> bool:
         """Return whether so many rows do not fill the buffer."""
@@ -582,13 +580,8 @@ class Session(Changeable):
         return self.names() or (() if schema is None or schema.names is None else schema.names)
 
     def _recorded(self, outcome: Outcome) -> Decision:
-        """Record a step after it is complete; return its decision."""
+        """Record a step after it is complete, so that an error changes nothing here; return its decision."""
         decision = outcome.decision().named(self.targets.labels)
-        self._report(decision)
-        return decision
-
-    def _report(self, decision: Decision) -> None:
-        """Record a decision after the step is complete, so that a failing journal or warning changes nothing here."""
         self.journal.record(decision)
         few = self.steps == WARN_AFTER_STEPS and decision.rows_seen < WARN_BELOW_ROWS * WARN_AFTER_STEPS
         compares = decision.threshold is not None or len(decision.models) > 1  # by risk; a lone model is never replaced
@@ -601,7 +594,8 @@ class Session(Changeable):
                 Option("batch_size"),
                 " collects rows for other models: 100 are enough for most streams)",
             )
-            warnings.warn(message, SmallBatchWarning, stacklevel=6)
+            warnings.warn(message, SmallBatchWarning, stacklevel=5)
+        return decision
 
     # -------------------------------------------------------------------- predicting
 

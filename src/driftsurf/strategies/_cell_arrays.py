@@ -249,14 +249,6 @@ def allocated_bytes(X: Rows) -> int:
     return sum(part.nbytes for part in X[:3]) if isinstance(X, CSR) else X.nbytes
 
 
-def used_bytes(X: Rows) -> int:
-    """Return the bytes of rows alone."""
-    if not isinstance(X, CSR):
-        return X.nbytes
-    values: int = (X.indptr[-1] - X.indptr[0]).item()
-    return values * (X.data.itemsize + X.indices.itemsize) + X.indptr.nbytes
-
-
 def outputs_of(cell: Cell) -> int:
     """Return the number of outputs of the models of a cell."""
     weights, columns = cell.w.shape[1], cell.factor.shape[1]

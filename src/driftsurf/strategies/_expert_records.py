@@ -71,10 +71,7 @@ class JointOutcome:
 
 
 def learned_by(expert: Any, batch: Batch, tested: FloatArray) -> Outcome:
-    """Let an expert learn a batch, given its scores; its decision is made when it is read, where that can wait.
-
-    The caller has made a mark of the expert, to which it returns if this raises an error.
-    """
+    """Let a marked expert learn a batch, given its scores; its decision is made when it is read, if it can wait."""
     if type(expert) is Oblivious:
         return expert.learn_marked(batch, tested)
     if type(expert).step is CellStrategy.step:

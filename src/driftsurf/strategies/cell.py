@@ -212,7 +212,7 @@ class CellStrategy(PooledStrategy[L]):
         """Return a mark of the models and their rows, for ``put_back``. The strategy has to have begun."""
         place: Any = None
         if self._cell is None:
-            place = self._pool.mark(*self._live.members)
+            place = self._stored_pool.mark(*self._stored_live.members)
         else:
             self._cell.native.mark()
         return self.__dict__.copy(), place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from driftsurf.core.abilities import ScoresReused, abilities_of
 from driftsurf.core.changes import UndoStack, replace
@@ -50,31 +50,26 @@ class Oblivious(SingleModel):
         """Learn one batch as ``step`` does, and return what its decision is made of."""
         if not self._learns_at_once(batch):
             return super().learned(batch, tested)
-        live, rows, learner = self._stored_live, self._stored_pool.samples, cast("Any", self._stored_live.model.learner)
-        known_rows, mark = rows.mark(), learner.mark()
+        mark = self.mark()
         try:
             return self.learn_marked(batch, tested)
         except BaseException:
-            learner.put_back(mark)
-            rows.put_back(known_rows)
-            self._publish(live)
+            self.put_back(mark)
             raise
 
     def learn_marked(self, batch: Batch, tested: FloatArray | None) -> Outcome:
-        """Do what ``learned`` does for a caller who has made a mark, to which it returns if this raises an error."""
+        """Do what ``learned`` does for a caller who has made a mark, to which it returns after an error."""
         if not self._learns_at_once(batch):
             return super().learned(batch, tested)
         pool, live, count = self._stored_pool, self._stored_live, len(batch.y)
         model, rows = live.model, pool.samples
         learner: Any = model.learner
-        lo = rows.next_row
-        segment = Segment(lo, lo + count)
+        segment = Segment(rows.next_row, rows.next_row + count)
         fits = tested is not None and tested.shape[1:] == ((pool.n_classes,) if pool.n_classes else ())
         scores = tested if fits else learner.scores(batch.X)
         before = risk(learner, batch, scores=scores)
         spent, gradients = learner.budget(segment), learner.gradients
-        online = isinstance(learner, OnlineLearner)
-        if online:  # the learner keeps no rows, so that they need not be stored
+        if isinstance(learner, OnlineLearner):  # it keeps no rows, so that they need not be stored
             learner.learn(batch, segment.hi, spent)
             rows.skip(count)
         else:
@@ -83,11 +78,10 @@ class Oblivious(SingleModel):
             learner.update(rows, segment, spent)
             pool.cap(model, undo=UndoStack())
         after = model.after_batch(before)
-        outcome = Unchanged(after, live.step, segment, before, learner.gradients - gradients)
         self._publish(replace(live, model=after, step=live.step + 1))
-        if not online:  # rows are released only now: an undone step still needs them
+        if len(rows):  # they are released only now: an undone step still needs them
             pool.release(after)
-        return outcome
+        return Unchanged(after, live.step, segment, before, learner.gradients - gradients)
 
     def _learns_at_once(self, batch: Batch) -> bool:
         """Return whether the learner learns this batch from its rows and scores alone, without the generic step."""

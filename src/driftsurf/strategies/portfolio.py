@@ -602,12 +602,13 @@ class Portfolio(Parameterised):
         if turned:
             mixer, blend = mixer.turned_to(fresh, ridge), None if blend is None else blend.turned_to(fresh, ridge)
         chain = None if live.chain is None else live.chain.after(y, weight, n_classes, keep)
-        numbers = n_classes, live.step + 1, live.next_row + count, live.learned + 1, live.whole
         residuals = live.residuals
         if residuals is not None and live.learned:
             sizes = np.abs(tested.mixture - y)
             residuals = residuals.with_errors(sizes[(weight > 0.0) & np.isfinite(sizes)])
-        after = PortfolioState(mixer, *numbers, chain, blend, residuals, outcomes)
+        counts = {"step": live.step + 1, "next_row": live.next_row + count, "learned": live.learned + 1}
+        parts = {"mixer": mixer, "chain": chain, "blend": blend, "residuals": residuals, "outcomes": outcomes}
+        after = replace(live, n_classes=n_classes, **counts, **parts)
         risks = batch_risks(together, batch, len(outcomes), n_classes)
         place, weights = (live.step, live.next_row, count), (live.mixer.weights, mixer.weights)
         return after, JointOutcome(self._names, outcomes, weights, risks, place, turned=turned)
