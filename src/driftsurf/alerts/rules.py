@@ -11,9 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from driftsurf.alerts.channels import Channel, Severity, channel_of
 from driftsurf.core.drifts import Drift
 from driftsurf.core.options import check_bounds, choice, option, option_fields, shown
-from driftsurf.core.wording import shown_bytes, significant
+from driftsurf.core.wording import BASELINE_WORDS, shown_bytes, significant
 from driftsurf.errors import DriftsurfWarning, OptionError
-from driftsurf.evaluation.summary import BASELINE_WORDS
 
 RENAMED: Final[Mapping[str, str]] = {"error-noise": "trivial-noise"}
 """Options of earlier versions that still are read, with their new names."""

@@ -176,3 +176,11 @@ HARDLY_BETTER = 0.98
 """A model whose error is at least this share of a trivial prediction's is hardly better than it."""
 HARDLY_ABOVE_CHANCE = 1.25
 """A model that finds a rare class with less than this many times the average precision of chance hardly finds it."""
+BASELINE_WORDS = {
+    "majority": "predicting the most frequent class so far",
+    "mean": "predicting the mean of all values so far",
+    "persistence": "repeating the last label",
+}
+"""Description of each trivial prediction."""
+BASELINE_NAMES = {"majority": "most frequent class", "mean": "mean so far", "persistence": "last label"}
+"""Short names of trivial predictions, as tables and figures show them."""

@@ -6,12 +6,11 @@ Files, folders, growing files and standard input are read in bounded memory and 
 ``source``, ``sources/``                        the protocol of a source and ``open_source``; one source per module
 ``formats/``                                    readers of one file, one format per module
 ``reading_options``                             every option that says how files are read
-``tables``                                      columns by name, of four kinds
-``frames``, ``arrow``                           tables of pandas, polars and pyarrow as tables
+``tables``                                      columns by name, of four kinds, also from pyarrow
+``frames``, ``arrow``                           tables of pandas and polars as tables; messages of Arrow streams
 ``encoding``, ``vocabulary``                    rows of numbers from tables, and from rows of named values
-``target``, ``row_encoder``                     the column to predict; it and the encoder, saved together
-``source_reader``                               a source as a run reads it: first table in advance, rows counted
-``column_summary``, ``advice``                  how columns were read, and advice where that looks wrong
+``row_encoder``                                 the column to predict, the times and the encoder, saved together
+``advice``, ``inferred_options``                how columns were read, advice where that looks wrong, and remedies
 ``datasets/``, ``catalogue``, ``download``      real data sets; streams by name; downloads
 ==============================================  ===================================================================
 

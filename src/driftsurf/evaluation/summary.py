@@ -13,7 +13,7 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import count_reactions, merge_reactions
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.frames import new_frame
-from driftsurf.core.wording import HARDLY_BETTER, percent, significant
+from driftsurf.core.wording import BASELINE_WORDS, HARDLY_BETTER, percent, significant
 from driftsurf.errors import OptionError
 from driftsurf.evaluation import metrics
 from driftsurf.evaluation.class_metrics import RareClass, rare_class_of
@@ -239,16 +239,6 @@ def mean_error_of(trace: Trace, model: str) -> tuple[str, float]:
     if isinstance(summary, ClassificationSummary):
         return "mean error", summary.mean_error
     return "root mean squared error", summary.root_mean_squared_error
-
-
-BASELINE_WORDS = {
-    "majority": "predicting the most frequent class so far",
-    "mean": "predicting the mean of all values so far",
-    "persistence": "repeating the last label",
-}
-"""Description of each trivial prediction."""
-BASELINE_NAMES = {"majority": "most frequent class", "mean": "mean so far", "persistence": "last label"}
-"""Short names of trivial predictions, as tables and figures show them."""
 
 
 @dataclass(frozen=True, slots=True)

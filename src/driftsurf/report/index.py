@@ -18,11 +18,11 @@ from driftsurf import registry
 from driftsurf.comparison.folder import LEDGER
 from driftsurf.core import files
 from driftsurf.core.files import parse_json
-from driftsurf.core.wording import significant
+from driftsurf.core.wording import BASELINE_NAMES, significant
 from driftsurf.errors import DriftsurfError, Option, RunFolderError
 from driftsurf.errors.visible import escape, safe_address
 from driftsurf.evaluation.scores import Scores
-from driftsurf.evaluation.summary import BASELINE_NAMES, baselines
+from driftsurf.evaluation.summary import baselines
 from driftsurf.evaluation.trace import Trace
 from driftsurf.explanation.records import newest_head, read_run
 from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run

@@ -12,10 +12,10 @@ from rich.table import Table
 
 from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
-from driftsurf.core.wording import counted, in_words, optional, plural, significant
+from driftsurf.core.wording import BASELINE_NAMES, BASELINE_WORDS, counted, in_words, optional, plural, significant
 from driftsurf.errors import InputError, RunFolderError
 from driftsurf.errors.visible import escape, safe_address
-from driftsurf.evaluation.summary import BASELINE_NAMES, BASELINE_WORDS, Baselines
+from driftsurf.evaluation.summary import Baselines
 from driftsurf.keyed.drifts import DRIFT_HEADS, LEAST_ROWS, KeyDrifts, drift_lines
 from driftsurf.keyed.folder import PAGE, KeyedFolder
 from driftsurf.keyed.outcomes import KeyScore, Outcomes, format_time

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from driftsurf.core.decisions import TRANSITION_WORDS, Decision, alike, describe_alike, plain_expert
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.frames import html_table
-from driftsurf.core.wording import counted, optional, significant
+from driftsurf.core.wording import BASELINE_NAMES, counted, optional, significant
 from driftsurf.errors import MissingExtraError
 from driftsurf.errors.visible import escape
 from driftsurf.evaluation.scores import Scores
-from driftsurf.evaluation.summary import BASELINE_NAMES, baselines, verdict_of
+from driftsurf.evaluation.summary import baselines, verdict_of
 from driftsurf.evaluation.trace import Trace
 from driftsurf.registry import register
 from driftsurf.report.terminal import ProgressBar

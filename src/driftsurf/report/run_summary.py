@@ -10,11 +10,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from driftsurf.core.wording import counted, in_words, optional, percent, significant
+from driftsurf.core.wording import BASELINE_NAMES, counted, in_words, optional, percent, significant
 from driftsurf.data.advice import ColumnSummary
 from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import (
-    BASELINE_NAMES,
     ClassificationSummary,
     RegressionSummary,
     Summary,

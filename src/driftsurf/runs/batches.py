@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -292,41 +293,39 @@ def _last_total(journal: str, kind: str) -> int:
     return int(parse_json(lines[-1])["total"]) if lines else 0
 
 
-class BatchSource(Protocol):
+class BatchSource(ABC):
     """Batches of labelled rows, the same ones from every position that it has given."""
 
     @property
     def labels(self) -> tuple[Any, ...]:
-        """The classes, if they are known in advance."""
-        ...
+        """The classes, if they are known in advance; empty for regression, and where further classes may appear."""
+        return ()
 
     @property
     def skipped(self) -> int:
         """Number of rows that were left out and reported."""
-        ...
+        return 0
 
+    @abstractmethod
     def batches(self, position: Position = None) -> Iterator[tuple[Any, Any, Position]]:
         """Yield rows, their labels and the position after them, from ``position`` on."""
-        ...
 
     def bad_rows(self) -> str:
         """Return the rows left out since the last call as lines of JSON; called once a batch has been taken."""
-        ...
+        return ""
 
-    def committed(self, position: Position) -> None:
+    def committed(self, position: Position) -> None:  # noqa: B027
         """Note that a checkpoint at this position is on disk."""
-        ...
 
     def state(self) -> State:
         """Return what the first rows decided, such as how columns are encoded, and what was counted since."""
-        ...
+        return {}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
         """Restore what ``state()`` returned."""
-        ...
 
 
-class StreamBatches:
+class StreamBatches(BatchSource):
     """Batches of a built-in stream, which is generated again up to the row where a run resumes.
 
     Examples
@@ -336,8 +335,6 @@ class StreamBatches:
     >>> [(len(y), position) for _, y, position in source.batches(400)]
     [(400, 800), (200, 1000)]
     """
-
-    skipped: int = 0
 
     def __init__(self, stream: Stream, batch_size: int) -> None:
         self.stream = stream
@@ -359,22 +356,8 @@ class StreamBatches:
             row += len(y)
             yield X, y, row
 
-    def bad_rows(self) -> str:
-        """Return "": a built-in stream has no bad rows."""
-        return ""
 
-    def committed(self, position: Position) -> None:
-        """Do nothing: there is nobody to tell."""
-
-    def state(self) -> State:
-        """Return an empty state: a built-in stream is decided by its arguments."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Do nothing: there is no state."""
-
-
-class TableBatches:
+class TableBatches(BatchSource):
     """Rows from tables. Those with a label are learned, those without one are only predicted.
 
     Parameters
@@ -402,14 +385,13 @@ class TableBatches:
     [((2, 13), ['yes', 'no'], 2), ((1, 13), ['yes'], 3)]
     """
 
-    labels: tuple[Any, ...] = ()
+    skipped: int = 0
+    """Number of bad rows that were reported. Those before a batch that a signal interrupted are read again."""
 
     def __init__(self, reader: SourceReader, encoder: RowEncoder, *, id: str | None = None) -> None:
         self.reader = reader
         self.encoder = encoder
         self.id = id
-        self.skipped: int = 0
-        """Number of bad rows that were reported. Those before a batch that a signal interrupted are read again."""
 
     def batches(self, position: Position = None) -> Iterator[tuple[TableRows, Any, Position]]:
         """Yield rows, the labels of those that have one, and the position after them."""
@@ -446,7 +428,7 @@ FIELDS = Fields({"skipped": Whole()})
 """Saved entries beside those of the encoder."""
 
 
-class PushedBatches:
+class PushedBatches(BatchSource):
     """Source of a run whose rows are pushed by :meth:`~driftsurf.runs.live.LiveRun.take`: there is nothing to read.
 
     Parameters
@@ -455,7 +437,7 @@ class PushedBatches:
         The classes; empty for regression, and where further classes may appear.
     """
 
-    skipped: int = 0
+    labels: tuple[Any, ...] = ()
 
     def __init__(self, labels: tuple[Any, ...] = ()) -> None:
         self.labels = labels
@@ -463,17 +445,3 @@ class PushedBatches:
     def batches(self, position: Position = None) -> Iterator[tuple[Any, Any, Position]]:
         """Yield nothing."""
         return iter(())
-
-    def bad_rows(self) -> str:
-        """Return "": rows that are pushed were read by the caller, who knows the bad ones."""
-        return ""
-
-    def committed(self, position: Position) -> None:
-        """Do nothing: there is nobody to tell."""
-
-    def state(self) -> State:
-        """Return an empty state."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Do nothing: there is no state."""

@@ -21,7 +21,7 @@ from driftsurf.data.row_encoder import RowEncoder
 from driftsurf.data.source import Position
 from driftsurf.data.tables import Table
 from driftsurf.errors import InputError
-from driftsurf.runs.batches import LabelPlaces, SourceReader, text_of
+from driftsurf.runs.batches import BatchSource, LabelPlaces, SourceReader, text_of
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.plan import Step
 from driftsurf.runs.predictions import PredictionBatch, predict_now
@@ -450,7 +450,7 @@ class _Skipped(NamedTuple):
     labels: int
 
 
-class LateBatches:
+class LateBatches(BatchSource):
     """Batches of rows and, with each of them, the labels that have arrived before.
 
     Parameters
@@ -464,8 +464,6 @@ class LateBatches:
     pace
         When labels arrive.
     """
-
-    labels: tuple[Any, ...] = ()
 
     def __init__(
         self, rows: SourceReader, labels: SourceReader, encoder: RowEncoder, *, key: str | None, pace: LabelPace

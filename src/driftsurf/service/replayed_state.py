@@ -6,7 +6,7 @@ import json
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,11 +19,11 @@ from driftsurf.core.wording import rare_class
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.log.records import DIGEST, ColumnKind, Kinds, Record, read_rows
 from driftsurf.data.row_encoder import Task
-from driftsurf.data.source import Position
 from driftsurf.errors import IdempotencyError, InputError
 from driftsurf.evaluation.class_metrics import RareClass
 from driftsurf.evaluation.ranks import interval, resampled_means
 from driftsurf.evaluation.summary import Baselines
+from driftsurf.runs.batches import PushedBatches
 from driftsurf.service.contract import ChallengerStatus, Request
 from driftsurf.service.joining import StepJoiner, packed_texts, unpacked_texts
 from driftsurf.session.observation import Observation
@@ -405,11 +405,8 @@ def _recent(steps: list[StepError]) -> list[StepError]:
 
 
 @dataclass(slots=True)
-class ReplayedState:
-    """Everything besides the sessions that follows from the log, as a source whose rows are pushed.
-
-    ``labels``, ``skipped`` and ``batches`` are those of a source that has nothing to be pulled.
-    """
+class ReplayedState(PushedBatches):
+    """Everything besides the sessions that follows from the log, as a source whose rows are pushed."""
 
     columns: tuple[ColumnKind, ...]
     task: Task
@@ -430,25 +427,12 @@ class ReplayedState:
     """Time of the record that completed the step that is learned."""
     leading: Callable[[], Session] = lambda: None  # type: ignore[return-value,assignment]
     """Returns the session of the leading model; set by its run."""
-    labels: tuple[Any, ...] = ()
-    skipped: int = 0
 
     def join(self, records: Sequence[Record], joiner: StepJoiner | None = None) -> None:
         """Apply records of rows, labels and ticks to the joiner, or to another one."""
         blocks = [record.rows for record in records if record.rows is not None]
         X = self.encoder.transform(read_rows(blocks, self.columns)) if blocks else None
         (self.joiner if joiner is None else joiner).join(records, X)
-
-    def batches(self, position: Position = None) -> Iterator[tuple[Any, Any, Position]]:
-        """Yield nothing."""
-        return iter(())
-
-    def committed(self, position: Position) -> None:
-        """Do nothing: the log of the service is its own."""
-
-    def bad_rows(self) -> str:
-        """Return "": bad rows are refused before they are logged."""
-        return ""
 
     def state(self) -> IncrementalState:
         """Return everything, for a checkpoint."""

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import FloatArray
-from driftsurf.core.wording import counted
-from driftsurf.evaluation.summary import BASELINE_NAMES, baseline_errors
+from driftsurf.core.wording import BASELINE_NAMES, counted
+from driftsurf.evaluation.summary import baseline_errors
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Curve, Figure, usual_top

@@ -5,17 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from driftsurf.core.wording import percent, significant
+from driftsurf.core.wording import BASELINE_NAMES, BASELINE_WORDS, percent, significant
 from driftsurf.errors.visible import escape
 from driftsurf.evaluation.class_metrics import class_metrics
-from driftsurf.evaluation.summary import (
-    BASELINE_NAMES,
-    BASELINE_WORDS,
-    ClassificationSummary,
-    Summary,
-    summarise_classification,
-    summarise_regression,
-)
+from driftsurf.evaluation.summary import ClassificationSummary, Summary, summarise_classification, summarise_regression
 from driftsurf.explanation.belief import experts_of
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
