@@ -26,7 +26,7 @@ from driftsurf.errors import (
     OptionError,
     RunFolderError,
 )
-from driftsurf.evaluation.class_metrics import ClassQuality
+from driftsurf.evaluation.summary import ClassQuality
 from driftsurf.report import comparison
 from driftsurf.report.comparison import chart
 

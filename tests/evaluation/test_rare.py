@@ -13,10 +13,9 @@ from sklearn.metrics import average_precision_score, precision_score, recall_sco
 import driftsurf
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.wording import rare_class
-from driftsurf.evaluation.class_metrics import RareClass
 from driftsurf.evaluation.metrics import average_precision
 from driftsurf.evaluation.scores import LARGEST_LOGIT, LOGIT_BINS, ScoreRecorder, Scores
-from driftsurf.evaluation.summary import Baselines, baselines, verdict_of
+from driftsurf.evaluation.summary import Baselines, RareClass, baselines, verdict_of
 from driftsurf.session.observation import Observation
 
 

@@ -12,8 +12,8 @@ from sklearn import metrics
 
 from driftsurf import DriftSurfClassifier, prequential
 from driftsurf.errors import InputError
-from driftsurf.evaluation.class_metrics import class_metrics, class_metrics_over_time
 from driftsurf.evaluation.scores import ScoreRecorder, Scores
+from driftsurf.evaluation.summary import class_metrics, class_metrics_over_time
 from driftsurf.evaluation.trace import OTHER
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.session.observation import Observation

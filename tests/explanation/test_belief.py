@@ -15,8 +15,7 @@ from driftsurf.core.contracts import Batch
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.core.journal import json_lines, read_lines
 from driftsurf.core.numeric import derive
-from driftsurf.explanation.belief import beliefs, experts_of
-from driftsurf.explanation.lineage import Lineage, lineages
+from driftsurf.explanation.lineage import Lineage, beliefs, experts_of, lineages
 from driftsurf.keyed.results import next_state
 from driftsurf.learners import LogisticRegression, NaiveBayes, SoftmaxRegression
 from driftsurf.report.overlay import _of_trusted_experts

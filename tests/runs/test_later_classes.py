@@ -16,9 +16,8 @@ from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
 from table_runs import good, killed
 
 from driftsurf import Trace
-from driftsurf.evaluation.class_metrics import class_metrics
 from driftsurf.evaluation.scores import BINS, Scores
-from driftsurf.evaluation.summary import baselines, summarise_classification
+from driftsurf.evaluation.summary import baselines, class_metrics, summarise_classification
 from driftsurf.evaluation.trace import OTHER
 from driftsurf.runs.folder import SCORES, TRACE
 

@@ -36,8 +36,7 @@ from driftsurf.errors import (
     ShapeError,
     UnavailableError,
 )
-from driftsurf.evaluation.class_metrics import rare_class_of
-from driftsurf.evaluation.summary import summarise_classification
+from driftsurf.evaluation.summary import rare_class_of, summarise_classification
 from driftsurf.evaluation.trace import Trace
 from driftsurf.explanation.records import read_run
 from driftsurf.runs.api import run

@@ -21,8 +21,8 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.options import number, whole
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.errors import CapabilityError, Message, Option, OptionError
-from driftsurf.evaluation.class_metrics import ClassQuality
 from driftsurf.evaluation.ranks import Pair, Ranking, interval, pairs_with, ranking, ranks, resampled_means
+from driftsurf.evaluation.summary import ClassQuality
 from driftsurf.runs.options import StrPath
 from driftsurf.session.default_model import has_trees
 from driftsurf.session.model_names import split_names

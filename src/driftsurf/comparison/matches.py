@@ -17,9 +17,9 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.wording import in_words, percent
 from driftsurf.data.row_encoder import Task
 from driftsurf.errors import DivergenceError, LabelError
-from driftsurf.evaluation.class_metrics import ClassQuality, class_quality
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.ranks import Interval
+from driftsurf.evaluation.summary import ClassQuality, class_quality
 from driftsurf.evaluation.trace import Trace
 from driftsurf.session.observation import Observation
 from driftsurf.streams.base import Stream

@@ -3,13 +3,14 @@
 Evaluation knows models only by what they predict and decide. Durable runs, pages and output live elsewhere.
 """
 
-from driftsurf.evaluation.class_metrics import ClassMetrics, class_metrics
 from driftsurf.evaluation.prequential import prequential
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import (
     ClassificationSummary,
+    ClassMetrics,
     RegressionSummary,
     Summary,
+    class_metrics,
     summarise,
     summarise_classification,
     summarise_regression,

@@ -27,8 +27,16 @@ from driftsurf.errors.visible import visible
 from driftsurf.evaluation.column_moves import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error
 from driftsurf.evaluation.summary import mean_error_of, verdict_of
-from driftsurf.explanation.belief import TURNED, describe_beliefs, describe_reacting, experts_of
-from driftsurf.explanation.lineage import LEAST_SHARE, describe_models, describe_row, lineages
+from driftsurf.explanation.lineage import (
+    LEAST_SHARE,
+    TURNED,
+    describe_beliefs,
+    describe_models,
+    describe_reacting,
+    describe_row,
+    experts_of,
+    lineages,
+)
 from driftsurf.explanation.records import (
     BEGAN_REACTIVE,
     RunRecord,

@@ -12,7 +12,7 @@ from driftsurf.errors import InputError
 from driftsurf.errors.visible import escape
 from driftsurf.evaluation.summary import verdict_of
 from driftsurf.evaluation.trace import Trace
-from driftsurf.explanation.belief import experts_of
+from driftsurf.explanation.lineage import experts_of
 from driftsurf.explanation.records import RunRecord
 from driftsurf.registry import register
 from driftsurf.report import html

@@ -12,17 +12,17 @@ from rich.table import Table
 
 from driftsurf.core.wording import BASELINE_NAMES, counted, in_words, optional, percent, significant
 from driftsurf.data.advice import ColumnSummary
-from driftsurf.evaluation.class_metrics import describe_later_classes
 from driftsurf.evaluation.summary import (
     ClassificationSummary,
     RegressionSummary,
     Summary,
     baselines,
+    describe_later_classes,
     summarise,
     verdict_of,
 )
 from driftsurf.evaluation.trace import Trace
-from driftsurf.explanation.belief import experts_of
+from driftsurf.explanation.lineage import experts_of
 from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report.run_page import orphan_warning
 from driftsurf.report.sections.numbers import reaction_rows

@@ -37,8 +37,7 @@ from driftsurf.core.wording import ERROR, ROOT_MEAN_SQUARED_ERROR
 from driftsurf.data.reading_options import Kind
 from driftsurf.data.row_encoder import Task
 from driftsurf.data.tables import Table
-from driftsurf.evaluation.class_metrics import RareClass
-from driftsurf.evaluation.summary import Verdict
+from driftsurf.evaluation.summary import RareClass, Verdict
 from driftsurf.report.run_page import PageParts
 from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts

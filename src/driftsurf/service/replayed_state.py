@@ -20,9 +20,8 @@ from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.log.records import DIGEST, ColumnKind, Kinds, Record, read_rows
 from driftsurf.data.row_encoder import Task
 from driftsurf.errors import IdempotencyError, InputError
-from driftsurf.evaluation.class_metrics import RareClass
 from driftsurf.evaluation.ranks import interval, resampled_means
-from driftsurf.evaluation.summary import Baselines
+from driftsurf.evaluation.summary import Baselines, RareClass
 from driftsurf.runs.batches import PushedBatches
 from driftsurf.service.contract import ChallengerStatus, Request
 from driftsurf.service.joining import StepJoiner, packed_texts, unpacked_texts

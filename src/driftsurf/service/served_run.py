@@ -16,10 +16,9 @@ from driftsurf.core.files import parse_json
 from driftsurf.core.state import pick
 from driftsurf.data.source import Position
 from driftsurf.errors import DriftsurfError, OptionError, StateError
-from driftsurf.evaluation.class_metrics import RareClass
 from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import TraceRecorder
-from driftsurf.evaluation.summary import Baselines, baselines
+from driftsurf.evaluation.summary import Baselines, RareClass, baselines
 from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, NEWEST, SCORES, TRACE

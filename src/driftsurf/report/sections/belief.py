@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from driftsurf.explanation.belief import beliefs, describe_largest_move, experts_of
+from driftsurf.explanation.lineage import beliefs, describe_largest_move, experts_of
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Curve, Figure
 from driftsurf.report.sections import RunView, Section

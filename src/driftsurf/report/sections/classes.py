@@ -9,7 +9,7 @@ import numpy as np
 
 from driftsurf.core.contracts import FloatArray
 from driftsurf.errors.visible import escape
-from driftsurf.evaluation.class_metrics import class_metrics, class_metrics_over_time, describe_later_classes
+from driftsurf.evaluation.summary import class_metrics, class_metrics_over_time, describe_later_classes
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Curve, Figure, per_row
 from driftsurf.report.sections import RunView, Section

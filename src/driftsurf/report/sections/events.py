@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from driftsurf.errors.visible import escape
-from driftsurf.explanation.belief import experts_of
+from driftsurf.explanation.lineage import experts_of
 from driftsurf.report import html
 from driftsurf.report.figure import EventMark
 from driftsurf.report.overlay import events_of

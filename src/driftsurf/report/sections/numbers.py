@@ -7,9 +7,14 @@ from collections.abc import Iterator
 
 from driftsurf.core.wording import BASELINE_NAMES, BASELINE_WORDS, percent, significant
 from driftsurf.errors.visible import escape
-from driftsurf.evaluation.class_metrics import class_metrics
-from driftsurf.evaluation.summary import ClassificationSummary, Summary, summarise_classification, summarise_regression
-from driftsurf.explanation.belief import experts_of
+from driftsurf.evaluation.summary import (
+    ClassificationSummary,
+    Summary,
+    class_metrics,
+    summarise_classification,
+    summarise_regression,
+)
+from driftsurf.explanation.lineage import experts_of
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
 from driftsurf.runs.folder import WORK_PER_ROW
