@@ -17,7 +17,8 @@ from driftsurf.estimators import ObliviousClassifier
 from driftsurf.evaluation.ranks import resampled_means
 from driftsurf.learners import LinearRegression, NaiveBayes, Perceptron, SoftmaxRegression
 from driftsurf.strategies import Portfolio
-from driftsurf.strategies._chain import FEW, LEAD, MOST_CLASSES, Chain, Last
+from driftsurf.strategies._chain import FEW, LEAD, LONGEST, MEMORIES, MOST_CLASSES, TRAIL, Chain, Last, Trail
+from driftsurf.strategies._experts import MOST
 
 
 def learned(labels: Any, n_classes: int = 2, size: int = 1) -> Chain:
@@ -265,3 +266,82 @@ def test_a_last_number_is_known_from_rows_with_weight_for_small_batches() -> Non
     assert last.forecast(FEW, 0) is None
     assert last.after(np.ones(1), np.zeros(1), 0, 0.9) is last
     assert Last.from_state(last.state()) == last
+
+
+def columns_of(y: Any) -> list[float]:
+    """Return the columns of a trail after these targets, computed from all of them."""
+    last = [*np.asarray(y)[::-1][:3], 0.0, 0.0, 0.0][:3]
+    weights = [0.5 ** (np.arange(len(y))[::-1] / memory) for memory in MEMORIES]
+    return [*last, *(float(one @ y / one.sum()) if len(y) else 0.0 for one in weights)]
+
+
+def test_a_trail_has_the_last_targets_and_means_of_earlier_ones() -> None:
+    y, X = np.random.default_rng(0).normal(size=40), np.arange(80.0).reshape(40, 2)
+    trail, expected = Trail(), [columns_of(y[:count]) for count in range(41)]
+    for count in range(40):
+        assert trail.columns == pytest.approx(expected[count])
+        trail = trail.after(y[count : count + 1])
+    assert trail == Trail().after(y)
+    assert np.array_equal(Trail().along(X, y)[:, :2], X)
+    assert Trail().along(X, y)[:, 2:] == pytest.approx(np.array(expected[:40]))
+    assert trail.beside(X)[:, 2:] == pytest.approx(np.tile(expected[40], (40, 1)))
+    long = np.random.default_rng(1).normal(size=3 * LONGEST)
+    assert Trail().after(long).columns == pytest.approx(columns_of(long), abs=1e-2)
+    assert Trail.from_state(trail.state()) == trail
+    with pytest.raises(StateError, match="masses"):
+        Trail.from_state(trail.state() | {"masses": -np.ones(len(MEMORIES))})
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_trees_that_see_earlier_targets_follow_what_no_other_expert_can(numbers: bool) -> None:
+    model = recommended(task="regression" if numbers else "classification", random_state=0)
+    X, y = np.random.default_rng(0).normal(size=(500, 2)), np.arange(500) // 5 % 3 // 2  # 0 ten times, 1 five times
+    wrong = []
+    for place in range(500):
+        found = model.test_then_train(X[place : place + 1], y[place : place + 1])
+        wrong.append(abs(float(found[0]) - y[place]) > 0.5)
+    assert np.mean(wrong[250:]) < 0.05  # the last label alone leaves 0.13
+    names = [one.name for one in model.journal_[-1].models if one.role == "expert"]
+    assert names[-1] == "LazyBoostedTrees, earlier targets"
+    again = pickle.loads(pickle.dumps(model))
+    for one in (model, again):
+        one.partial_fit(X, y)
+        one.partial_fit(X[:2], y[:2])
+    assert np.array_equal(model.predict(X[:20]), again.predict(X[:20]))
+
+
+def test_experts_that_see_earlier_targets_rest_in_large_batches_and_are_saved() -> None:
+    X, y = runs(2_000)
+    strategy, again = (Portfolio(SoftmaxRegression()) for _ in range(2))
+    strategy.begin(2, sparse=False, n_classes=2)
+    seeing = strategy._experts[-1]
+
+    def learn(target: Any, first: int, size: int) -> Any:
+        batch = Batch(X[first : first + size], y[first : first + size].astype(float), np.ones(size))
+        return target.step(batch, target.test_scores(batch))
+
+    learn(strategy, 0, 100)
+    assert seeing._pool.samples.next_row == 100
+    resting = learn(strategy, 100, 100)
+    assert seeing._pool.samples.next_row == 100
+    assert [one.risk_before is None for one in resting.models if one.role == "expert"] == [False] * 7 + [True]
+    for first in range(200, 300):
+        learn(strategy, first, 1)
+    assert 200 - MOST < seeing._pool.samples.next_row <= 200
+    again.restore(strategy.state(), 2, sparse=False, n_classes=2)
+    assert again._waiting.n_features == 2 + TRAIL
+    for first in range(300, 340):
+        assert learn(strategy, first, 1) == learn(again, first, 1)
+    assert np.array_equal(strategy.scores(X), again.scores(X))
+    assert np.array_equal(strategy.scores(X[:5]), again.scores(X[:5]))
+    for name, value in ("seeing", "Oblivious(NaiveBayes)"), ("trail.last", np.zeros(2)):
+        state = strategy.state()
+        assert name in state
+        with pytest.raises(StateError, match=name.rpartition(".")[2]):
+            Portfolio(SoftmaxRegression()).restore(state | {name: value}, 2, sparse=False, n_classes=2)
+
+
+def test_the_experts_of_a_portfolio_with_sparse_rows_see_no_earlier_targets() -> None:
+    strategy = Portfolio(SoftmaxRegression())
+    strategy.begin(2, sparse=True, n_classes=2)
+    assert strategy._seeing == 0

@@ -1,4 +1,4 @@
-"""What earlier targets say about the next ones: which label came after each, how often of late; the last number."""
+"""What earlier targets say about the next ones: which label came after each, how often of late; the last numbers."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ REMEMBERED = 1_000.0
 """Number of rows in which a count of the chain loses half of its value."""
 RECENT = 5.0
 """Number of rows in which the count of a recent label loses half of its value."""
+MEMORIES = 5.0, 25.0
+"""Numbers of rows in which the two running means of a trail lose half of their value."""
+TRAIL = 3 + len(MEMORIES)
+"""Number of columns of a trail."""
+LONGEST = 250
+"""Of a batch, so many last targets count for a trail; its means have forgotten the ones before."""
 LEAD = 0.05
 """The recent rate speaks while its log loss on large batches is so much below that of the shares of all labels."""
 
@@ -113,6 +119,68 @@ class Last:
         return cls(known["value"], known["known"])
 
 
+@dataclass(frozen=True)
+class Trail:
+    """The last targets, as columns that trees can split: the last three, and two running means."""
+
+    last: tuple[float, ...] = (0.0,) * 3
+    """The last targets, the newest first."""
+    sums: tuple[float, ...] = (0.0,) * len(MEMORIES)
+    """Sums of the targets, of which older ones are forgotten."""
+    masses: tuple[float, ...] = (0.0,) * len(MEMORIES)
+    """The same sums with ones in place of targets."""
+
+    @property
+    def columns(self) -> tuple[float, ...]:
+        """Values of the columns for the next rows."""
+        return (*self.last, *(sum_ / mass if mass else 0.0 for sum_, mass in zip(self.sums, self.masses, strict=True)))
+
+    def after(self, y: FloatArray) -> Trail:
+        """Return the trail after these targets."""
+        found = self
+        for target in y[-LONGEST:].tolist():
+            parts = zip(FORGOTTEN, found.sums, found.masses, strict=True)
+            sums, masses = zip(*((keep * old + target, keep * mass + 1.0) for keep, old, mass in parts), strict=True)
+            found = Trail((target, *found.last[:-1]), sums, masses)
+        return found
+
+    def beside(self, X: FloatArray) -> FloatArray:
+        """Return rows with these columns after their own, the same in each row.
+
+        >>> Trail().after(np.array([1.0, 0.0])).beside(np.array([[7.0]])).round(2)
+        array([[7.  , 0.  , 1.  , 0.  , 0.47, 0.49]])
+        """
+        rows = np.empty((len(X), X.shape[1] + TRAIL), X.dtype)
+        rows[:, :-TRAIL], rows[:, -TRAIL:] = X, self.columns
+        return rows
+
+    def along(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        """Return rows with columns of the targets before each of them, those of earlier rows of ``X`` included."""
+        rows, trail = self.beside(X), self
+        for place in range(1, len(y)):
+            trail = trail.after(y[place - 1 : place])
+            rows[place, -TRAIL:] = trail.columns
+        return rows
+
+    def state(self) -> State:
+        """Return the entries to save."""
+        return {name: np.array(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the trail that ``state()`` was called on."""
+        return cls(**{name: tuple(values.tolist()) for name, values in PAST.read(state).items()})
+
+
+FORGOTTEN = tuple(maths.power(0.5, 1.0 / memory) for memory in MEMORIES)
+PAST = Fields(
+    {
+        "last": Array(np.float64, (3,)),
+        "sums": Array(np.float64, (len(MEMORIES),)),
+        "masses": Array(np.float64, (len(MEMORIES),), least=0.0, most=100.0),
+    }
+)
+"""Saved entries of a trail."""
 NUMBER = Fields({"value": Real(), "known": Truth()})
 """Saved entries of a last number."""
 FADED = maths.power(0.5, 1.0 / RECENT)

@@ -25,7 +25,7 @@ class ExpertRecord(NamedTuple):
     name: str
     decision: Decision
     share: float
-    risk: float
+    risk: float | None
 
 
 class JointOutcome:
@@ -41,7 +41,7 @@ class JointOutcome:
         names: Sequence[str],
         outcomes: Sequence[Outcome],
         weights: tuple[FloatArray, FloatArray],
-        risks: Sequence[float],
+        risks: Sequence[float | None],
         place: tuple[int, int, int],
         *,
         turned: bool,
@@ -187,12 +187,17 @@ def is_worse_than_guessing(mixture: FloatArray, batch: Batch, n_classes: int) ->
     return error > 1.0 - right + SURE * math.sqrt(right * (1.0 - right) / rows)
 
 
-def batch_risks(together: FloatArray, batch: Batch, experts: int, n_classes: int) -> list[float]:
+def batch_risks(together: FloatArray, batch: Batch, experts: int, n_classes: int) -> list[float | None]:
     """Return the mean loss of each expert on a batch, as the mixer sees it: log loss, or the squared error.
 
     ``together`` has what the mixer was given: logarithms of probabilities (rows, classes, 2 x experts), or predicted
-    numbers (rows, experts).
+    numbers (rows, experts). Experts that are not in it have no loss.
     """
+    known = min(experts, together.shape[2] // 2 if n_classes else together.shape[1])
+    return [*_risks(together, batch, known, n_classes), *[None] * (experts - known)]
+
+
+def _risks(together: FloatArray, batch: Batch, experts: int, n_classes: int) -> list[float]:
     y, weight = batch.y, batch.weight
     mass = float(weight[0]) if len(y) == 1 else float(weight.sum())
     if not mass > 0.0:
@@ -202,5 +207,5 @@ def batch_risks(together: FloatArray, batch: Batch, experts: int, n_classes: int
     if n_classes:
         losses = -together[np.arange(len(y)), y.astype(np.int64), :experts]
     else:
-        losses = np.square(together - y[:, None])
+        losses = np.square(together[:, :experts] - y[:, None])
     return [float(risk) for risk in (weight[:, None] * losses).sum(axis=0) / mass]

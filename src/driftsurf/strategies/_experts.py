@@ -40,8 +40,10 @@ LIGHT_PASSES = 3.0
 """Passes of the perceptron of the light portfolio over each batch."""
 SMALL = 8
 """Batches of fewer rows are gathered, until there are so many at first, and then as many as have been learned."""
-MOST = 30
-"""Largest number of rows that are gathered."""
+MOST = 29
+"""Largest number of rows that are gathered. Trees, which are given few rows, decide by more than that."""
+TREES = "LazyBoostedTrees"
+"""Learner of the default experts that need LightGBM."""
 
 
 def default_experts(learner: Learner, *, light: bool = False, trees: bool | None = None) -> list[Any]:
@@ -64,13 +66,26 @@ def default_experts(learner: Learner, *, light: bool = False, trees: bool | None
     return experts if regression else [*experts, NaiveBayes()]
 
 
-def make_experts(models: Iterable[Any], *, seed: int, categories: Categories, **options: Any) -> tuple[Any, ...]:
+def small_batch_experts(learner: Learner, *, trees: bool | None = None) -> list[Any]:
+    """Return the default experts that see earlier targets as further columns, and learn and predict few rows at a time.
+
+    ``trees`` is as for ``default_experts``.
+    """
+    boosted = registry.get("learner", "lightgbm-lazy")
+    task = "regression" if learner.capabilities.regression else "classification"
+    return [boosted.make(task=task)] if (boosted.installed if trees is None else trees) else []
+
+
+def make_experts(
+    models: Iterable[Any], *, seed: int, categories: Categories, first: int = 0, **options: Any
+) -> tuple[Any, ...]:
     """Return a strategy for each model, which has learned nothing and shares nothing with the others.
 
-    Expert k draws its random numbers from the k-th child of ``seed``. ``options`` (``dtype`` and ``max_rows``) are set
-    where a strategy has them.
+    Expert k, counted from ``first``, draws its random numbers from the k-th child of ``seed``. ``options`` (``dtype``
+    and ``max_rows``) are set where a strategy has them.
     """
-    return tuple(_made(model, place, derive(seed, place), categories, options) for place, model in enumerate(models))
+    each = enumerate(models, first)
+    return tuple(_made(model, place, derive(seed, place), categories, options) for place, model in each)
 
 
 def _made(model: Any, place: int, seed: int, categories: Categories, options: dict[str, Any]) -> Any:
@@ -149,8 +164,9 @@ def _label(kind: type, strategy: Any) -> str:
 
 
 def gathers(expert: Any) -> bool:
-    """Return whether an expert learns the rows of small batches together."""
-    return type(expert) is DriftSurf
+    """Return whether an expert learns the rows of small batches together: it compares models by batches, or is fitted
+    to many rows in any case."""
+    return type(expert) is DriftSurf or type(expert.learner).__name__ == TREES
 
 
 def due_batch(waiting: Samples, batch: Batch, learned: int) -> Batch | None:
@@ -179,7 +195,7 @@ class Resting(Decided):
             return outcome
         if outcome is None:
             live = expert._live
-            model, reactive = live.predictor, live.reactive is not None
+            model, reactive = live.predictor, getattr(live, "reactive", None) is not None
             own = ModelRecord("predictive", model.id, live.step - 1 - model.born, model.first_row)
         else:
             made = outcome.decision()

@@ -43,12 +43,16 @@ class Mixer:
             weights = np.concatenate([weights, np.zeros(experts)])
         return cls(weights, ridge * np.eye(len(weights)), votes)
 
-    def widened(self) -> Mixer:
-        """Return the mixer with one more expert after the others, of weight 0, about which nothing is known."""
-        parts = 2 if self.votes else 1
-        each = len(self.weights) // parts
-        places = [place for place in range(parts * (each + 1)) if place % (each + 1) < each]
-        weights = np.zeros(parts * (each + 1))
+    @property
+    def experts(self) -> int:
+        """Number of experts."""
+        return len(self.weights) // (2 if self.votes else 1)
+
+    def widened(self, more: int) -> Mixer:
+        """Return the mixer with more experts after the others, of weight 0, about which nothing is known."""
+        each, parts = self.experts, 2 if self.votes else 1
+        places = [part * (each + more) + place for part in range(parts) for place in range(each)]
+        weights = np.zeros(parts * (each + more))
         weights[places] = self.weights
         precision = float(self.precision.diagonal().min()) * np.eye(len(weights))
         precision[np.ix_(places, places)] = self.precision

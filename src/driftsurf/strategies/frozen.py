@@ -79,9 +79,10 @@ def frozen_from(state: Mapping[str, Any], strategy: Strategy) -> Scorer:
         from driftsurf.strategies import portfolio
 
         mixed: Any = strategy
-        experts = mixed.frozen_experts()
+        experts, seeing = mixed.frozen_experts()
         n_classes = known["n_classes"]
-        live = portfolio.PortfolioState(n_classes=n_classes, **portfolio.mixing_from(state, len(experts), n_classes))
+        mixing = portfolio.mixing_from(state, len(experts) - seeing, n_classes, seeing)
+        live = portfolio.PortfolioState(n_classes=n_classes, **mixing)
         scorers = [frozen_from(pick(f"expert{place}", state), one) for place, one in enumerate(experts)]
         return functools.partial(portfolio.score, scorers, live)
     scorer: Scorer = template.frozen_scorer(pick("learner", state))
@@ -97,6 +98,6 @@ FIELDS = Fields(
         "n_classes": Whole(),
     },
     optional=["weights", "matrix", "limits", "n_classes"],
-    parts=["mixer", "chain", "blend", "residuals", "expert*", "learner"],
+    parts=["mixer", "chain", "trail", "blend", "residuals", "expert*", "learner"],
 )
 """Saved entries of a frozen model."""

@@ -39,7 +39,7 @@ from driftsurf.native.guard import RangeGuard
 from driftsurf.native.linear import largest
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._base import PooledStrategy
-from driftsurf.strategies._chain import FEW, Chain, Last
+from driftsurf.strategies._chain import FEW, TRAIL, Chain, Last, Trail
 from driftsurf.strategies._expert_records import (
     JointOutcome,
     batch_risks,
@@ -49,15 +49,23 @@ from driftsurf.strategies._expert_records import (
     is_worse_than_guessing,
     learned_by,
 )
-from driftsurf.strategies._experts import Resting, default_experts, due_batch, gathers, label_of, make_experts, names_of
+from driftsurf.strategies._experts import (
+    TREES,
+    Resting,
+    default_experts,
+    due_batch,
+    gathers,
+    label_of,
+    make_experts,
+    names_of,
+    small_batch_experts,
+)
 from driftsurf.strategies._mixer import Mixer
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._residuals import Residuals
 
 Scorer = Callable[[Rows], FloatArray]
 LIGHT = "light"
-TREES = "LazyBoostedTrees"
-"""Learner of the default experts that need LightGBM."""
 TRANSIENT = "_scorer", "_recent", "_recent_of", "_marks", "_tested"
 """Attributes that are neither copied nor pickled."""
 
@@ -66,6 +74,9 @@ CALLS = 8
 """Number of calls whose rows are remembered: some may be by others, as of a page that shows predictions."""
 WHOLE = 100
 """A batch of fewer rows than this counts as a part of one, so that rows one at a time are not forgotten at once."""
+
+
+NO_TRAIL = Trail()
 
 
 @dataclass(frozen=True)
@@ -82,8 +93,10 @@ class PortfolioState:
     """Rows of a batch that counts in full; 1 in a state of version 0.2, in which each batch did."""
     chain: Chain | Last | None = None
     """What is known from earlier targets; None in states of 0.2."""
+    trail: Trail = NO_TRAIL
+    """The last targets, as columns for the experts that see them."""
     blend: Mixer | None = None
-    """Weights of the experts and of the chain together; None until earlier labels say something."""
+    """Weights of all experts and of the chain together; None until earlier labels say something."""
     residuals: Residuals | None = None
     """How far predicted numbers were off; None for classes."""
     outcomes: tuple[Outcome, ...] = ()
@@ -99,7 +112,10 @@ def score(
     late_labels: bool = False,
 ) -> FloatArray:
     """Return the scores of the mixture for rows: log-probabilities (n, K), or predicted numbers (n,)."""
-    tested = mixed_by(live, [scorer(X) for scorer in scorers], live.n_classes)
+    plain, rows = live.mixer.experts, with_trail(live, X, len(scorers))
+    found: list[FloatArray | None] = [scorer(X) for scorer in scorers[:plain]]
+    found += [None if rows is None else scorer(rows) for scorer in scorers[plain:]]
+    tested = mixed_by(live, found, live.n_classes)
     if recent is not None:
         recent.put(X, tested, live)
     # Where labels come late, the last known one is older than in the steps that weighted it.
@@ -107,27 +123,35 @@ def score(
     return shown if recent is None else shown.copy()  # the caller may change what it gets
 
 
-def mixed_by(live: PortfolioState, scores: list[FloatArray], n_classes: int) -> Tested:
-    """Return what follows from the scores of all experts, for this number of classes."""
-    said = None if live.chain is None else live.chain.forecast(len(scores[0]), n_classes)
+def with_trail(live: PortfolioState, X: Rows, experts: int) -> FloatArray | None:
+    """Return few rows with the columns of earlier targets; None if none of so many experts sees these."""
+    if experts == live.mixer.experts or isinstance(X, CSR) or not 0 < len(X) < FEW:
+        return None
+    return live.trail.beside(np.asarray(X))
+
+
+def mixed_by(live: PortfolioState, scores: list[FloatArray | None], n_classes: int) -> Tested:
+    """Return what follows from the scores of all experts, for this number of classes.
+
+    The first ones, which the mixer weights, always have scores. The others have them for few rows.
+    """
+    plain: list[Any] = scores[: live.mixer.experts]
+    rows, count = len(plain[0]), len(plain)
+    said = scores[count:] if live.chain is None else [*scores[count:], live.chain.forecast(rows, n_classes)]
+    silent = live.blend is None and all(one is None for one in said)
+    if not n_classes or silent:
+        together = stacked_shares(plain, n_classes) if n_classes else np.stack(plain, axis=1)
+        mixture = (live.mixer.mixed_classes if n_classes else live.mixer.mixed_values)(together)
+        if silent:
+            return Tested(mixture, mixture, scores, together, None, n_classes)
+    blend = live.blend or live.mixer.widened(len(said))
     if not n_classes:
-        together = np.stack(scores, axis=1)
-        mixture = live.mixer.mixed_values(together)
-        if said is None and live.blend is None:
-            return Tested(mixture, mixture, scores, together, None, 0)
-        blend = live.blend or live.mixer.widened()
-        blended = np.column_stack([together, mixture if said is None else said])
+        blended = np.column_stack([together, *(mixture if one is None else one for one in said)])
         return Tested(blend.mixed_values(blended), mixture, scores, together, (blend, blended), 0)
-    if said is None and live.blend is None:
-        together = stacked_shares(scores, n_classes)
-        mixture = live.mixer.mixed_classes(together)
-        return Tested(mixture, mixture, scores, together, None, n_classes)
-    count = len(scores)
-    if said is None:
-        said = np.full((len(scores[0]), n_classes), -maths.log(n_classes))
-    blended = stacked_shares([*scores, said], n_classes)
-    together = np.take(blended, [*range(count), *range(count + 1, 2 * count + 1)], axis=2)
-    blend = live.blend or live.mixer.widened()
+    unknown = np.full((rows, n_classes), -maths.log(n_classes))
+    blended = stacked_shares([*plain, *(unknown if one is None else one for one in said)], n_classes)
+    votes = count + len(said)
+    together = np.take(blended, [*range(count), *range(votes, votes + count)], axis=2)
     return Tested(
         blend.mixed_classes(blended), live.mixer.mixed_classes(together), scores, together, (blend, blended), n_classes
     )
@@ -140,12 +164,12 @@ class Tested(NamedTuple):
     """Those that count."""
     experts: FloatArray
     """Those of the mixture of the experts, without what earlier labels say."""
-    scores: list[FloatArray]
-    """Those of each expert."""
+    scores: list[FloatArray | None]
+    """Those of each expert; None if it has nothing to say about so many rows."""
     together: FloatArray
-    """The same as one array, from which the mixture, losses and weights are computed."""
+    """Those of the experts that always speak as one array, from which the mixture, losses and weights are computed."""
     blended: tuple[Mixer, FloatArray] | None
-    """Those of the experts and of what earlier labels say, with their weights; None if these never said anything."""
+    """Those of all experts and of what earlier labels say, with their weights; None if these never said anything."""
     n_classes: int
 
 
@@ -216,8 +240,12 @@ class Portfolio(Parameterised):
     how often each label came after the last one. In larger batches it is the recent rate of each label, of which half
     is forgotten in five rows; it speaks only while its log loss is 0.05 below that of the shares of all labels, as
     where labels come in long runs. Labels may come late: then other rows are learned than were predicted last, and
-    predictions use a second mixture, without this part, until that changes. DriftSurf experts gather batches of fewer
-    than 8 rows and learn 30 rows together, since the risk on a single row is noise.
+    predictions use a second mixture, without this part, until that changes. DriftSurf experts and trees gather batches
+    of fewer than 8 rows and learn 29 rows together, since the risk on a single row is noise.
+
+    In batches of fewer than 30 dense rows the default experts have one more, trees that see the last three targets and
+    two running means of earlier ones (with half-lives of 5 and 25 rows) as further columns. It is mixed as the part
+    that knows labels only, learns nothing from larger batches but the first, and costs nothing there.
 
     For regression v are shares, and the prediction is the mean of the experts' predictions weighted by them. They
     minimise the squared error of the mixture in units of its mean on the batch, so that every batch counts the same,
@@ -275,6 +303,8 @@ class Portfolio(Parameterised):
     _experts: tuple[Any, ...]
     _names: list[str]
     """Names of the experts in the journal."""
+    _seeing: int = 0
+    """Number of the last experts that see earlier targets."""
     _live: PortfolioState
     _waiting: Samples
     """Rows of small batches that are gathered for experts that compare models by batches."""
@@ -343,13 +373,17 @@ class Portfolio(Parameterised):
         if self.experts in (None, LIGHT) and (lacking := registry.get("learner", "lightgbm-lazy").remedy):
             # Always from this place, so that Python shows it once: the detection of drifts begins portfolios too.
             warnings.warn(f"the portfolio has no boosted trees: {lacking}", RegistryWarning, stacklevel=1)
-        experts = self._new_experts(whole("seed", self.seed, at_least=0, at_most=None))
-        for expert in experts:
+        plain = self._new_experts(whole("seed", self.seed, at_least=0, at_most=None))
+        seeing = () if sparse else self._new_seeing(int(self.seed), len(plain))
+        width = n_features + TRAIL if seeing else n_features
+        for expert in plain:
             self._require_sparse(expert, sparse)
             expert.begin(n_features, sparse=sparse, n_classes=n_classes)
-        self._experts, self._names, self._seed = experts, names_of(experts), int(self.seed)
-        self._n_features, self._waiting = n_features, Samples(n_features, sparse=sparse)
-        self._publish(self._beginning(len(experts), n_classes))
+        for expert in seeing:
+            expert.begin(width, sparse=False, n_classes=n_classes)
+        self._take(plain, seeing, n_features, int(self.seed))
+        self._waiting = Samples(width, sparse=sparse)
+        self._publish(self._beginning(len(plain), n_classes))
 
     @property
     def predicting(self) -> None:
@@ -382,8 +416,12 @@ class Portfolio(Parameterised):
         """Return the scores by which a batch is evaluated before it is learned."""
         known = None if self._recent is None else self._recent.of(batch.X, self._live)
         if known is None:
-            live = self._live
-            known = mixed_by(live, [expert.test_scores(batch) for expert in self._experts], live.n_classes)
+            live, experts = self._live, self._experts
+            rows, plain = with_trail(live, batch.X, len(experts)), live.mixer.experts
+            found = [expert.test_scores(batch) for expert in experts[:plain]]
+            wide = None if rows is None else batch._replace(X=rows)
+            found += [None if wide is None else expert.test_scores(wide) for expert in experts[plain:]]
+            known = mixed_by(live, found, live.n_classes)
         self._tested = known
         return known.mixture
 
@@ -473,15 +511,15 @@ class Portfolio(Parameterised):
         live, place = self._live, self._heaviest(self._live)
         changes = [expert.reset(why) for expert in self._experts]
         self._waiting.release(self._waiting.next_row)
-        anew = self._beginning(len(self._experts), live.n_classes)
+        anew = self._beginning(live.mixer.experts, live.n_classes)
         self._publish(replace(anew, step=live.step, next_row=live.next_row))
         count = len(self._experts)
         old, new = (identity(place, getattr(changes[place], name), count) for name in ("old", "new"))
         return Transition("reset", live.step, old=old, new=new, why=why)
 
-    def frozen_experts(self) -> tuple[Any, ...]:
-        """Return the experts, whose frozen models :mod:`driftsurf.strategies.frozen` saves and loads."""
-        return self._experts
+    def frozen_experts(self) -> tuple[tuple[Any, ...], int]:
+        """Return the experts, whose frozen models :mod:`driftsurf.strategies.frozen` saves, and how many are last."""
+        return self._experts, self._seeing
 
     # -------------------------------------------------------------------- state
 
@@ -492,7 +530,9 @@ class Portfolio(Parameterised):
     def incremental_state(self) -> IncrementalState:
         """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
         live = self._live
-        own: IncrementalState = {"strategy": type(self).__name__, "experts": self._labels(self._experts)}
+        plain, seeing = self._experts[: live.mixer.experts], self._experts[live.mixer.experts :]
+        own: IncrementalState = {"strategy": type(self).__name__, "experts": self._labels(plain)}
+        own |= {"seeing": self._labels(seeing)} if seeing else {}
         own |= {"seed": self._seed} | {name: getattr(live, name) for name in COUNTS}
         state = own | mixing_state(live) | nest("waiting", self._waiting.incremental_state())
         for place, expert in enumerate(self._experts):
@@ -504,24 +544,26 @@ class Portfolio(Parameterised):
         """Take over a state that ``state()`` returned; StateError if it is not for rows of this shape."""
         if str(state.get("strategy")) != type(self).__name__:
             raise misfit(state, "strategy", f"is {state.get('strategy')!r}, not {type(self).__name__!r}")
-        known: dict[str, Any] = {"whole": 1} | FIELDS.read(state, known_classes=n_classes)
-        experts = self._new_experts(known["seed"], saved=known["experts"])
-        if known["experts"] != self._labels(experts):
-            raise misfit(state, "experts", f"must be {self._labels(experts)!r}, the experts of this portfolio")
+        known: dict[str, Any] = {"whole": 1, "seeing": ""} | FIELDS.read(state, known_classes=n_classes)
+        plain = self._new_experts(known["seed"], saved=known["experts"])
+        seeing = self._new_seeing(known["seed"], len(plain), trees=True) if known["seeing"] and not sparse else ()
+        for name, experts in ("experts", plain), ("seeing", seeing):
+            if known[name] != self._labels(experts):
+                raise misfit(state, name, f"must be {self._labels(experts)!r}, the experts of this portfolio")
         if bool(known["n_classes"]) == self.learner.capabilities.regression:
             raise misfit(state, "n_classes", f"is {known['n_classes']}, which {self.learner!r} does not support")
-        for place, expert in enumerate(experts):
-            own = pick(f"expert{place}", state)
-            expert.restore(own, n_features, sparse=sparse, n_classes=known["n_classes"])
-        mixing = mixing_from(state, len(experts), known["n_classes"])
-        waiting, rows = Samples(n_features, sparse=sparse), pick("waiting", state)
+        width = n_features + TRAIL if seeing else n_features
+        for place, expert in enumerate((*plain, *seeing)):
+            own, columns = pick(f"expert{place}", state), n_features if place < len(plain) else width
+            expert.restore(own, columns, sparse=sparse, n_classes=known["n_classes"])
+        mixing = mixing_from(state, len(plain), known["n_classes"], len(seeing))
+        waiting, rows = Samples(width, sparse=sparse), pick("waiting", state)
         if rows:  # version 0.2 had none
             waiting = Samples.from_state(rows, known["n_classes"])
-            if (waiting.n_features, waiting.sparse) != (n_features, sparse):
+            if (waiting.n_features, waiting.sparse) != (width, sparse):
                 raise misfit(rows, "n_features", f"is {waiting.n_features}, or rows are sparse where others are not")
         self._waiting = waiting
-        self._experts, self._names, self._seed = experts, names_of(experts), known["seed"]
-        self._n_features = n_features
+        self._take(plain, seeing, n_features, known["seed"])
         counts = {name: known[name] for name in COUNTS}
         self._publish(PortfolioState(**mixing, **counts))
 
@@ -537,8 +579,19 @@ class Portfolio(Parameterised):
             raise OptionError(
                 f"experts is {shown(models)}; expected a list of strategies, learners and estimators, {LIGHT!r} or None"
             )
-        options = {"dtype": self.dtype, "max_rows": self.max_rows}
+        options: dict[str, Any] = {"dtype": self.dtype, "max_rows": self.max_rows}
         return make_experts(models, seed=seed, categories=self._categories, **options)
+
+    def _new_seeing(self, seed: int, first: int, *, trees: bool | None = None) -> tuple[Any, ...]:
+        """Make the default experts that see earlier targets, if the experts are the default ones."""
+        models = small_batch_experts(self.learner, trees=trees) if self.experts is None else []
+        options: dict[str, Any] = {"dtype": self.dtype, "max_rows": self.max_rows}
+        return make_experts(models, seed=seed, categories=self._categories, first=first, **options)
+
+    def _take(self, plain: tuple[Any, ...], seeing: tuple[Any, ...], n_features: int, seed: int) -> None:
+        """Go on with these experts."""
+        self._names = [*names_of(plain), *(f"{name}, earlier targets" for name in names_of(seeing))]
+        self._experts, self._seeing, self._n_features, self._seed = (*plain, *seeing), len(seeing), n_features, seed
 
     @staticmethod
     def _labels(experts: Sequence[Any]) -> str:
@@ -570,8 +623,15 @@ class Portfolio(Parameterised):
         return PortfolioState(mixer, n_classes, chain=chain, residuals=residuals)
 
     def _heaviest(self, live: PortfolioState) -> int:
-        shares = expert_shares(live.mixer.weights, len(self._experts))
+        shares = expert_shares(self._weights(live.mixer, live.blend), len(self._experts))
         return shares.index(max(shares))
+
+    def _weights(self, mixer: Mixer, blend: Mixer | None) -> FloatArray:
+        """Return the weights of all experts: of their probabilities, then of their votes; or of their numbers."""
+        if not self._seeing:
+            return mixer.weights
+        both = (blend or mixer.widened(self._seeing + 1)).weights
+        return both.reshape(2 if mixer.votes else 1, -1)[:, :-1].reshape(-1)
 
     def _advance(self, live: PortfolioState, batch: Batch, tested: Tested) -> tuple[PortfolioState, JointOutcome]:
         """Learn the weights, then let every expert learn; return the next live state and what was decided."""
@@ -608,28 +668,42 @@ class Portfolio(Parameterised):
             residuals = residuals.with_errors(sizes[(weight > 0.0) & np.isfinite(sizes)])
         counts = {"step": live.step + 1, "next_row": live.next_row + count, "learned": live.learned + 1}
         parts = {"mixer": mixer, "chain": chain, "blend": blend, "residuals": residuals, "outcomes": outcomes}
+        if self._seeing:
+            parts["trail"] = live.trail.after(y if weight.all() else y[weight > 0.0])
         after = replace(live, n_classes=n_classes, **counts, **parts)
-        risks = batch_risks(together, batch, len(outcomes), n_classes)
-        place, weights = (live.step, live.next_row, count), (live.mixer.weights, mixer.weights)
+        risks = batch_risks(together if tested.blended is None else tested.blended[1], batch, len(outcomes), n_classes)
+        place = live.step, live.next_row, count
+        weights = self._weights(live.mixer, live.blend), self._weights(mixer, blend)
         return after, JointOutcome(self._names, outcomes, weights, risks, place, turned=turned)
 
     def _learned(self, live: PortfolioState, batch: Batch, tested: Tested) -> tuple[Outcome, ...]:
         """Let the experts learn a batch, or gather it; return what they decided."""
-        waiting = self._waiting
+        waiting, few, count = self._waiting, len(batch.y) < FEW, live.mixer.experts
         outcomes: list[Outcome] = []
-        due: Batch | None
-        if live.whole == 1:  # a state of version 0.2, which gathered none
-            due = batch
-        else:
-            due = due_batch(waiting, batch, live.next_row - len(waiting) if live.learned else 0)
+        rows, first = batch, not live.learned
+        if self._seeing and (few or first or len(waiting)):
+            X: Any = batch.X
+            rows = batch._replace(X=live.trail.along(X, batch.y) if first else live.trail.beside(X))
+        due: Batch | None = rows  # a state of version 0.2 gathered none
+        if live.whole > 1:
+            due = due_batch(waiting, rows, 0 if first else live.next_row - len(waiting))
+        gathered = due
+        if due is not None and due is not rows and self._seeing:
+            dense: Any = due.X
+            gathered = due._replace(X=np.ascontiguousarray(dense[:, : self._n_features]))
         for place, (expert, scores) in enumerate(zip(self._experts, tested.scores, strict=True)):
-            if due is batch or not gathers(expert):
+            seeing = place >= count
+            if due is rows and seeing and (few or first):
+                outcomes.append(learned_by(expert, rows, expert.test_scores(rows) if scores is None else scores))
+            elif not seeing and (due is rows or not gathers(expert)):
+                assert scores is not None  # only those that see targets have none
                 outcomes.append(learned_by(expert, batch, scores))
-            elif due is None:
+            elif due is None or due is rows or gathered is None:
                 outcomes.append(Resting.after(live.outcomes[place] if live.outcomes else None, expert))
             else:
-                outcomes.append(learned_by(expert, due, expert.test_scores(due)))
-        if due is not None and due is not batch:
+                own = due if seeing else gathered
+                outcomes.append(learned_by(expert, own, expert.test_scores(own)))
+        if due is not None and due is not rows:
             waiting.release(waiting.next_row)
         return tuple(outcomes)
 
@@ -638,17 +712,23 @@ def mixing_state(live: PortfolioState) -> State:
     """Return the entries of what mixes the experts."""
     state = nest("mixer", live.mixer.state())
     state |= {} if live.chain is None else nest("chain", live.chain.state())
+    state |= {} if live.trail == NO_TRAIL else nest("trail", live.trail.state())
     state |= {} if live.blend is None else nest("blend", live.blend.state())
     return state if live.residuals is None else state | nest("residuals", live.residuals.state())
 
 
-def mixing_from(state: Mapping[str, Any], experts: int, n_classes: int) -> dict[str, Any]:
-    """Return the fields of ``PortfolioState`` that mix the experts, from the entries that ``mixing_state`` wrote."""
+def mixing_from(state: Mapping[str, Any], experts: int, n_classes: int, seeing: int = 0) -> dict[str, Any]:
+    """Return the fields of ``PortfolioState`` that mix the experts, from the entries that ``mixing_state`` wrote.
+
+    ``seeing`` experts more see earlier targets.
+    """
     found: dict[str, Any] = {"mixer": Mixer.from_state(pick("mixer", state), experts, votes=bool(n_classes))}
     if chain := pick("chain", state):
         found["chain"] = Chain.from_state(chain, n_classes) if n_classes else Last.from_state(chain)
     if blend := pick("blend", state):
-        found["blend"] = Mixer.from_state(blend, experts + 1, votes=bool(n_classes))
+        found["blend"] = Mixer.from_state(blend, experts + seeing + 1, votes=bool(n_classes))
+    if trail := pick("trail", state):
+        found["trail"] = Trail.from_state(trail)
     if not n_classes:  # version 0.2 had none
         residuals = pick("residuals", state)
         found["residuals"] = Residuals.from_state(residuals) if residuals else Residuals.of_nothing()
@@ -660,6 +740,7 @@ FIELDS = Fields(
     {
         "strategy": Text(),
         "experts": Text(),
+        "seeing": Text(),
         "seed": Whole(0, 2**64 - 1),
         "n_classes": Whole(0, "known_classes"),
         "step": Whole(),
@@ -667,7 +748,7 @@ FIELDS = Fields(
         "learned": Whole(0, "step"),
         "whole": Whole(1),
     },
-    optional=["whole"],
-    parts=["mixer", "chain", "blend", "residuals", "waiting", "expert*"],
+    optional=["whole", "seeing"],
+    parts=["mixer", "chain", "trail", "blend", "residuals", "waiting", "expert*"],
 )
 """Saved entries of a portfolio."""
