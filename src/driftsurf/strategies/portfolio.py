@@ -667,7 +667,13 @@ class Portfolio(Parameterised):
             sizes = np.abs(tested.mixture - y)
             residuals = residuals.with_errors(sizes[(weight > 0.0) & np.isfinite(sizes)])
         counts = {"step": live.step + 1, "next_row": live.next_row + count, "learned": live.learned + 1}
-        parts = {"mixer": mixer, "chain": chain, "blend": blend, "residuals": residuals, "outcomes": outcomes}
+        parts: dict[str, Any] = {
+            "mixer": mixer,
+            "chain": chain,
+            "blend": blend,
+            "residuals": residuals,
+            "outcomes": outcomes,
+        }
         if self._seeing:
             parts["trail"] = live.trail.after(y if weight.all() else y[weight > 0.0])
         after = replace(live, n_classes=n_classes, **counts, **parts)
