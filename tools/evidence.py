@@ -1,14 +1,17 @@
-"""Put measured results on the evidence page: ``python -m tools.evidence accuracy RUN | reliability REPORT.json ...``.
+"""Put measured results on the evidence page: ``python -m tools.evidence accuracy RUN | arena FILE | reliability ...``.
 
 ``accuracy`` takes the tables and the critical-difference diagram of a folder that ``driftsurf compare`` wrote.
+``arena`` takes the tables of a file that ``python -m benchmarks arena`` wrote.
 ``reliability`` takes the outcomes of reports that ``python -m tests.reliability`` wrote; those of proofs that are not
-in the reports stay as they are. Both name the date and the commit. Speed: ``python -m benchmarks.history draw``.
+in the reports stay as they are. All name the date and the commit. Speed: ``python -m benchmarks.history draw``.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
+import io
 import json
 import re
 import shutil
@@ -17,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["accuracy", "counts", "main", "with_part"]
+__all__ = ["accuracy", "arena", "counts", "main", "with_part"]
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "evidence.md"
@@ -60,6 +63,17 @@ def accuracy(folder: Path, command: str, when: str) -> str:
     )
 
 
+def arena(results: Path, command: str, when: str) -> str:
+    """Return the tables of the arena as Markdown, with the command that measured them."""
+    from benchmarks import arena  # imports the package
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        arena.report(arena.Results(results))
+    _, _, tables = printed.getvalue().partition("\n")
+    return f"`{command}`, {when}.\n{tables.strip().replace('### ', '#### ')}"
+
+
 def counts(known: Mapping[str, Any], reports: Sequence[Mapping[str, Any]], date: str) -> dict[str, Any]:
     """Return the outcomes by proof, those of the reports in place of known ones.
 
@@ -89,18 +103,23 @@ def main() -> None:
     """Write the part of the page that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m tools.evidence", description=__doc__)
     parts = parser.add_subparsers(dest="part", required=True)
-    compared = parts.add_parser("accuracy")
-    compared.add_argument("folder", type=Path)
-    compared.add_argument("--command", required=True, help="the command that made the comparison")
-    compared.add_argument("--commit", default="HEAD", help="the commit that was measured (default: the current one)")
+    for name in ("accuracy", "arena"):
+        compared = parts.add_parser(name)
+        compared.add_argument("folder", type=Path, help="the folder of the comparison, or the file of the arena")
+        compared.add_argument("--command", required=True, help="the command that made the comparison")
+        compared.add_argument(
+            "--commit", default="HEAD", help="the commit that was measured (default: the current one)"
+        )
     parts.add_parser("reliability").add_argument("reports", type=Path, nargs="+")
     options = parser.parse_args()
     date, page = datetime.datetime.now(datetime.UTC).date().isoformat(), PAGE.read_text(encoding="utf-8")
-    if options.part == "accuracy":
+    if options.part in ("accuracy", "arena"):
         asked = ["git", "rev-parse", "--short=12", options.commit]
         commit = subprocess.run(asked, cwd=ROOT, text=True, capture_output=True, check=True).stdout.strip()
-        text = accuracy(options.folder, options.command, f"{date}, commit {commit}")
-        shutil.copyfile(options.folder / "ranks.svg", DIAGRAM)
+        made = {"accuracy": accuracy, "arena": arena}[options.part]
+        text = made(options.folder, options.command, f"{date}, commit {commit}")
+        if options.part == "accuracy":
+            shutil.copyfile(options.folder / "ranks.svg", DIAGRAM)
     else:
         known = json.loads(COUNTS.read_text(encoding="utf-8")) if COUNTS.exists() else {}
         reports = [json.loads(path.read_text(encoding="utf-8")) for path in options.reports]
