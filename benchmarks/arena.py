@@ -346,7 +346,7 @@ def report(results: Results, ours: str = "recommended") -> None:
     commits = sorted({found.commit for found in results.found.values() if found is not None})
     print(f"Measured at {', '.join(commits)}.")
     for (pace, delay), streams in rounds(results):
-        print(f"\n### {pace} rows in a call, labels {delay} calls late: {len(streams)} streams\n")
+        print(f"\n### {pace} row{'s' * (pace > 1)} in a call, labels {delay} calls late: {len(streams)} streams\n")
         print(f"| {ours} against | wins | level | losses | difference | 95 % | within {NEAR} | start | CPU |")
         print("|---|---:|---:|---:|---:|---|---:|---:|---:|")
         others = sorted({name for models in streams.values() for name in models} - {ours})

@@ -71,7 +71,7 @@ def arena(results: Path, command: str, when: str) -> str:
     with contextlib.redirect_stdout(printed):
         arena.report(arena.Results(results))
     _, _, tables = printed.getvalue().partition("\n")
-    return f"`{command}`, {when}.\n{tables.strip().replace('### ', '#### ')}"
+    return f"`{command}`, {when}.\n\n{tables.strip().replace('### ', '#### ')}"
 
 
 def counts(known: Mapping[str, Any], reports: Sequence[Mapping[str, Any]], date: str) -> dict[str, Any]:
