@@ -1,6 +1,7 @@
 #include "columns.h"
 
 #include "ds_math.h"
+#include "processor.h"
 #include "values.h"
 
 DS_INLINE int64_t extend_dense(Rows rows, const double *restrict weight, double *restrict low, double *restrict high,
@@ -80,7 +81,7 @@ DS_INLINE void norms_csr(Rows rows, const double *factor, const double *centre, 
     }
 }
 
-void ds_squared_norms(Rows rows, const double *factor, const double *centre, double *out) {
+DS_INLINE void norms(Rows rows, const double *factor, const double *centre, double *out) {
     if (rows.indptr && rows.is_single)
         norms_csr(rows, factor, centre, out, 1);
     else if (rows.indptr)
@@ -90,6 +91,9 @@ void ds_squared_norms(Rows rows, const double *factor, const double *centre, dou
     else
         norms_dense(rows, factor, centre, out, 0);
 }
+
+DS_TWICE(void ds_squared_norms, norms, (Rows rows, const double *factor, const double *centre, double *out),
+         (rows, factor, centre, out))
 
 /* Sum of value * 0, which is NaN if a value is infinite or NaN. */
 DS_INLINE double zero_of(const void *restrict values, int64_t n, int single) {

@@ -2,6 +2,7 @@
 
 #include "columns.h"
 #include "ds_math.h"
+#include "processor.h"
 #include "values.h"
 
 double ds_select(double *values, int64_t n, int64_t k) {
@@ -190,13 +191,18 @@ DS_INLINE void frame(Rows rows, const double *weight, int centred, FrameRules ru
         }
 }
 
-void ds_frame(Rows rows, const double *weight, int centred, FrameRules rules, int64_t most_passes, double *centre,
-              double *sizes, double *work, double *values) {
+DS_INLINE void frame_of(Rows rows, const double *weight, int centred, FrameRules rules, int64_t most_passes,
+                        double *centre, double *sizes, double *work, double *values) {
     if (rows.is_single)
         frame(rows, weight, centred, rules, most_passes, centre, sizes, work, values, 1);
     else
         frame(rows, weight, centred, rules, most_passes, centre, sizes, work, values, 0);
 }
+
+DS_TWICE(void ds_frame, frame_of,
+         (Rows rows, const double *weight, int centred, FrameRules rules, int64_t most_passes, double *centre,
+          double *sizes, double *work, double *values),
+         (rows, weight, centred, rules, most_passes, centre, sizes, work, values))
 
 void ds_reframe(double *W, double *G, int64_t d, int64_t K, double *factor, double *centre, const double *new_centre,
                 const double *sizes, double smallest) {

@@ -144,9 +144,8 @@ DS_INLINE void wide_steps(Descent *one, Descent *two, int64_t steps, double mu) 
         dense_steps(one, NULL, steps, mu, d, 0);
 }
 
-DS_AVX2 static void wide_steps_avx2(Descent *one, Descent *two, int64_t steps, double mu) {
-    wide_steps(one, two, steps, mu);
-}
+DS_TWICE(static void wide_steps_anywhere, wide_steps, (Descent *one, Descent *two, int64_t steps, double mu),
+         (one, two, steps, mu))
 
 static void saga_dense(Descent *one, Descent *two, int64_t steps, double mu) {
     switch (one->set.rows.is_single ? 0 : one->set.rows.d) {
@@ -154,10 +153,7 @@ static void saga_dense(Descent *one, Descent *two, int64_t steps, double mu) {
         NARROW(2)
         NARROW(3)
     }
-    if (ds_has_avx2())
-        wide_steps_avx2(one, two, steps, mu);
-    else
-        wide_steps(one, two, steps, mu);
+    wide_steps_anywhere(one, two, steps, mu);
 }
 
 /* Steps on CSR rows, each of which touches only the non-zeros of its row.

@@ -17,16 +17,8 @@ DS_INLINE void logistic_losses(const double *restrict margins, const double *res
     }
 }
 
-DS_AVX2 static void logistic_losses_avx2(const double *margins, const double *y, int64_t n, double *out) {
-    logistic_losses(margins, y, n, out);
-}
-
-void ds_logistic_losses(const double *margins, const double *y, int64_t n, double *out) {
-    if (ds_has_avx2())
-        logistic_losses_avx2(margins, y, n, out);
-    else
-        logistic_losses(margins, y, n, out);
-}
+DS_TWICE(void ds_logistic_losses, logistic_losses, (const double *margins, const double *y, int64_t n, double *out),
+         (margins, y, n, out))
 
 void ds_output_losses(const double *restrict scores, const double *restrict y, int64_t n, int64_t kind, double epsilon,
                       double *restrict out) {

@@ -270,23 +270,18 @@ DS_INLINE int64_t descend_csr(const Descent *model, int64_t steps, double mu, in
     return drawn;
 }
 
-DS_AVX2 static void saga_dense_avx2(Descent *one, Descent *two, int64_t steps, double mu, int64_t K,
-                                    const Loss *losses, double *work, double *work_2) {
+DS_INLINE void saga_dense_of(Descent *one, Descent *two, int64_t steps, double mu, int64_t K, const Loss *losses,
+                             double *work, double *work_2) {
     if (two)
         saga_dense(one, two, steps, mu, K, losses, work, work_2);
     else
         saga_dense(one, NULL, steps, mu, K, losses, work, NULL);
 }
 
-static void saga_dense_anywhere(Descent *one, Descent *two, int64_t steps, double mu, int64_t K, const Loss *losses,
-                                double *work, double *work_2) {
-    if (ds_has_avx2())
-        saga_dense_avx2(one, two, steps, mu, K, losses, work, work_2);
-    else if (two)
-        saga_dense(one, two, steps, mu, K, losses, work, work_2);
-    else
-        saga_dense(one, NULL, steps, mu, K, losses, work, NULL);
-}
+DS_TWICE(static void saga_dense_anywhere, saga_dense_of,
+         (Descent *one, Descent *two, int64_t steps, double mu, int64_t K, const Loss *losses, double *work,
+          double *work_2),
+         (one, two, steps, mu, K, losses, work, work_2))
 
 int64_t ds_multi_saga(const Descent *model, int64_t steps, double mu, int64_t K, Loss loss, double *work) {
     const int is_single = model->set.rows.is_single != 0;

@@ -16,4 +16,14 @@ int ds_has_avx2(void);
 static inline int ds_has_avx2(void) { return 0; }
 #endif
 
+/* Define a function that runs `loop`, which is DS_INLINE, as it was compiled for the processor. */
+#define DS_TWICE(function, loop, parameters, arguments) \
+    DS_AVX2 static void loop##_avx2 parameters { loop arguments; } \
+    function parameters { \
+        if (ds_has_avx2()) \
+            loop##_avx2 arguments; \
+        else \
+            loop arguments; \
+    }
+
 #endif

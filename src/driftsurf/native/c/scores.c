@@ -28,9 +28,8 @@ DS_INLINE void margins_of_all(Rows rows, const double *weights, int64_t models, 
         margins_of(rows, weights, models, out, 0);
 }
 
-DS_AVX2 static void margins_of_all_avx2(Rows rows, const double *weights, int64_t models, double *out) {
-    margins_of_all(rows, weights, models, out);
-}
+DS_TWICE(void ds_margins_of_all, margins_of_all, (Rows rows, const double *weights, int64_t models, double *out),
+         (rows, weights, models, out))
 
 void ds_margins(Rows rows, const double *w, double *out) {
     switch (rows.indptr || rows.is_single ? 0 : rows.d) {
@@ -40,13 +39,6 @@ void ds_margins(Rows rows, const double *w, double *out) {
     case 4: margins_of_few(rows, 4, w, out); return;
     default: ds_margins_of_all(rows, w, 1, out);
     }
-}
-
-void ds_margins_of_all(Rows rows, const double *weights, int64_t models, double *out) {
-    if (!rows.indptr && ds_has_avx2())
-        margins_of_all_avx2(rows, weights, models, out);
-    else
-        margins_of_all(rows, weights, models, out);
 }
 
 /* `ds_dot` of limited values, in the same order: limits that no value reaches change no bit. */
