@@ -180,8 +180,9 @@ def test_sets_of_classes_are_shared_and_tell_equal_labels_of_other_types_apart()
     for names in (list(range(40)), sorted(map(str, range(40)))):
         coded = sets.columns_of(np.array(names))
         assert coded is not None
-        numbers = [sets.extended(0, coded, place) for place in range(40)]
-        assert numbers == [sets.extended(0, coded, place) for place in range(40)]
+        owners, new = np.arange(40), np.full(40, True)
+        numbers = sets.grown(owners, 0 * owners, coded.columns, new).tolist()
+        assert numbers == sets.grown(owners, 0 * owners, coded.columns, new).tolist()
         assert [sets.targets[number].labels for number in numbers] == [(name,) for name in names]
         codes = sets.codes[np.array(numbers)][:, coded.columns]
         np.testing.assert_array_equal(codes, np.where(np.eye(40) > 0, 0, -1))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from keyed_rows import joined, late_rows, learner, model_entries, part, rows, same_end, saved_entries, visits
+from keyed_rows import joined, late_rows, learner, model_entries, part, rows, same_end, visits
 
-from driftsurf.core.state import to_bytes
+from driftsurf.core.state import from_bytes, pick, to_bytes
 from driftsurf.detectors import FHDDM
 from driftsurf.keyed import KeyRows
 from driftsurf.learners import LinearRegression, LogisticRegression
@@ -157,7 +157,8 @@ def test_a_readmitted_key_learns_again_after_training_diverged(late: bool) -> No
 
 def test_a_state_above_max_bytes_quarantines_the_key() -> None:
     own = rows(100)
-    limit = len(to_bytes(saved_entries(visits(learner(), part(own, 0, 20))[0].state))) - 1
+    (visit,) = visits(learner(max_bytes=20_000), part(own, 0, 20))
+    limit = len(to_bytes(pick("model", from_bytes(visit.state)))) - 1
     first, second = visits(learner(max_bytes=limit), part(own, 0, 15), part(own, 15, 100))
     assert first.summary.quarantine == ""
     assert second.summary.quarantine == "too_large"

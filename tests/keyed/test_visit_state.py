@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from keyed_rows import joined, late_rows, learner, part, rows, same_end, saved_entries, visits
+from keyed_rows import joined, late_rows, learner, part, rows, same_end, visits
 from sklearn.linear_model import SGDClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from driftsurf.core.state import from_bytes, to_bytes
+from driftsurf.core.state import from_bytes, pick, to_bytes
 from driftsurf.detectors import DDM
 from driftsurf.errors import OptionError, StateError, StateVersionError
 from driftsurf.keyed import KeyRows
@@ -20,6 +20,15 @@ from driftsurf.keyed.serving import packed, unpacked
 from driftsurf.learners import LogisticRegression
 from driftsurf.learners.foreign import SklearnLearner
 from driftsurf.strategies import DriftSurf, ResetOnDrift
+
+SMALL = {"max_bytes": 20_000}
+"""Options of a learner that keeps no cells."""
+
+
+def saved_entries(state: bytes) -> Any:
+    """Return the entries of a key's model as they are saved."""
+    return pick("model", from_bytes(state))
+
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
@@ -62,7 +71,7 @@ def test_the_strategy_is_saved_again_only_after_a_time_step(rows_a_visit: int) -
     states: list[tuple[int, bytes]] = []
     kept = None
     for start in range(0, 60, rows_a_visit):
-        visit = learner().visit(7, kept, part(all_rows, start, min(60, start + rows_a_visit)))
+        visit = learner(**SMALL).visit(7, kept, part(all_rows, start, min(60, start + rows_a_visit)))
         kept = visit.state
         states.append((visit.summary.steps, saved_entries(kept)["strategy"].tobytes()))
         session = learner()._open(7, kept)[1].session
@@ -74,15 +83,16 @@ def test_the_strategy_is_saved_again_only_after_a_time_step(rows_a_visit: int) -
 def test_a_key_without_labels_has_a_state_without_amodel_entries() -> None:
     all_rows = rows()
     all_rows.y[:5] = [None] * 5
-    done = visits(learner(), part(all_rows, 0, 5), part(all_rows, 5, 200))
+    done = visits(learner(**SMALL), part(all_rows, 0, 5), part(all_rows, 5, 200))
     assert unpacked(saved_entries(done[0].state)["strategy"]) == {}
     assert joined(done, "predicted")[:5] == [None] * 5
-    same_end(done, visits(learner(), all_rows))
+    same_end(done, visits(learner(**SMALL), all_rows))
+    same_end(visits(learner(), part(all_rows, 0, 5), part(all_rows, 5, 200)), visits(learner(), all_rows))
 
 
-@pytest.mark.parametrize("options", [{}, {"delay": 100}])
+@pytest.mark.parametrize("options", [{}, SMALL, {"delay": 100}])
 def test_a_state_that_is_damaged_anywhere_is_refused(options: dict[str, Any]) -> None:
-    given_learner, own = learner(**options), late_rows() if options else rows()
+    given_learner, own = learner(**options), late_rows() if "delay" in options else rows()
     (visit,) = visits(given_learner, part(own, 0, 75))
     for place in range(0, len(visit.state), 97):
         bad = bytearray(visit.state)
@@ -94,13 +104,42 @@ def test_a_state_that_is_damaged_anywhere_is_refused(options: dict[str, Any]) ->
 @pytest.mark.parametrize("entry", ["around", "strategy"])
 @pytest.mark.parametrize("change", ["cut", "gone", "empty"])
 def test_a_forged_state_is_refused(entry: str, change: str) -> None:
-    (visit,) = visits(learner(), rows())
+    (visit,) = visits(learner(**SMALL), rows())
     saved = from_bytes(visit.state)
     data: Any = saved.pop(f"model.{entry}")
     if change != "gone":
         saved[f"model.{entry}"] = data[:-3] if change == "cut" else packed({})
     with pytest.raises(StateError):
         learner().visit(7, to_bytes(saved), rows(10, 500))
+
+
+def test_a_forged_cell_is_refused_or_learns_on() -> None:
+    """Sizes and counts decide where compiled code reads and writes."""
+    (visit,) = visits(learner(), rows(195))
+    saved: dict[str, Any] = dict(from_bytes(visit.state))
+    refused = 0
+    for change in (lambda cell: cell[:-8], lambda cell: cell[:20], lambda cell: np.append(cell, np.zeros(8, np.uint8))):
+        with pytest.raises(StateError, match="cell"):
+            learner().visit(7, to_bytes(saved | {"cell": change(saved["cell"])}), rows(5, 500))
+    for place in range(0, 600, 8):
+        for value in (-1, 1, 2**40, 2**62):
+            cell = saved["cell"].copy()
+            cell[place : place + 8] = np.frombuffer(np.int64(value).tobytes(), np.uint8)
+            try:
+                learner().visit(7, to_bytes(saved | {"cell": cell}), rows(30, 500))
+            except StateError:
+                refused += 1
+    assert refused > 100
+
+
+def test_the_same_key_has_the_same_future_as_a_cell_and_as_a_session() -> None:
+    as_cell, as_session = (visits(learner(**options), rows(75)) for options in ({}, SMALL))
+    assert "cell" in from_bytes(as_cell[0].state)
+    assert "cell" not in from_bytes(as_session[0].state)
+    one, other = (learner().visit(7, done[0].state, rows(60, 75, 1)) for done in (as_cell, as_session))
+    assert (one.state, one.predicted, one.decisions) == (other.state, other.predicted, other.decisions)
+    small = learner(**SMALL).visit(7, as_cell[0].state, rows(60, 75, 1))
+    assert (small.predicted, small.decisions) == (one.predicted, one.decisions)
 
 
 def test_bytes_that_are_no_state_of_a_key_are_refused() -> None:

@@ -261,10 +261,10 @@ def _fleets() -> list[Subject]:
 
 def _keys() -> list[Subject]:
     found = []
-    for late in (None, 30.0):
+    for late, size in ((None, 8), (30.0, 8), (None, 12)):  # cells hold keys whose time steps have 10 rows or more
         strategy = DriftSurf(learners.LogisticRegression(), max_rows=30, dtype="float32")
         learner = KeyedLearner(
-            strategy=strategy, features=("a", "b", "c"), classes=(0, 1), batch_size=8, delay=late, guard=2.0
+            strategy=strategy, features=("a", "b", "c"), classes=(0, 1), batch_size=size, delay=late, guard=2.0
         )
 
         def rows(first: int, late: float | None = late) -> KeyRows:
@@ -285,7 +285,7 @@ def _keys() -> list[Subject]:
         for first in (0, 20, 40):
             data = learner.visit("key", data, rows(first)).state
         assert data is not None
-        name = "key with late labels" if late else "key"
+        name = "key with late labels" if late else "key" if size == 8 else "key in a cell"
         found.append(Subject(name, _unpacked(from_bytes(data)), load, use, _packed))
     return found
 

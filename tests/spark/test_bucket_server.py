@@ -76,7 +76,7 @@ def test_buckets_give_what_visits_to_each_key_give(name: str, case: dict[str, An
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bucket_store, "SPAN", case["span"])
         if not case["room"]:
-            patch.setattr(open_cells, "LEAST_SLOTS", 2)
+            patch.setattr(open_cells, "LEAST_OPEN", 2)
         compare(given_learner, types, case)
 
 

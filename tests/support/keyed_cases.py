@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 from keyed_rows import learner
 
 from driftsurf.keyed import KeyedLearner, KeyRows
-from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression
+from driftsurf.learners import LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression
 from driftsurf.strategies import DriftSurf
 
-TYPES = {"codes": ("int64", "int64"), "text": ("int64", "string"), "numbers": ("int64", "float64")}
+TYPES = {
+    "codes": ("int64", "int64"),
+    "three codes": ("int64", "int64"),
+    "text": ("int64", "string"),
+    "numbers": ("int64", "float64"),
+}
 """Types of keys and labels, by the kind of labels."""
 
 CASES: dict[str, Any] = {
@@ -41,6 +46,11 @@ LEARNERS = {
     "svm": learner(strategy=surf(LinearSVM, budget="divided")),
     "regression": learner(strategy=surf(LinearRegression, threshold=0.3), classes=None),
     "many rows": learner(strategy=DriftSurf(LogisticRegression(), max_rows=150, significance=1.0, reactive_length=3)),
+    "three classes": learner(strategy=surf(SoftmaxRegression), classes=(0, 1, 7)),
+    "two outputs": learner(strategy=surf(SoftmaxRegression), classes=None),
+    "guard": learner(strategy=surf(), guard=2.0),
+    "guard of a regression": learner(strategy=surf(LinearRegression, threshold=0.3), classes=None, guard=3.0),
+    "guard, open classes": learner(strategy=surf(significance=1.0), classes=None, guard=2.0),
     "few rows": learner(strategy=DriftSurf(LogisticRegression(steps_per_row=0.7), max_rows=5, reactive_length=2)),
 }
 
@@ -49,12 +59,17 @@ def labels_of(kind: str, X: Any, flipped: bool, rng: Any) -> list[Any]:
     up = (np.nan_to_num(X[:, 0]) > 0) ^ flipped
     if kind == "numbers":
         return list((2.0 * up + rng.normal(size=len(up))).round(2).tolist())
-    return [["no", "yes"][int(value)] if kind == "text" else int(value) for value in up]
+    classes = ["no", "yes"] if kind == "text" else [0, 1, 7] if kind == "three codes" else [0, 1]
+    if kind == "three codes":
+        up = up + (np.nan_to_num(X[:, 1]) > 0)
+    return [classes[int(value)] for value in up]
 
 
 def kind_of(case: Any, given_learner: KeyedLearner) -> str:
     """Return the kind of labels."""
-    return "numbers" if given_learner.regression else "codes" if given_learner.classes else str(case["labels"])
+    if given_learner.classes:
+        return "codes" if len(given_learner.classes) == 2 else "three codes"
+    return "numbers" if given_learner.regression else str(case["labels"])
 
 
 def epochs_of(case: Any, given_learner: KeyedLearner) -> Iterator[dict[Any, KeyRows]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from driftsurf.core.state import from_bytes, nest, pick
+from driftsurf.core.state import from_bytes, pick
 from driftsurf.keyed import Columns, KeyedFolder, KeyedLearner, KeyedOptions, KeyRows, Visit
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.keyed.serving import unpacked
@@ -104,14 +104,9 @@ def late_rows(n: int = 100, wait: int = 15) -> KeyRows:
     return KeyRows(np.array(sequence), np.array(X), list(y), list(ids))
 
 
-def saved_entries(state: bytes) -> Any:
-    """Return the entries of a key's model as they are saved."""
-    return pick("model", from_bytes(state))
-
-
-def model_entries(state: bytes) -> Any:
-    """Return the entries of a key's model, unpacked."""
-    saved = saved_entries(state)
+def model_entries(state: bytes, given: KeyedLearner | None = None, key: Any = 7) -> Any:
+    """Return the entries of a key's model, as those of its session, or of its late labels."""
+    saved = pick("model", from_bytes(state))
     if "late" in saved:
         return unpacked(saved["late"])
-    return unpacked(saved["around"]) | nest("strategy", unpacked(saved["strategy"]))
+    return (given or learner())._open(key, state)[1].session.state()

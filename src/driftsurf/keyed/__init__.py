@@ -10,10 +10,10 @@ states and Parquet tables, on an engine: in this process ("local") or on Apache 
 ``growing_store``             the same with classes that each key learns as they appear
 ``session_store``             a session per key, for any other model
 ``labels``, ``record``        codes of labels; transitions and lines of journals
-``saved``, ``key_saver``      the models of a fleet as saved entries; the saved bytes of open keys
+``saved``                     the models of a fleet as saved entries, and those of one key as bytes
 ``keys``, ``rows``            seeds and slots of keys; the rows of one key and of many
 ``visit``, ``serving``        one visit to one key, a pure function: bytes and rows in, predictions and bytes out
-``key_cache``, ``open_cells`` many keys of a run served in one call, with their models open
+``key_cache``, ``open_cells`` many keys of a run served in one call, from cells that are read and saved one by one
 ``results``, ``quarantine``   what came of rows, in columns; why a key no longer learns
 ``options``, ``models``       the options of a keyed run; what a key starts with
 ``run``, ``grouping``         the run, what an engine has to do; rows of tables grouped by key

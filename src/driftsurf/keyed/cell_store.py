@@ -301,13 +301,13 @@ class CellStore:
         """Make the first models of new keys, in the next slots."""
         start, stop = self._n_keys, self._n_keys + len(seeds)
         if start < stop:
-            self._begin(start, stop, seeds)
+            self._begin(np.arange(start, stop), seeds)
             self._n_keys = stop
 
-    def _begin(self, start: int, stop: int, seeds: npt.NDArray[np.uint64]) -> None:
+    def _begin(self, slots: IntArray, seeds: npt.NDArray[np.uint64]) -> None:
         """Make the first models of some slots."""
-        self._blocks.clear(slice(start, stop))
-        self._loop.begin(self._blocks.bytes, np.arange(start, stop), seeds, self._blank, self._room)
+        self._blocks.clear(slots)
+        self._loop.begin(self._blocks.bytes, slots, seeds, self._blank, self._room)
 
     def truncate(self, n_keys: int) -> None:
         """Remove every key from this slot on, from any point of ``add``."""
@@ -498,8 +498,9 @@ class CellStore:
 
     def state(self) -> State:
         """Return everything that decides what comes next, except for the seeds of keys."""
-        state = blocks_state(self._blocks, self._n_keys, scaled=self._models._training.scaled)
-        return state if self._guard is None else state | guards_state(self._blocks, self._n_keys)
+        slots = np.arange(self._n_keys)
+        state = blocks_state(self._blocks, slots, scaled=self._models._training.scaled)
+        return state if self._guard is None else state | guards_state(self._blocks, slots)
 
     def restore(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> None:
         """Replace all models by those of ``state()``; StateError if the entries do not fit together."""

@@ -18,15 +18,13 @@ from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import DivergenceError
 from driftsurf.keyed.cell_store import CellStore, Work
 from driftsurf.keyed.keys import Threads
-from driftsurf.keyed.labels import UNKNOWN, Coded, LabelSets
+from driftsurf.keyed.labels import TWO, UNKNOWN, Coded, LabelSets
 from driftsurf.keyed.layout import REASONS, Codes
 from driftsurf.keyed.record import as_entries
 from driftsurf.keyed.rows import ColumnMeans, Slots, by_slot
 from driftsurf.keyed.session_store import SessionStore, SessionsWork, Tally, joined
 from driftsurf.session.session import Session
 
-TWO = 2
-"""Classes up to which a key is served by the loop."""
 _IN_LOOPS = -1
 
 
@@ -190,7 +188,7 @@ class GrowingStore(CellStore):
         columns = coded.columns[coded.place]
         new = usable & (self._sets.codes[sets, columns] == UNKNOWN)
         if new.any():
-            sets, columns = self._grown(slots, sets, new, coded), coded.columns[coded.place]
+            sets = self._sets.grown(slots, sets, columns, new)
             limit = self._sets.targets[0].limit
             if limit is not None and (self._sets.sizes[sets] > limit).any():
                 return self._read_one_by_one(labels, bad, slots, usable)
@@ -214,20 +212,6 @@ class GrowingStore(CellStore):
         text = {isinstance(value, str) for value in coded.values}
         used = np.flatnonzero(np.bincount(sets)).tolist()
         return len(text | {self._sets.is_text(number) for number in used} - {None}) <= 1
-
-    def _grown(self, slots: Slots, sets: IntArray, new: npt.NDArray[np.bool_], coded: Coded) -> IntArray:
-        """Return the set of each row's key, with the labels that are new to it."""
-        (rows,) = np.nonzero(new)
-        pairs = slots[rows].astype(np.int64) * len(coded.values) + coded.place[rows]
-        _, first = np.unique(pairs, return_index=True)
-        current: dict[int, int] = {}
-        for row in rows[np.sort(first)].tolist():
-            slot = int(slots[row])
-            current[slot] = self._sets.extended(current.get(slot, int(sets[row])), coded, int(coded.place[row]))
-        changed = np.array(sorted(current), np.int64)
-        numbers = np.array([current[slot] for slot in changed.tolist()], np.int64)
-        place = np.searchsorted(changed, slots).clip(max=len(changed) - 1)
-        return np.where(changed[place] == slots, numbers[place], sets)
 
     def _read_one_by_one(
         self, labels: npt.NDArray[Any], bad: Codes, slots: Slots, usable: npt.NDArray[np.bool_]
@@ -278,7 +262,7 @@ class GrowingStore(CellStore):
         self._owners.append(slot)
         self._place[slot] = len(self._owners) - 1
         # The block is of no use any more, and is saved without rows.
-        self._begin(slot, slot + 1, seed)
+        self._begin(np.array([slot]), seed)
         self._set_of[slot] = 0
 
     def _targets_of(self, slot: int) -> ClassTargets:

@@ -17,14 +17,10 @@ import numpy as np
 
 from driftsurf.core.contracts import IntArray
 from driftsurf.errors import ShapeError
-from driftsurf.keyed.cell_store import cell_models, key_shape, suits_cells
-from driftsurf.keyed.labels import LONGEST_LABEL
 from driftsurf.keyed.open_cells import OpenCells
 from driftsurf.keyed.results import Results, ServedPart
 from driftsurf.keyed.rows import RowsByKey
-from driftsurf.keyed.serving import BESIDE_ARRAYS, ESCAPED
 from driftsurf.keyed.visit import KeyedLearner
-from driftsurf.session.session import WARN_BELOW_ROWS
 
 MOST_BYTES = 2**28
 """Memory for the cells of keys that are kept open, roughly."""
@@ -58,7 +54,7 @@ class KeyCache:
         self._learner = learner
         self._most_bytes = most_bytes
         self._cells: OpenCells | None = None
-        self._suits = _suits(learner)
+        self._suits = learner.suits_cells
 
     @contextlib.contextmanager
     def _used_cells(self) -> Iterator[OpenCells]:
@@ -177,22 +173,3 @@ def _serve_open(rows: RowsByKey, cells: OpenCells, chosen: IntArray) -> tuple[li
     is_open = slots >= 0
     parts = [cells.serve(rows, chosen[is_open], slots[is_open])] if is_open.any() else []
     return parts, chosen[~is_open]
-
-
-def _suits(learner: KeyedLearner) -> bool:
-    """Return whether cells serve keys with these options."""
-    template, columns, rows = learner.session(0), len(learner.features), learner.batch_size
-    strategy: Any = template.strategy
-    if learner.delay is not None or learner.guard is not None or rows is None or rows < WARN_BELOW_ROWS:
-        return False  # with shorter time steps, a session warns of them
-    if not suits_cells(template):
-        return False
-    if learner.classes is not None and len(set(learner.classes)) != 2:
-        return False
-    shape = key_shape(template, columns)
-    models = cell_models(strategy, columns, strategy.learner.capabilities.min_classes)
-    # As many places as a session may allocate, each with a row, a label, a weight and two gradients.
-    largest = models.nbytes + 4 * shape.places * (columns * 8 + 32)
-    names = 2 * ESCAPED * LONGEST_LABEL
-    small = BESIDE_ARRAYS + 2 * largest + names <= learner.max_bytes
-    return small and models._training.outputs == 1

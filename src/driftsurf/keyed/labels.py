@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import FloatArray, IntArray, State
-from driftsurf.core.targets import LARGEST_VALUE, ClassTargets, label_array
+from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.targets import LARGEST_VALUE, ClassTargets, RegressionTargets, label_array
 from driftsurf.errors import InputError
 from driftsurf.keyed.results import KeyedPredictions
 from driftsurf.keyed.rows import RowsByKey
-from driftsurf.keyed.visit import KeyedLearner
 
 if TYPE_CHECKING:
     from driftsurf.keyed.open_cells import Call
 
 UNKNOWN = -1
+TWO = 2
+"""Classes up to which a key that learns its own is served by the loop."""
 MOST_COLUMNS = 256
 """Most different labels of a fleet whose codes are looked up in a table; the memory of that grows with their number."""
 MOST_SPREAD = 1024
@@ -41,23 +41,26 @@ class LabelSets:
 
     >>> sets = LabelSets(ClassTargets())
     >>> coded = sets.columns_of(np.array(["b", "a", "b"]))
-    >>> one = sets.extended(0, coded, 1)
-    >>> two = sets.extended(one, coded, 0)
-    >>> sets.targets[one].labels, sets.targets[two].labels
-    (('b',), ('b', 'a'))
-    >>> sets.codes[two, coded.columns[coded.place]].tolist()
-    [0, 1, 0]
+    >>> columns = coded.columns[coded.place]
+    >>> of = sets.grown(np.zeros(3, int), np.zeros(3, int), columns, np.full(3, True))
+    >>> sets.targets[of[0]].labels, sets.codes[of, columns].tolist()
+    (('b', 'a'), [0, 1, 0])
     """
 
-    def __init__(self, empty: ClassTargets) -> None:
+    def __init__(self, empty: ClassTargets, *, typed: bool = False) -> None:
         self.targets: list[ClassTargets] = [empty]
+        self._typed = typed
+        """Whether 1, 1.0 and True are different labels; a set with two types then counts as too large."""
         self.codes: npt.NDArray[np.int16] = np.full((16, 16), UNKNOWN, np.int16)
         """The code of each label in each set; -1 if it is not in the set."""
         self.sizes: IntArray = np.zeros(16, np.int64)
         """The number of classes of each set."""
         self.against: npt.NDArray[np.uint8] = np.zeros(16, np.uint8)
         """Whether the second of two classes comes before the first by name, for each set."""
+        self.labels: list[Any] = []
+        """The label of each column."""
         self._columns: dict[Any, int] = {}
+        self._by_code: IntArray = np.zeros((0, TWO), np.int64)
         self._numbers: dict[tuple[Any, ...], int] = {(): 0}
 
     def columns_of(self, labels: npt.NDArray[Any]) -> Coded | None:
@@ -71,39 +74,67 @@ class LabelSets:
             return None
         distinct, place = _distinct(array)
         values = distinct.tolist()
-        columns = [self._column_of(value) for value in values]
+        columns = [self.column_of(value) for value in values]
         return None if None in columns else Coded(values, np.array(columns, np.int64), place)
 
-    def _column_of(self, label: Any) -> int | None:
+    def column_of(self, label: Any) -> int | None:
         """Return the column of a label; None if there are too many labels."""
-        column = self._columns.get(label)
+        column = self.find(label)
         if column is None and len(self._columns) < MOST_COLUMNS:
-            column = self._columns[label] = len(self._columns)
+            column = self._columns[self._name(label)] = len(self._columns)
+            self.labels.append(label)
             if column == self.codes.shape[1]:
                 wider = np.full_like(self.codes, UNKNOWN)
                 self.codes = np.hstack([self.codes, wider])
         return column
 
+    def find(self, label: Any) -> int | None:
+        """Return the column of a label that has one."""
+        return self._columns.get(self._name(label))
+
+    def _name(self, label: Any) -> Any:
+        return (type(label), label) if self._typed else label
+
     def number_of(self, targets: ClassTargets) -> int:
         """Return the number of a set of classes."""
         named = tuple((type(label), label) for label in targets.labels)  # 1, 1.0 and True are equal
         if named not in self._numbers:
-            columns, row = [self._column_of(label) for label in targets.labels], len(self.targets)
+            columns, row = [self.column_of(label) for label in targets.labels], len(self.targets)
             if row == len(self.codes):
                 self.codes = np.vstack([self.codes, np.full_like(self.codes, UNKNOWN)])
                 self.sizes, self.against = np.tile(self.sizes, 2), np.tile(self.against, 2)
             for code, column in enumerate(columns):
                 if column is not None:
                     self.codes[row, column] = code
-            self.sizes[row], self.against[row] = len(targets.labels), targets._against_names
+            mixed = self._typed and len(set(map(type, targets.labels))) > 1
+            self.sizes[row] = TWO + 1 if mixed else len(targets.labels)
+            self.against[row] = not mixed and targets._against_names
             self.targets.append(targets)
             self._numbers[named] = row
         return self._numbers[named]
 
-    def extended(self, number: int, coded: Coded, place: int) -> int:
-        """Return the set with one more class, which is a label of a call."""
+    def grown(self, owners: Any, sets: IntArray, columns: IntArray, new: npt.NDArray[np.bool_]) -> IntArray:
+        """Return the set of each row's owner, with the labels that are new to it, up to one more than two classes.
+
+        ``new`` says which rows have labels that are in no set of their owners yet.
+        """
+        while new.any():  # each time, every owner gets the first of its new labels
+            (rows,) = np.nonzero(new)
+            changed, first = np.unique(owners[rows], return_index=True)
+            pairs = sets[rows[first]] * MOST_COLUMNS + columns[rows[first]]
+            distinct, place = np.unique(pairs, return_inverse=True)
+            larger = [
+                self._extended(pair // MOST_COLUMNS, self.labels[pair % MOST_COLUMNS]) for pair in distinct.tolist()
+            ]
+            at = np.searchsorted(changed, owners).clip(max=len(changed) - 1)
+            sets = np.where(changed[at] == owners, np.array(larger, np.int64)[place.reshape(-1)][at], sets)
+            new = new & (self.codes[sets, columns] == UNKNOWN) & (self.sizes[sets] <= TWO)
+        return sets
+
+    def _extended(self, number: int, label: Any) -> int:
+        """Return the set with one more class."""
         known = self.targets[number]
-        return self.number_of(ClassTargets((*known.labels, coded.values[place]), limit=known.limit))
+        return self.number_of(ClassTargets((*known.labels, label), limit=known.limit))
 
     def shortened(self, number: int, count: int) -> int:
         """Return the set with the first ``count`` classes only."""
@@ -111,6 +142,16 @@ class LabelSets:
         if count >= len(known.labels):
             return number
         return self.number_of(ClassTargets(known.labels[:count], limit=known.limit))
+
+    def columns_by_code(self) -> IntArray:
+        """Return the column of each class of each set, ``UNKNOWN`` where there is none."""
+        if len(self._by_code) < len(self.targets):
+            rows = [
+                [UNKNOWN if (own := self.find(label)) is None else own for label in one.labels] for one in self.targets
+            ]
+            most = max(TWO, *map(len, rows))
+            self._by_code = np.array([row + [UNKNOWN] * (most - len(row)) for row in rows], np.int64)
+        return self._by_code
 
     def is_text(self, number: int) -> bool | None:
         """Return whether the classes are text; None if there are none."""
@@ -133,78 +174,52 @@ def _distinct(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IntArray]:
 LONGEST_LABEL = 100
 """Longer text is left to visits."""
 LARGEST_LABEL = 2**53
-NOTHING = -1
-"""Code of a label that is not known, or of a prediction that was not made."""
 
 
 class Labels:
-    """The labels of each slot as codes. A key with an open set of classes has its own codes, in order of appearance."""
+    """The labels of each slot as codes. A key with an open set of classes has its own set, of one type."""
 
-    def __init__(self, learner: KeyedLearner) -> None:
-        targets = learner.session(0).targets
-        self.regression: bool = learner.regression
-        self._targets = targets
+    def __init__(self, targets: ClassTargets | RegressionTargets) -> None:
+        self.regression: bool = isinstance(targets, RegressionTargets)
         self.closed: bool = isinstance(targets, ClassTargets) and targets.closed
-        self._kind: type | None = None
-        self._names: list[Any] = []
-        """Labels by their number; all have the same type."""
-        self._numbers: dict[Any, int] = {}
-        self._texts: dict[tuple[int, ...], Any] = {}
-        """Saved texts of labels, by their numbers."""
-        self._own = np.zeros((0, 2), np.int64)
-        """For each slot, the numbers of its labels by code; NOTHING where there is none."""
-        if self.closed:
-            self._number_all(targets.labels)
+        empty = ClassTargets(limit=targets.limit) if isinstance(targets, ClassTargets) else ClassTargets()
+        self._sets = LabelSets(empty, typed=True)
+        self._first = self._sets.number_of(targets) if isinstance(targets, ClassTargets) and targets.closed else 0
+        """The set that a key starts with."""
+        self._of = np.zeros(0, np.int64)
+        """The set of each slot."""
 
     def grow(self, slots: int) -> None:
         """Make room for more slots."""
-        more = np.full((slots - len(self._own), 2), NOTHING, np.int64)
-        self._own = np.concatenate([self._own, more])
+        self._of = np.append(self._of, np.full(slots - len(self._of), self._first))
 
-    def begin(self, slots: IntArray) -> int:
-        """Start new keys; return the number of classes that they know."""
-        self._own[slots] = np.arange(2) if self.closed else NOTHING
-        return 2 if self.closed else 0
+    def begin(self, slots: IntArray) -> None:
+        """Start new keys."""
+        self._of[slots] = self._first
 
-    def restore(self, slot: int, targets: Any) -> bool:
-        """Take over the labels of a saved key; return whether they can be used here."""
-        if self.regression:
-            return True
-        if self.closed:
-            self._own[slot] = np.arange(2)
-            return bool(targets == self._targets)
-        known = targets.labels
-        if len(known) > 2 or len({type(label) for label in known}) > 1 or not self._number_all(known):
+    def put(self, slot: int, labels: tuple[Any, ...]) -> bool:
+        """Take over the classes of a saved key with an open set; return whether they can be used here."""
+        if len(labels) > TWO or UNKNOWN in [self._column(label) for label in labels]:
             return False
-        self._own[slot] = NOTHING
-        self._own[slot, : len(known)] = [self._numbers[label] for label in known]
-        return True
+        self._of[slot] = self._sets.number_of(ClassTargets(labels, limit=self._sets.targets[0].limit))
+        return bool(self._sets.sizes[self._of[slot]] <= TWO)
 
-    def _number_all(self, labels: Iterable[Any]) -> bool:
-        """Give numbers to labels; return whether all of them can be used here."""
-        for label in labels:
-            if self._kind is None and type(label) in (bool, int, str):
-                self._kind = type(label)
-            if type(label) is not self._kind or not _is_plain(label):
-                return False
-            if label not in self._numbers:
-                self._numbers[label] = len(self._names)
-                self._names.append(label)
-        return True
+    def targets_of(self, slot: int) -> ClassTargets:
+        """Return the classes of a slot."""
+        return self._sets.targets[int(self._of[slot])]
 
-    def of(self, slot: int) -> list[Any]:
-        """Return the labels of a slot by code; None where there is none."""
-        return [None if number == NOTHING else self._names[number] for number in self._own[slot].tolist()]
+    def sizes(self, slots: IntArray) -> tuple[IntArray, npt.NDArray[Any]]:
+        """Return how many classes each key knows, and whether the second of two comes before the first by name."""
+        return self._sets.sizes[self._of[slots]], self._sets.against[self._of[slots]]
 
-    def state(self, slot: int, known: int) -> State:
-        """Return the saved entries of the labels of a key."""
-        if self.regression or self.closed:
-            return {}
-        numbers = tuple(self._own[slot, :known].tolist())
-        if numbers not in self._texts:
-            labels = tuple(self._names[number] for number in numbers)
-            self._texts[numbers] = ClassTargets(labels).state()["labels"]
-        return {"classes.labels": self._texts[numbers]}
+    def _column(self, label: Any) -> int:
+        """Return the column of a label; ``UNKNOWN`` for one that cannot be used here."""
+        column = None
+        if self.closed:
+            column = self._sets.find(label)
+        elif type(label) in (bool, int, str) and _is_plain(label):
+            column = self._sets.column_of(label)
+        return UNKNOWN if column is None else column
 
     def codes(
         self, rows: RowsByKey, order: IntArray, starts: IntArray, slots: IntArray
@@ -218,20 +233,16 @@ class Labels:
         if self.regression:
             values, good = self._values(rows.words)
             return values[words], _all_of(good[words], group, len(slots))
-        numbers = self._numbered(rows.words)[words]
-        own = self._own[slots]
-        if not self.closed:
-            known = numbers != NOTHING
-            for code in range(2):  # the first number of a key that is none of its labels is its next label
-                strange = known & (numbers != own[group, 0]) & (numbers != own[group, 1])
-                new, place = np.unique(group[strange], return_index=True)
-                missing = own[new, code] == NOTHING
-                own[new[missing], code] = numbers[strange][place[missing]]
-        second = numbers == own[group, 1]
-        found = (second | (numbers == own[group, 0])) & (numbers != NOTHING)
+        columns = np.array([*map(self._column, rows.words), UNKNOWN], np.int64)[words]  # the last one is missing
+        sets, usable = self._of[slots][group], columns != UNKNOWN
+        if not self.closed and (new := usable & (self._sets.codes[sets, columns] == UNKNOWN)).any():
+            sets = self._sets.grown(group, sets, columns, new)
+        codes = self._sets.codes[sets, columns]
+        found = usable & (codes != UNKNOWN) & (self.closed | (self._sets.sizes[sets] <= TWO))
         readable = _all_of(found, group, len(slots))
-        self._own[slots[readable]] = own[readable]
-        return second.view(np.uint8), readable
+        changed = readable & (np.diff(starts) > 0)
+        self._of[slots[changed]] = sets[starts[:-1][changed]]
+        return np.where(found, codes, 0).astype(np.uint8), readable
 
     def _values(self, words: list[Any]) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
         """Return labels as numbers, and whether they are; behind them stands a label that is missing."""
@@ -239,26 +250,17 @@ class Labels:
         values = [value if fine else 0.0 for value, fine in zip(words, good, strict=True)]
         return np.array([*values, 0.0], np.float64), np.array([*good, False], np.bool_)
 
-    def _numbered(self, words: list[Any]) -> IntArray:
-        """Return the number of each label, NOTHING for one that cannot be used here; the last one is missing."""
-        if not self.closed:
-            for label in words:
-                self._number_all([label])
-        get = self._numbers.get
-        usable = [get(label, NOTHING) if type(label) is self._kind else NOTHING for label in words]
-        return np.array([*usable, NOTHING], np.int64)
-
     def predicted(self, work: Call) -> tuple[KeyedPredictions, IntArray, IntArray]:
         """Return the predictions, and for each key how many are wrong and how many were scored."""
         n = len(work.slots)
         group = np.repeat(np.arange(n), np.diff(work.starts))
         if self.regression:
-            values = KeyedPredictions(work.predicted, np.where(work.made, np.arange(len(group)), NOTHING))
+            values = KeyedPredictions(work.predicted, np.where(work.made, np.arange(len(group)), UNKNOWN))
             return values, np.zeros(n, np.int64), np.bincount(group[work.made], minlength=n)
         made = np.full(len(group), True) if self.closed else work.made
-        numbers = np.where(made, self._own[work.slots][group, work.predicted], NOTHING)
+        columns = self._sets.columns_by_code()[self._of[work.slots][group], work.predicted]
         counted = [np.bincount(group[which], minlength=n) for which in (made & (work.predicted != work.codes), made)]
-        return KeyedPredictions(list(self._names), numbers), counted[0], counted[1]
+        return KeyedPredictions(list(self._sets.labels), np.where(made, columns, UNKNOWN)), counted[0], counted[1]
 
     def deviation(self, work: Call, before: FloatArray) -> FloatArray | None:
         """Return the sums of absolute errors of each key, given those before; None for classes.
@@ -271,13 +273,6 @@ class Labels:
         totals = before.copy()
         np.add.at(totals, group[made], np.abs(work.predicted - work.codes)[made])
         return totals
-
-    def counts(self, slots: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-        """Return how many labels each key has, and whether the order of its codes is the reverse of that of labels."""
-        own, rank = self._own[slots], np.zeros(len(self._names) + 1, np.int64)
-        rank[sorted(range(len(self._names)), key=self._names.__getitem__)] = np.arange(len(self._names))
-        second = own[:, 1] != NOTHING
-        return (own != NOTHING).sum(axis=1), second & (rank[own[:, 0]] > rank[own[:, 1]])
 
 
 def _all_of(good: npt.NDArray[np.bool_], group: IntArray, n: int) -> npt.NDArray[np.bool_]:

@@ -137,6 +137,12 @@ class Arena:
         self.codes[slots] = codes
         return self
 
+    def with_pieces(self, slots: IntArray, others: Arena) -> Arena:
+        """Return an arena with copies of all pieces of another one for some keys, which had none."""
+        made = self.with_places(slots, others.places)
+        move(others.bytes, made.bytes, others.codes, np.ascontiguousarray(made.codes[slots]), self.pieces, self.pieces)
+        return made
+
     def compact(self, n_keys: int) -> Arena:
         """Return a copy of the pieces of the first keys, without memory that is not in use."""
         return self.for_keys(n_keys)._moved(self.codes[:n_keys] & 255)
@@ -419,6 +425,14 @@ class Blocks:
         if self.shape.guarded:
             self.norms = self.norms.with_places(slots, norms)
         return steps
+
+    def put(self, slots: IntArray, others: Blocks) -> None:
+        """Copy the keys of other blocks to these slots, which have no rows."""
+        size = self.shape.block_bytes
+        self.bytes.reshape(-1, size)[slots] = others.bytes.reshape(-1, size)
+        self.rows = self.rows.with_pieces(slots, others.rows)
+        if self.shape.guarded:
+            self.norms = self.norms.with_pieces(slots, others.norms)
 
     def clear(self, slots: Any) -> None:
         """Free the memory for rows of some keys."""

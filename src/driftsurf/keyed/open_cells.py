@@ -1,38 +1,270 @@
-"""Keys whose models are open, in cells that one call of the native loop serves."""
+"""Cells of single keys, read from saved bytes or taken from sessions; those of open keys, served by one native call."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import FloatArray, IntArray, Segment, State
+from driftsurf.core.contracts import IntArray, Segment, State
+from driftsurf.core.fields import misfit
 from driftsurf.core.journal import json_lines
 from driftsurf.core.numeric import MASK
-from driftsurf.keyed.cell_store import cell_models, key_loop, key_shape
-from driftsurf.keyed.key_saver import StateWriter, StrategyWriter
-from driftsurf.keyed.keys import key_seed
-from driftsurf.keyed.labels import Labels
-from driftsurf.keyed.layout import KEY, Blocks, StepLog
+from driftsurf.core.state import pick, to_bytes
+from driftsurf.core.targets import ClassTargets, RegressionTargets
+from driftsurf.keyed.cell_store import CellStore, cell_models, key_shape, suits_cells
+from driftsurf.keyed.keys import ONE_THREAD, key_seed
+from driftsurf.keyed.labels import LONGEST_LABEL, TWO, Labels
+from driftsurf.keyed.layout import Blocks, Bytes, StepLog
 from driftsurf.keyed.record import RecordWriter
-from driftsurf.keyed.results import NEVER, NEW, ServedPart, Steps, Summaries, next_state
-from driftsurf.keyed.rows import RowsByKey
-from driftsurf.keyed.serving import ALIGNED, ImmediateLabels
-from driftsurf.keyed.visit import KeyedLearner
-from driftsurf.native.store import KeyLoop, Room
-from driftsurf.session.session import Session
-from driftsurf.strategies._cell_arrays import COUNTS, REACTIVE_STEP
+from driftsurf.keyed.results import NEVER, NEW, KeySummary, ServedPart, Steps, Summaries, next_state
+from driftsurf.keyed.rows import ColumnMeans, RowsByKey
+from driftsurf.keyed.saved import GUARD_ROWS, CellBytes, blocks_state, element_counts, guards_state
+from driftsurf.keyed.serving import BESIDE_ARRAYS, ESCAPED
+from driftsurf.session.session import WARN_BELOW_ROWS, Session
+from driftsurf.strategies._cell_arrays import CREDIT, REACTIVE_STEP
 from driftsurf.strategies._cell_models import CellModels
 from driftsurf.strategies.cell import fits_cell
+from driftsurf.strategies.driftsurf_state import Contest
 
-LEAST_SLOTS = 64
+if TYPE_CHECKING:
+    from driftsurf.keyed.visit import KeyedLearner
+
 SMALL = "bounds", "w", "G", "factor", "gain", "centre", "raw", "centred"
 """Arrays of a cell that are copied as they are."""
-BASE, NEXT, STEP = ((COUNTS.names or ()).index(name) for name in ("base", "next", "step"))
-"""Places in the counts of a cell."""
+LEAST_SLOTS = 64
+
+
+def suits_single_cells(template: Session) -> bool:
+    """Return whether cells serve single keys that start with this session.
+
+    With time steps of fewer rows, a session warns of them.
+    """
+    return template.batch_size is not None and template.batch_size >= WARN_BELOW_ROWS and suits_cells(template)
+
+
+def is_small(template: Session, columns: int, max_bytes: int) -> bool:
+    """Return whether no key that starts with this session can have a saved state of more than ``max_bytes``."""
+    strategy: Any = template.strategy
+    shape = key_shape(template, columns)
+    models = cell_models(strategy, columns, template.targets.n_classes)
+    # As many places as a session may allocate, each with a row, a label, a weight and the gradients of two models.
+    largest = models.nbytes + 4 * shape.places * (columns * 8 + 16 + 16 * shape.outputs)
+    names = max(TWO, shape.outputs) * ESCAPED * LONGEST_LABEL
+    return bool(BESIDE_ARRAYS + 2 * largest + names <= max_bytes)
+
+
+NOT_SAVED = "bytes", "expired"
+"""Fields of a summary that follow from the state."""
+
+
+def about_key(digest: str, summary: KeySummary) -> State:
+    """Return the saved entries of a key beside its model."""
+    own = {name: value for name, value in vars(summary).items() if name not in NOT_SAVED}
+    return {"keyed": digest, "summary": json.dumps(own)}
+
+
+def cell_entries(cell: bytes, classes: tuple[Any, ...]) -> State:
+    """Return the saved entries of a model that is a cell."""
+    return {"cell": np.frombuffer(cell, np.uint8), "classes": json.dumps(classes)}
+
+
+class KeyCells(CellStore):
+    """A cell per key, each of which is read and saved on its own; slots of keys that are given up are used again.
+
+    Parameters
+    ----------
+    template
+        What a key starts with, for which ``suits_cells`` is true.
+    n_features
+        Columns of every row.
+    fills
+        Whether gaps are filled with the means of their key.
+    """
+
+    def __init__(self, template: Session, n_features: int, *, fills: bool) -> None:
+        targets = template.targets
+        self.growing = isinstance(targets, ClassTargets) and not targets.closed
+        super().__init__(template, n_features, ONE_THREAD, tolerant=True, fills=fills)
+        self.labels = Labels(targets)
+        self._free: list[int] = []
+        self._unused = Contest().numbers[self._strategy._contest :]
+        self._bytes = CellBytes(self._state_of(np.zeros(0, np.int64)))
+
+    def _state_of(self, slots: IntArray) -> State:
+        state = blocks_state(self._blocks, slots, scaled=self._models._training.scaled, by_role=True)
+        if self._shape.judged:  # the fields of a contest that no step uses are not saved with a session either
+            np.asarray(state["judged"])[:, CREDIT - len(self._unused) : CREDIT] = self._unused
+        if self._guard is not None:
+            state |= guards_state(self._blocks, slots)
+        return state | {"learned": self._blocks.keys["learned"][slots]} if self.growing else state
+
+    def _targets_of(self, slot: int) -> ClassTargets | RegressionTargets:
+        return self.labels.targets_of(slot) if self.growing else super()._targets_of(slot)
+
+    def take_slots(self, count: int) -> IntArray:
+        """Return so many free slots, after making more if there are too few."""
+        missing, have = count - len(self._free), self._n_keys
+        if missing > 0:
+            total = max(have + missing, 2 * have, LEAST_SLOTS)
+            self._use(self._blocks.grown(total, have))
+            self.labels.grow(total)
+            self._n_keys = total
+            self._free += range(total - 1, have - 1, -1)
+        return np.array([self._free.pop() for _ in range(count)], np.int64)
+
+    def give_up(self, slots: Sequence[int]) -> None:
+        """Free slots and the memory for their rows."""
+        self._blocks.clear(list(slots))
+        self._free += slots
+
+    def begin(self, slots: IntArray, seeds: npt.NDArray[np.uint64]) -> None:
+        """Make the first models of new keys."""
+        self.labels.begin(slots)
+        self._begin(slots, seeds)
+
+    # -------------------------------------------------------------------- saved bytes
+
+    def saved(self, slots: IntArray) -> list[bytes]:
+        """Return the bytes of keys, without their labels."""
+        return self._bytes.write(self._state_of(slots), element_counts(self._blocks, slots), self._shape.outputs)
+
+    def sizes(self, slots: IntArray) -> IntArray:
+        """Return how many bytes ``saved`` gives for each key."""
+        return self._bytes.sizes(element_counts(self._blocks, slots), self._shape.outputs)
+
+    def labels_of(self, slot: int) -> tuple[Any, ...]:
+        """Return the classes of a key that learns its own; nothing for others."""
+        return self.labels.targets_of(slot).labels if self.growing else ()
+
+    def load(
+        self,
+        slots: IntArray,
+        cells: Sequence[Bytes],
+        labels: Sequence[tuple[Any, ...]],
+        seeds: npt.NDArray[np.uint64],
+    ) -> npt.NDArray[np.bool_]:
+        """Read keys that ``saved`` gave into free slots; return for each whether its classes can be used here.
+
+        StateError for bytes that are not such cells.
+        """
+        self.labels.begin(slots)
+        state = self._bytes.read(cells, self._shape.outputs)
+        learned = state.pop("learned", None)
+        blocks, good = self._loaded(state, seeds), np.ones(len(slots), np.bool_)
+        if learned is not None:
+            good = np.array([self.labels.put(*pair) for pair in zip(slots.tolist(), labels, strict=True)], np.bool_)
+            known = np.array([len(own) for own in labels])
+            if not (learned <= known).all() or not (blocks_most(blocks) < np.maximum(known, 1)).all():
+                raise misfit(state, "learned", "contradicts the number of classes")
+            blocks.keys["known"], blocks.keys["learned"] = known, learned
+        self._loop.complete(blocks.memory, len(blocks), self._room)
+        self._blocks.put(slots, blocks)
+        return good
+
+    def session_state(self, slot: int) -> State | None:
+        """Return the state of a session that continues with the models of a key; None for a key without rows."""
+        key = self._blocks.keys[slot]
+        return self._session_state(slot) if self._blocks.counts[slot]["next"] + key["pending"] else None
+
+    def means(self, slot: int) -> ColumnMeans | None:
+        """Return a copy of the means that fill gaps, if they do."""
+        return ColumnMeans(self._blocks.means[slot].copy()) if self._shape.filled else None
+
+    # -------------------------------------------------------------------- from sessions
+
+    def put(self, slot: int, session: Session, means: ColumnMeans | None) -> bool:
+        """Copy the models of a session, its rows that wait, and the means of columns to a free slot.
+
+        Returns whether they fit.
+        """
+        strategy: Any = session.strategy
+        seeds = np.array([strategy.seed & MASK], np.uint64)
+        self.begin(np.array([slot]), seeds)
+        if session.schema is not None and not self._copied_from(slot, session):
+            return False
+        if means is not None:
+            self._blocks.means[slot] = means.totals
+        return True
+
+    def _copied_from(self, slot: int, session: Session) -> bool:
+        strategy: Any = session.strategy
+        targets, own = session.targets, self._blocks.keys[slot]
+        if isinstance(targets, ClassTargets):
+            if not (self.labels.put(slot, targets.labels) if self.growing else targets == self._targets):
+                return False
+            own["known"], own["learned"] = len(targets.labels), session.n_classes_learned
+        models: CellModels | None = strategy._cell
+        if models is None:
+            pool, live = strategy._pool, strategy._live
+            if pool.n_classes != self._n_classes or not fits_cell(
+                pool, live, prequential=self._models._rule.prequential
+            ):
+                return False
+            models = CellModels(pool, live, self._models._rule, {})
+        if models._training.outputs != self._shape.outputs:
+            return False
+        return self._copied_cell(slot, models._cell, session)
+
+    def _copied_cell(self, slot: int, cell: Any, session: Session) -> bool:
+        blocks, shape, pending = self._blocks, self._shape, session._pending
+        assert pending is not None
+        base, first, stop = (cell.counts[name].item() for name in ("base", "first", "next"))
+        live, n, waiting = slice(first - base, stop - base), stop - first, len(pending)
+        if n + shape.batch_size > shape.places or waiting >= shape.batch_size or pending.first_row != stop:
+            return False
+        rows = pending.view(Segment(pending.first_row, pending.next_row))
+        plain = bool((cell.weight[live] == 1.0).all() and (rows.weight == 1.0).all())
+        if not (plain or shape.weighted) or stop != cell.counts["step"].item() * shape.batch_size:
+            return False
+        blocks.rows = blocks.rows.with_places(np.array([slot]), np.array([n + waiting]))
+        stored, all_rows = blocks.stored(slot), slice(n, n + waiting)
+        for name in SMALL:
+            getattr(blocks, name)[slot] = getattr(cell, name)
+        blocks.models[slot], blocks.counts[slot] = cell.models, cell.counts[0]
+        blocks.counts["base"][slot] = first
+        if shape.judged:
+            blocks.judged[slot] = cell.judged
+        stored.X[:n], stored.y[:n] = cell.X[live], cell.y[live]
+        stored.tables[:, :n] = cell.tables.reshape(2, -1, shape.outputs)[:, live]
+        stored.X[all_rows], stored.y[all_rows] = rows.X, rows.y
+        if shape.weighted:
+            stored.weight[:n], stored.weight[all_rows] = cell.weight[live], rows.weight
+        blocks.keys["pending"][slot] = waiting
+        if shape.guarded:
+            self._copy_guard(slot, session)
+        return True
+
+    def _copy_guard(self, slot: int, session: Session) -> None:
+        guard: dict[str, Any] = dict(pick("guard", session._now.state()))
+        blocks, targets = self._blocks, session.targets
+        for name, row in GUARD_ROWS.items():
+            if name in guard:
+                blocks.guard[slot, row] = guard[name]
+        counts = np.array([len(guard["recent"])])
+        blocks.keys["norms"][slot] = counts[0]
+        blocks.norms = blocks.norms.with_places(np.array([slot]), counts)
+        blocks.norms.write(np.array([slot]), 0, 0, counts, guard["recent"])
+        if isinstance(targets, RegressionTargets) and targets.bounded:
+            blocks.range[slot] = targets.low, targets.high
+
+
+def blocks_most(blocks: Blocks) -> IntArray:
+    """Return the largest code of a label that each key has stored."""
+    slots = np.arange(len(blocks))
+    counts = element_counts(blocks, slots)[:, 0]
+    codes = blocks.rows.read(slots, blocks.shape.y_part, 0, counts, np.uint8)
+    most = np.zeros(len(blocks), np.int64)
+    np.maximum.at(most, np.repeat(slots, counts), codes)
+    return most
+
+
+LEAST_OPEN = 64
+"""Fewest keys for which there is room."""
 
 
 class Call(NamedTuple):
@@ -55,7 +287,7 @@ class Call(NamedTuple):
     """Keys that have to be served in another way. Their cells are of no use any more."""
 
 
-class OpenCells:
+class OpenCells(KeyCells):
     """Cells of keys that are open, and the names, summaries and labels of these keys.
 
     Parameters
@@ -68,43 +300,21 @@ class OpenCells:
 
     def __init__(self, learner: KeyedLearner, most_bytes: int) -> None:
         assert learner.batch_size is not None
+        super().__init__(learner.session(0), len(learner.features), fills=learner.on_gap == "fill")
         self._learner = learner
-        template, columns = learner.session(0), len(learner.features)
-        strategy: Any = template.strategy
-        self._labels = Labels(learner)
-        growing = not (self._labels.closed or self._labels.regression)
-        self._shape = key_shape(template, columns, fills=learner.on_gap == "fill", growing=growing)
         self._most_bytes = most_bytes
-        self._models = cell_models(strategy, columns, strategy.learner.capabilities.min_classes)
-        """Turns a cell into the state of a strategy, or a decision."""
-        self._blank: FloatArray = self._models._cell.judged.copy()
-        self._loop: KeyLoop = key_loop(self._shape, strategy, self._models, None)
-        self._room = Room(self._loop)
-        self._blocks = Blocks(0, self._shape)
-        self._states = StateWriter(learner, _surroundings(learner))
-        self._strategies = StrategyWriter(self._models, strategy, self._blank)
-        self._strategies.prepare(self._blocks.grown(1, 0), self._loop, self._room)
         self._lines = RecordWriter(self._models, learner.batch_size)
         self._slots: dict[Any, int] = {}
-        self._free: list[int] = []
         self._random = random.Random(0)  # results do not depend on which keys are open
-        self._seeds: list[int] = []
-        """The seed of the key in each slot."""
         self._summaries = Summaries()
-        self._saved: dict[int, tuple[int, bytes]] = {}
-        """For some slots, how many time steps they had learned when they were read, and the packed strategy."""
-        self.most: int = max(LEAST_SLOTS, most_bytes // self._shape.most_bytes)
+        self.most: int = max(LEAST_OPEN, most_bytes // self._shape.most_bytes)
         """Keys that can be open at the same time, whatever number of rows they have."""
 
     # -------------------------------------------------------------------- opening and closing
 
     def close(self, keys: Iterable[Any]) -> None:
         """Give up the slots of keys."""
-        freed = [self._slots.pop(key) for key in keys if key in self._slots]
-        for slot in freed:
-            self._saved.pop(slot, None)
-        self._blocks.clear(freed)
-        self._free += freed
+        self.give_up([self._slots.pop(key) for key in keys if key in self._slots])
 
     def __contains__(self, key: Any) -> bool:
         return key in self._slots
@@ -124,105 +334,37 @@ class OpenCells:
         missing = used + sum(block + len(state or b"") for state in states) - self._most_bytes
         if missing > 0 and count:
             others = [key for key in self._slots if key not in wanted]
-            surplus = min(-(-missing * count // used), count + len(states) - LEAST_SLOTS, len(others))
+            surplus = min(-(-missing * count // used), count + len(states) - LEAST_OPEN, len(others))
             self.close(self._random.sample(others, max(0, surplus)))
-
-    def _reserve(self, count: int) -> list[int]:
-        """Return so many free slots, after making more if there are too few."""
-        missing = count - len(self._free)
-        if missing > 0:
-            have = len(self._seeds)
-            total = max(have + missing, min(2 * have, self.most), LEAST_SLOTS)
-            self._blocks = self._blocks.grown(total, have)
-            self._labels.grow(total)
-            self._summaries.grow(total)
-            self._seeds += [0] * (total - have)
-            self._free += range(total - 1, have - 1, -1)
-        return [self._free.pop() for _ in range(count)]
 
     def open(self, keys: Sequence[Any], states: Sequence[bytes | None]) -> None:
         """Open keys with their saved bytes, as far as they can be served here."""
-        fresh: list[tuple[Any, int]] = []
-        for key, state, slot in zip(keys, states, self._reserve(len(keys)), strict=True):
-            self._seeds[slot] = key_seed(self._learner.seed, key)
-            if not state:
-                fresh.append((key, slot))
-            elif self._restore(key, slot, state):
-                self._slots[key] = slot
-            else:
-                self._blocks.clear([slot])
-                self._free.append(slot)
-        if fresh:
-            self._begin([slot for _, slot in fresh])
-            self._slots.update(fresh)
-
-    def _begin(self, chosen: list[int]) -> None:
-        """Make the first models of new keys."""
-        slots = np.array(chosen, np.int64)
-        seeds = np.array([self._seeds[slot] & MASK for slot in chosen], np.uint64)
+        fresh = [key for key, state in zip(keys, states, strict=True) if not state]
+        saved = [(key, self._learner.cell(key, state)) for key, state in zip(keys, states, strict=True) if state]
+        found = [(key, *own) for key, own in saved if own is not None]
+        slots = self._reserve(len(fresh))
         self._summaries.put(slots, NEW)
-        self._loop.begin(self._blocks.bytes, slots, seeds, self._blank, self._room)
-        self._blocks.keys["known"][slots] = self._labels.begin(slots)
+        self.begin(slots, self._seeds(fresh))
+        self._slots.update(zip(fresh, slots.tolist(), strict=True))
+        if found:
+            self._open_saved(found)
 
-    def _restore(self, key: Any, slot: int, state: bytes) -> bool:
-        """Put a saved key into a slot; return whether it can be served here.
+    def _open_saved(self, found: list[tuple[Any, KeySummary, Bytes, tuple[Any, ...]]]) -> None:
+        names, summaries, cells, classes = zip(*found, strict=True)
+        slots = self._reserve(len(names))
+        good = self.load(slots, cells, classes, self._seeds(names))
+        for slot, summary in zip(slots.tolist(), summaries, strict=True):
+            self._summaries.put(slot, summary)
+        self.give_up(slots[~good].tolist())
+        self._slots.update((names[k], int(slots[k])) for k in np.flatnonzero(good).tolist())
 
-        A key that may just have been readmitted cannot: its rows would be learned again from a state in quarantine.
-        """
-        if str(key) in self._learner.readmitted:
-            return False
-        summary, serving, means = self._learner._open(key, state)
-        session = serving.session
-        if summary.quarantine or session.schema is None or not self._labels.restore(slot, session.targets):
-            return False
-        strategy: Any = session.strategy
-        models: CellModels | None = strategy._cell
-        if models is None:
-            pool, live = strategy._pool, strategy._live
-            if pool.n_classes > 2 or not fits_cell(pool, live, prequential=self._models._rule.prequential):
-                return False
-            models = CellModels(pool, live, self._models._rule, {})
-        elif models._training.outputs != 1:
-            return False
-        pending = session._pending
-        assert pending is not None
-        if not self._put(slot, models._cell, pending):
-            return False
-        own = self._blocks.keys[slot]
-        own["known"], own["learned"] = len(session.targets.labels), session.n_classes_learned
-        if means is not None:
-            self._blocks.means[slot] = means.totals
-        assert isinstance(serving, ImmediateLabels)
-        self._summaries.put(slot, summary)
-        self._saved[slot] = serving._strategy_steps, bytes(serving._strategy)
-        return True
+    def _seeds(self, keys: Sequence[Any]) -> npt.NDArray[np.uint64]:
+        return np.array([key_seed(self._learner.seed, key) & MASK for key in keys], np.uint64)
 
-    def _put(self, slot: int, cell: Any, pending: Any) -> bool:
-        """Copy a cell and the rows that wait into a slot; return whether they fit."""
-        blocks, shape = self._blocks, self._shape
-        base, first, stop = (cell.counts[name].item() for name in ("base", "first", "next"))
-        live, n, waiting = slice(first - base, stop - base), stop - first, len(pending)
-        if n + shape.batch_size > shape.places or waiting >= shape.batch_size or pending.first_row != stop:
-            return False
-        if not ((cell.weight[live] == 1.0).all() and stop == cell.counts["step"].item() * shape.batch_size):
-            return False
-        blocks.rows = blocks.rows.with_places(np.array([slot]), np.array([n + waiting]))
-        stored = blocks.stored(slot)
-        blocks.keys[slot] = np.zeros(1, KEY)[0]
-        for name in SMALL:
-            getattr(blocks, name)[slot] = getattr(cell, name)
-        blocks.models[slot], blocks.counts[slot] = cell.models, cell.counts[0]
-        blocks.counts["base"][slot] = first
-        if shape.judged:
-            blocks.judged[slot] = cell.judged
-        stored.X[:n], stored.y[:n], stored.tables[:, :n, 0] = cell.X[live], cell.y[live], cell.tables[:, live]
-        if waiting:
-            rows = pending.view(Segment(pending.first_row, pending.next_row))
-            if not (rows.weight == 1.0).all():
-                return False
-            stored.X[n : n + waiting], stored.y[n : n + waiting] = rows.X, rows.y
-            blocks.keys["pending"][slot] = waiting
-        return True
+    def _reserve(self, count: int) -> IntArray:
+        slots = self.take_slots(count)
+        self._summaries.grow(self._n_keys)
+        return slots
 
     # -------------------------------------------------------------------- serving
 
@@ -233,7 +375,7 @@ class OpenCells:
         closed. All of them are left out of the result.
         """
         order, starts = rows.places_of(keys)
-        codes, readable = self._labels.codes(rows, order, starts, slots)
+        codes, readable = self.labels.codes(rows, order, starts, slots)
         high = self._summaries["high_water"][slots]
         good = readable & rows.are_new(keys, high)
         if not good.all():
@@ -252,7 +394,7 @@ class OpenCells:
         predicted, made = np.empty(n, self._shape.label_type), np.empty(n, np.bool_)
         gaps, failed = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.bool_)
         if self._shape.growing:
-            blocks.keys["total"][slots], blocks.keys["against"][slots] = self._labels.counts(slots)
+            blocks.keys["total"][slots], blocks.keys["against"][slots] = self.labels.sizes(slots)
         starts = np.ascontiguousarray(starts)
         log = StepLog.of(int(blocks.make_room(self._loop, slots, starts).sum()), every=True)
         batch = np.ascontiguousarray(rows.X, np.float64), by_place, None, None, False, predicted, made
@@ -266,15 +408,13 @@ class OpenCells:
         steps = self._steps(work, log, rows.sequence[work.order])
         if work.failed.any():
             keys, work, steps = self._without_failed(rows, keys, work, steps)
-        predicted, wrong, scored = self._labels.predicted(work)
+        predicted, wrong, scored = self.labels.predicted(work)
         slots = work.slots
         counts = {"rows": np.diff(work.starts), "scored": scored, "errors": wrong, "gaps": work.gaps}
-        deviation = self._labels.deviation(work, summaries["deviation"][slots])
+        deviation = self.labels.deviation(work, summaries["deviation"][slots])
         summaries.add(slots, counts, rows.sequence[work.order[work.starts[1:] - 1]], deviation)
         summaries.add_steps(slots.tolist(), steps)
-        for group in steps.group:
-            self._saved.pop(int(slots[group]), None)
-        summaries["bytes"][slots] = self._sizes(slots)
+        summaries["bytes"][slots] = self.sizes(slots)
         return ServedPart(rows, keys, work.order, work.starts, predicted, steps, summaries.columns(slots))
 
     def _without_failed(
@@ -297,42 +437,13 @@ class OpenCells:
         )
         return keys[~failed], work, Steps(*lists)
 
-    def _sizes(self, slots: IntArray) -> IntArray:
-        """Return the bytes of all arrays in the saved states of slots."""
-        seeds = [self._seeds[slot] for slot in slots.tolist()]
-        sizes = self._strategies.sizes(self._blocks, slots, seeds)
-        waiting, columns = self._blocks.keys["pending"][slots], self._shape.n_features
-        rows = waiting * columns * np.dtype(self._shape.row_type).itemsize
-        means = 2 * columns * 8 if self._shape.filled else 0
-        made: IntArray = sizes + 16 * waiting + rows + -rows % ALIGNED + means
-        return made
-
     def states(self, keys: Iterable[Any]) -> list[bytes]:
         """Return the bytes in which open keys are saved, as they are now."""
-        slots = np.array([self._slots[key] for key in keys], np.int64)
-        held = self._blocks.counts[slots].tolist(), self._blocks.models[slots].tolist(), slots.tolist()
-        return [self._state(slot, counts, models) for counts, models, slot in zip(*held, strict=True)]
-
-    def _state(self, slot: int, counts: tuple[Any, ...], models: list[tuple[Any, ...]]) -> bytes:
-        """Return the saved bytes of a key."""
-        blocks, steps, key = self._blocks, counts[STEP], self._blocks.keys[slot]
-        read_at, strategy = self._saved.get(slot, (-1, b""))
-        if steps != read_at:
-            strategy = self._strategies.packed(blocks, slot, self._seeds[slot], counts, models)
-        a, waiting, stored = counts[NEXT] - counts[BASE], key["pending"].item(), blocks.stored(slot)
-        around = self._states.around(
-            {
-                "steps": steps,
-                "n_classes_learned": key["learned"].item(),
-                **self._labels.state(slot, key["known"].item()),
-                "pending.first_row": counts[NEXT],
-            },
-            stored.y[a : a + waiting].astype(np.float64).tobytes(),
-            stored.X[a : a + waiting].tobytes(),
-            waiting,
-        )
-        means = blocks.means[slot].tobytes() if self._shape.filled else b""
-        return self._states.state(self._summaries.get(slot), around, strategy, means)
+        slots, digest = np.array([self._slots[key] for key in keys], np.int64), self._learner.options_digest
+        return [
+            to_bytes(about_key(digest, self._summaries.get(slot)) | cell_entries(cell, self.labels_of(slot)))
+            for slot, cell in zip(slots.tolist(), self.saved(slots), strict=True)
+        ]
 
     def _steps(self, work: Call, log: StepLog, sequence: IntArray) -> Steps:
         """Return the time steps of a call."""
@@ -347,7 +458,7 @@ class OpenCells:
             line = self._lines.line(numbers, risks, next_of[group])
             if line is None:
                 decision = self._lines.decision(numbers, risks, next_of[group])
-                decision = decision.named(self._labels.of(slots[group]))
+                decision = decision.named(self._named(slots[group]))
                 steps.records.append("".join(json_lines([decision])))
                 steps.kinds.append(",".join(one.kind for one in decision.transitions))
                 steps.states.append(next_state(decision))
@@ -358,10 +469,6 @@ class OpenCells:
             next_of[group] += 1
         return steps
 
-
-def _surroundings(learner: KeyedLearner) -> State:
-    """Return the state of a session around its strategy, after its first row."""
-    session: Session = learner.session(0)
-    label = 0.0 if learner.regression else 0 if learner.classes is None else learner.classes[0]
-    session.observe(np.zeros((1, len(learner.features)), session.strategy.dtype), [label])
-    return session.surroundings()
+    def _named(self, slot: int) -> list[Any]:
+        """Return the labels of a slot by code; None where there is none."""
+        return [*self.labels.targets_of(slot).labels, None, None]

@@ -1,21 +1,24 @@
-"""The blocks of a fleet as flat entries and back."""
+"""The blocks of a fleet as flat entries and back, and the block of one key as bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import IntArray, State
+from driftsurf.core.contracts import FloatArray, IntArray, State
 from driftsurf.core.fields import Array, FieldEntry, Fields, Text, misfit
 from driftsurf.core.state import nest
 from driftsurf.core.targets import LARGEST_VALUE
-from driftsurf.keyed.layout import MEANS, REASONS, TABLE, VALUES, WEIGHT, Blocks, KeyShape
+from driftsurf.errors import StateError
+from driftsurf.keyed.layout import MEANS, REASONS, TABLE, VALUES, WEIGHT, Blocks, Bytes, KeyShape
 from driftsurf.learners._learner import NEVER
 from driftsurf.native.guard import MEMORY
-from driftsurf.strategies._cell_arrays import NO_RIVAL, REACTIVE, STABLE, StepRule, Training
+from driftsurf.strategies._cell_arrays import EVIDENCE, NO_RIVAL, RANGES, REACTIVE, STABLE, StepRule, Training
 from driftsurf.strategies.driftsurf_state import WINDOW
 
 COUNT_FIELDS = "step", "made", "reactive_step", "predictive", "challenged"
@@ -39,45 +42,71 @@ MOST = 2**40
 """No count of a key reaches this; what follows from counts stays far below 2**63."""
 
 
-def blocks_state(blocks: Blocks, n: int, *, scaled: bool) -> State:
-    """Return the first ``n`` blocks as flat entries, without places that are not in use."""
-    shape = blocks.shape
-    fields = {name: _key_field(blocks, name)[:n] for name in _key_fields(shape)}
+def blocks_state(blocks: Blocks, slots: IntArray, *, scaled: bool, by_role: bool = False) -> State:
+    """Return some blocks as flat entries, without places that are not in use.
+
+    With ``by_role``, the predictive model comes first, so that equal models in other places give the same entries.
+    """
+    shape, sides = blocks.shape, _sides(blocks, slots, by_role=by_role)
+    n = np.arange(len(slots))[:, np.newaxis]
+    fields = {name: _key_field(blocks, name)[slots] for name in _key_fields(shape)}
     state: State = nest(
         "key", {name: own.astype(np.float64 if own.dtype.kind == "f" else np.int64) for name, own in fields.items()}
     )
     if not shape.valued:
-        state["key.errors"] = (blocks.keys["errors"][:n] + blocks.keys["waiting"][:n]).astype(np.int64)
+        state["key.errors"] = (blocks.keys["errors"][slots] + blocks.keys["waiting"][slots]).astype(np.int64)
     if shape.growing:
-        state["key.waiting"] = blocks.keys["waiting"][:n].astype(np.int64)
-    state |= nest("model", {name: blocks.models[name][:n].copy() for name in _model_fields(shape)})
-    state |= {"weights": blocks.w[:n].copy(), "sums": blocks.G[:n].copy()}
+        state["key.waiting"] = blocks.keys["waiting"][slots].astype(np.int64)
+    state |= nest("model", {name: blocks.models[name][slots][n, sides] for name in _model_fields(shape)})
+    state |= {"weights": blocks.w[slots][n, sides], "sums": blocks.G[slots][n, sides]}
     if scaled:
-        state |= {name: getattr(blocks, name)[:n].copy() for name in SCALES}
-    slots, places = slice(0, n), _row_places(blocks, n)
+        state |= {name: getattr(blocks, name)[slots][n, sides] for name in SCALES}
+    places = _row_places(blocks, slots)
     if shape.weighted:
         state["row_weights"] = blocks.rows.read(slots, WEIGHT, *places, np.float64)
     if shape.judged:
-        state["judged"] = blocks.judged[:n].copy()
+        state["judged"] = _judged_by(blocks.judged[slots], sides, shape.n_features)
     if shape.filled:
-        state["means"] = blocks.means[:n].copy()
-    return state | {
-        "rows": blocks.rows.read(slots, VALUES, *places, shape.row_type).reshape(-1, shape.n_features),
-        "labels": blocks.rows.read(slots, shape.y_part, *places, shape.label_type),
-        "tables": blocks.rows.read(*_table_places(blocks, n), np.float64),
-    }
+        state["means"] = blocks.means[slots]
+    return (
+        state
+        | {
+            "rows": blocks.rows.read(slots, VALUES, *places, shape.row_type).reshape(-1, shape.n_features),
+            "labels": blocks.rows.read(slots, shape.y_part, *places, shape.label_type),
+            "tables": blocks.rows.read(*_table_places(blocks, slots, sides), np.float64),
+        }
+        | ({"key.predictive": np.zeros(len(slots), np.int64)} if by_role else {})
+    )
 
 
-def guards_state(blocks: Blocks, n: int) -> State:
-    """Return the numbers of the range guards of the first ``n`` keys as flat entries."""
-    sums = {f"guard.{name}": blocks.guard[:n, row].copy() for name, row in GUARD_ROWS.items()}
-    counts = blocks.keys["norms"][:n].astype(np.int64)
+def _sides(blocks: Blocks, slots: IntArray, *, by_role: bool) -> IntArray:
+    """Return the sides of the two models of keys in the order in which they are saved."""
+    if by_role:
+        first = blocks.counts["predictive"][slots]
+        return np.stack([first, 1 - first], axis=1)
+    return np.tile([0, 1], (len(slots), 1))
+
+
+def _judged_by(judged: FloatArray, sides: IntArray, columns: int) -> FloatArray:
+    """Put what is known of the rows of each model into the order of the sides."""
+    n = np.arange(len(judged))[:, np.newaxis]
+    for start, size in ((EVIDENCE, 4), (RANGES, 4 * columns)):
+        part = judged[:, start : start + 2 * size]
+        if part.size:
+            part[:] = part.reshape(len(judged), 2, size)[n, sides].reshape(len(judged), -1)
+    return judged
+
+
+def guards_state(blocks: Blocks, slots: IntArray) -> State:
+    """Return the numbers of the range guards of some keys as flat entries."""
+    sums = {f"guard.{name}": blocks.guard[slots, row] for name, row in GUARD_ROWS.items()}
+    counts = blocks.keys["norms"][slots].astype(np.int64)
     state: State = {
         **sums,
         "guard.counts": counts,
-        "guard.norms": blocks.norms.read(slice(0, n), 0, 0, counts, np.float64),
+        "guard.norms": blocks.norms.read(slots, 0, 0, counts, np.float64),
     }
-    return state | ({"range": blocks.range[:n].copy()} if blocks.shape.valued else {})
+    return state | ({"range": blocks.range[slots]} if blocks.shape.valued else {})
 
 
 def restored_blocks(
@@ -123,11 +152,11 @@ def restored_blocks(
         if not good:
             raise misfit(state, entry, "contradicts the other counts of a key")
     _derive(blocks, prequential=rule.prequential)
-    places, tables = _row_places(blocks, n), _table_places(blocks, n)
+    slots = np.arange(n)
+    places, tables = _row_places(blocks, slots), _table_places(blocks, slots)
     for entry, count in (("rows", places[1].sum()), ("tables", tables[3].sum() * shape.outputs)):
         if len(known[entry]) != count:
             raise misfit(state, entry, f"has {len(known[entry])} rows, but the counts of the keys make {count}")
-    slots = np.arange(n)
     blocks.rows = blocks.rows.with_places(slots, places[1])
     blocks.rows.write(slots, VALUES, *places, known["rows"])
     blocks.rows.write(slots, shape.y_part, *places, known["labels"])
@@ -171,19 +200,23 @@ def _key_field(blocks: Blocks, name: str) -> npt.NDArray[Any]:
     return values
 
 
-def _row_places(blocks: Blocks, n: int) -> tuple[IntArray, IntArray]:
+def _row_places(blocks: Blocks, slots: IntArray) -> tuple[IntArray, IntArray]:
     """Return the first place of the rows that each key holds, those that wait included, and how many they are."""
-    counts = blocks.counts[:n]
+    counts = blocks.counts[slots]
     first = counts["first"]
-    return first - counts["base"], counts["next"] + blocks.keys["pending"][:n] - first
+    return first - counts["base"], counts["next"] + blocks.keys["pending"][slots] - first
 
 
-def _table_places(blocks: Blocks, n: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _table_places(
+    blocks: Blocks, slots: IntArray, sides: IntArray | None = None
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Return the slot and the part of the gradient table of each model, its first place, and its number of entries."""
-    models, base = blocks.models[:n], blocks.counts["base"][:n, np.newaxis]
+    models, base = blocks.models[slots], blocks.counts["base"][slots, np.newaxis]
+    sides = _sides(blocks, slots, by_role=False) if sides is None else sides
+    models = models[np.arange(len(slots))[:, np.newaxis], sides]
     lo = models["lo"]
     first, counts = np.maximum(lo - base, 0), np.where(lo < 0, 0, models["admitted"] - lo)
-    return np.repeat(np.arange(n), 2), np.tile([TABLE, TABLE + 1], n), first.ravel(), counts.ravel()
+    return np.repeat(slots, 2), TABLE + sides.ravel(), first.ravel(), counts.ravel()
 
 
 def _first_rows(blocks: Blocks) -> IntArray:
@@ -261,6 +294,96 @@ def _most(shape: KeyShape) -> dict[str, int]:
 
 
 # ---------------------------------------------------------------------------- one key
+
+RAGGED = {"rows": 0, "labels": 0, "row_weights": 0, "tables": 1, "guard.norms": 2}
+"""Saved entries that have any number of elements for each key, with the place of that number in ``element_counts``."""
+COUNTED = 3
+
+
+def element_counts(blocks: Blocks, slots: IntArray) -> IntArray:
+    """Return how many rows, gradients of both models, and norms of rows some keys have saved: shape (keys, 3)."""
+    gradients = _table_places(blocks, slots)[3].reshape(-1, 2).sum(axis=1)
+    return np.stack([_row_places(blocks, slots)[1], gradients, blocks.keys["norms"][slots].astype(np.int64)], axis=1)
+
+
+class CellBytes:
+    """The cells of single keys as bytes: the numbers of elements, entries of fixed size, then the elements.
+
+    Parameters
+    ----------
+    empty
+        The entries of no keys, which tell the names, types and shapes of all.
+    """
+
+    def __init__(self, empty: State) -> None:
+        self._empty: dict[str, npt.NDArray[Any]] = {name: np.asarray(value) for name, value in empty.items()}
+        self._fixed = [name for name in self._empty if name not in RAGGED and name not in TALLIES]
+        self._ragged = [name for name in self._empty if name in RAGGED]
+        sizes = [self._empty[name].dtype.itemsize * math.prod(self._empty[name].shape[1:]) for name in self._fixed]
+        self._ends: list[int] = list(itertools.accumulate(sizes, initial=8 * COUNTED))
+
+    def sizes(self, counts: IntArray, outputs: int) -> IntArray:
+        """Return the bytes of cells with these numbers of elements."""
+        each = np.zeros(COUNTED, np.int64)
+        for name in self._ragged:
+            each[RAGGED[name]] += self._item(name, outputs)
+        made: IntArray = self._ends[-1] + counts @ each
+        return made
+
+    def _item(self, name: str, outputs: int) -> int:
+        own = self._empty[name]
+        return own.dtype.itemsize * (outputs if name == "tables" else math.prod(own.shape[1:]))
+
+    def write(self, state: State, counts: IntArray, outputs: int) -> list[bytes]:
+        """Return the bytes of each key."""
+        n = len(counts)
+        if not n:
+            return []
+        parts = [np.ascontiguousarray(one).reshape(n, -1) for one in (counts, *(state[name] for name in self._fixed))]
+        heads = np.concatenate([part.view(np.uint8).reshape(n, -1) for part in parts], axis=1)
+        columns = []
+        for name in self._ragged:
+            ends = np.append(0, np.cumsum(counts[:, RAGGED[name]])) * self._item(name, outputs)
+            columns.append((np.ascontiguousarray(state[name]).reshape(-1).view(np.uint8).data, ends.tolist()))
+        return [
+            b"".join([head.tobytes(), *(data[ends[k] : ends[k + 1]] for data, ends in columns)])
+            for k, head in enumerate(heads)
+        ]
+
+    def read(self, cells: Sequence[Bytes], outputs: int) -> State:
+        """Return the entries of keys; StateError for bytes that ``write`` would not have written."""
+        n, head = len(cells), self._ends[-1]
+        heads = np.zeros((n, head), np.uint8)
+        for k, cell in enumerate(cells):
+            if len(cell) < head:
+                raise StateError("the saved cell of a key is too short", entry="cell")
+            heads[k] = cell[:head]
+        counts = heads[:, : 8 * COUNTED].copy().view(np.int64)
+        if not ((counts >= 0) & (counts < MOST_ELEMENTS)).all() or not np.array_equal(
+            self.sizes(counts, outputs), [len(cell) for cell in cells]
+        ):
+            raise StateError("the saved cell of a key has another length than its numbers of rows say", entry="cell")
+        state: State = {"fleet": ""}
+        for name, (a, b) in zip(self._fixed, itertools.pairwise(self._ends), strict=True):
+            own = self._empty[name]
+            state[name] = heads[:, a:b].copy().view(own.dtype).reshape(n, *own.shape[1:])
+        starts = np.full(n, head)
+        for name in self._ragged:
+            own, sizes = self._empty[name], counts[:, RAGGED[name]] * self._item(name, outputs)
+            parts = [cell[a : a + size] for cell, a, size in zip(cells, starts.tolist(), sizes.tolist(), strict=True)]
+            state[name] = np.concatenate([np.zeros(0, np.uint8), *parts]).view(own.dtype).reshape(-1, *own.shape[1:])
+            starts = starts + sizes
+        if "guard.counts" in self._empty and not np.array_equal(state["guard.counts"], counts[:, 2]):
+            raise StateError("the saved cell of a key has another number of norms than it says", entry="cell")
+        return state | {name: np.zeros(n, own.dtype) for name, own in self._empty.items() if name in TALLIES}
+
+
+TALLIES = {
+    f"key.{name}" for name in ("errors", "refused", "quarantine", "transitions", "last_kind", "last_step", "waiting")
+}
+"""Counts of a key of a fleet, which single keys have in their summaries."""
+MOST_ELEMENTS = 2**31
+"""No key has so many rows, gradients or norms, so that sums of their sizes stay far below 2**63."""
 
 
 def pending_state(blocks: Blocks, slot: int) -> State:

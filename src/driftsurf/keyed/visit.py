@@ -14,12 +14,15 @@ import numpy as np
 from driftsurf.core.abilities import RowBounded
 from driftsurf.core.changes import replace
 from driftsurf.core.contracts import State, Strategy
-from driftsurf.core.fields import Array, FieldEntry, Fields, Json, Text
+from driftsurf.core.fields import Array, FieldEntry, Fields, Json, Text, misfit
 from driftsurf.core.journal import Journal, json_lines
+from driftsurf.core.numeric import MASK
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
+from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import InputError, OptionError, ShapeError, StateError
 from driftsurf.keyed.keys import key_seed
+from driftsurf.keyed.open_cells import KeyCells, about_key, cell_entries, is_small, suits_single_cells
 from driftsurf.keyed.options import ON_GAP, OnGap
 from driftsurf.keyed.quarantine import Fault
 from driftsurf.keyed.results import NEW, KeySummary, Visit, after_visit, chained
@@ -213,9 +216,24 @@ class KeyedLearner:
         """Whether a model after a visit is the same, in all types, as one that is read from its saved state."""
         return self.delay is None and self.strategy.learner.capabilities.state_kind == "arrays"
 
+    @functools.cached_property
+    def suits_cells(self) -> bool:
+        """Whether keys are saved, and served in one call, as cells."""
+        return self._fits_cells and is_small(self._template, len(self.features), self.max_bytes)
+
+    @functools.cached_property
+    def _fits_cells(self) -> bool:
+        """Whether the models of keys may be saved as cells."""
+        return self.delay is None and suits_single_cells(self._template)
+
+    @functools.cached_property
+    def _cells(self) -> KeyCells:
+        """Room to turn a session into a cell, and back."""
+        return KeyCells(self._template, len(self.features), fills=self.on_gap == "fill")
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled and copied: everything but the models that are kept."""
-        return {name: value for name, value in vars(self).items() if name != "_kept"}
+        return {name: value for name, value in vars(self).items() if name not in ("_kept", "_cells")}
 
     # -------------------------------------------------------------------- visits
 
@@ -275,6 +293,25 @@ class KeyedLearner:
             if again is None or type(again.error) is not type(fault.error):
                 raise fault.error
 
+    def cell(self, key: Any, state: bytes) -> tuple[KeySummary, Any, tuple[Any, ...]] | None:
+        """Return the summary, the cell and the classes of a saved key; None if it cannot be served as a cell.
+
+        A key that may just have been readmitted cannot: its rows would be learned again from a state in quarantine.
+        """
+        if str(key) in self.readmitted:
+            return None
+        summary, saved = self._read(state)
+        if summary.quarantine:
+            return None
+        if "cell" in saved:
+            return summary, saved["cell"], saved["classes"]
+        summary, serving, means = self._open(key, state)  # written by an earlier version, or of another form
+        found = self._cell_of(serving.session, means)
+        if found is None:
+            return None
+        data = np.frombuffer(found[0], np.uint8)
+        return replace(summary, bytes=data.nbytes), data, found[1]
+
     def expire(self, key: Any, state: bytes) -> Visit:
         """Drop a key that has been silent for too long; if it comes again, it starts over."""
         summary, *_ = self._open(key, state)
@@ -284,7 +321,7 @@ class KeyedLearner:
         """Return the summary of the key with this state."""
         return self._read(state)[0]
 
-    def _read(self, state: bytes) -> tuple[KeySummary, State]:
+    def _read(self, state: bytes) -> tuple[KeySummary, dict[str, Any]]:
         """Return the summary and all entries of a saved state; StateError if other options wrote it."""
         saved = from_bytes(state)
         if str(saved.get("keyed")) != self.options_digest:
@@ -293,8 +330,9 @@ class KeyedLearner:
                 f"{self.options_digest!r}): use the same columns and options, or start a new run",
                 entry="keyed",
             )
-        known = (WITH_MEANS if self.on_gap == "fill" else FIELDS).read(saved, columns=len(self.features))
-        return replace(known["summary"], bytes=_size(saved)), saved
+        fields = CELL if "cell" in saved else WITH_MEANS if self.on_gap == "fill" else FIELDS
+        known = fields.read(saved, columns=len(self.features))
+        return replace(known["summary"], bytes=_size(saved)), {**saved, **known}
 
     def _open(self, key: Any, state: bytes | None) -> Opened:
         """Return the summary, the model and the column means of a key, from its saved state or new."""
@@ -314,8 +352,11 @@ class KeyedLearner:
         if not state:
             return NEW, serving, ColumnMeans.empty(columns) if fills else None
         summary, saved = self._read(state)
-        serving.restore(pick("model", saved))
-        means = ColumnMeans(np.asarray(saved["means"])) if fills else None
+        if "cell" in saved:
+            means = self._restore_cell(saved, seed, serving.session)
+        else:
+            serving.restore(pick("model", saved))
+            means = ColumnMeans(np.asarray(saved["means"])) if fills else None
         forgiven = self.readmitted.get(str(key))
         if summary.quarantined_at is not None and forgiven is not None and summary.quarantined_at <= forgiven:
             # A row of the time step that failed may be why it failed, and would make the next one fail too.
@@ -333,7 +374,7 @@ class KeyedLearner:
     ) -> Visit:
         lines = ["".join(json_lines([decision])) for decision in served.decisions]
         summary = replace(summary, digest=chained(summary.digest, lines))
-        state = self._state(summary, serving.state(), means)
+        state = self._entries(summary, serving, means)
         data, summary = to_bytes(state), replace(summary, bytes=_size(state))
         kinds = [",".join(one.kind for one in decision.transitions) for decision in served.decisions]
         sequence = new.sequence.tolist()
@@ -343,21 +384,49 @@ class KeyedLearner:
             self._kept.keep(key_seed(self.seed, key), data, (summary, serving, means))
         return Visit(data, sequence, served.predicted, served.true, served.decided_at, lines, kinds, summary)
 
-    def _state(self, summary: KeySummary, model: State, means: ColumnMeans | None) -> State:
-        own = {name: value for name, value in vars(summary).items() if name not in _NOT_SAVED}
-        about: State = {"keyed": self.options_digest, "summary": json.dumps(own)}
-        own_means: State = {} if means is None else {"means": means.totals}
-        return about | own_means | nest("model", model)
+    def _entries(self, summary: KeySummary, serving: KeyServing, means: ColumnMeans | None) -> State:
+        """Return the saved entries of a key: those of a cell if its model fits into one."""
+        cell = self._cell_of(serving.session, means)
+        if cell is not None:
+            return about_key(self.options_digest, summary) | cell_entries(*cell)
+        own: State = {} if means is None else {"means": means.totals}
+        return about_key(self.options_digest, summary) | own | nest("model", serving.state())
+
+    def _cell_of(self, session: Session, means: ColumnMeans | None) -> tuple[bytes, tuple[Any, ...]] | None:
+        """Return the cell and the classes of a session; None if it does not fit into a cell."""
+        if not self.suits_cells:
+            return None
+        cells = self._cells
+        slots = cells.take_slots(1)
+        try:
+            slot = int(slots[0])
+            return (cells.saved(slots)[0], cells.labels_of(slot)) if cells.put(slot, session, means) else None
+        finally:
+            cells.give_up(slots.tolist())
+
+    def _restore_cell(self, saved: dict[str, Any], seed: int, session: Session) -> ColumnMeans | None:
+        """Let a new session continue with the models of a saved cell; return the means of its columns."""
+        if not self._fits_cells:
+            raise misfit(saved, "cell", "is that of a model in another form than the options make")
+        cells = self._cells
+        slots = cells.take_slots(1)
+        try:
+            if not cells.load(slots, [saved["cell"]], [saved["classes"]], np.array([seed & MASK], np.uint64)).all():
+                raise misfit(saved, "classes", "cannot be those of a cell")
+            state, means = cells.session_state(int(slots[0])), cells.means(int(slots[0]))
+            if state is not None:
+                session.restore(state)
+            return means
+        finally:
+            cells.give_up(slots.tolist())
 
 
 def _size(state: State) -> int:
     """Return the bytes of all arrays in a state, without texts, whose length depends on how numbers are written."""
+    if "cell" in state:
+        return int(np.asarray(state["cell"]).nbytes)
     means = np.asarray(state.get("means", ())).nbytes
     return means + sum(array_bytes(np.asarray(value)) for name, value in state.items() if name.startswith("model."))
-
-
-_NOT_SAVED = "bytes", "expired"
-"""Fields of a summary that follow from the state."""
 
 
 def _read_summary(saved: Any) -> KeySummary:
@@ -370,6 +439,11 @@ def _read_summary(saved: Any) -> KeySummary:
     return found
 
 
+def read_classes(saved: Any) -> tuple[Any, ...]:
+    """Return saved classes, which are distinct and of one kind; StateError if they are not."""
+    return ClassTargets.from_state({"labels": json.dumps(saved), "closed": False, "limit": -1}).labels
+
+
 _KINDS: dict[str, tuple[type, ...]] = {
     name: (int, type(None)) if default is None else (float, int) if type(default) is float else (type(default),)
     for name, default in vars(NEW).items()
@@ -379,3 +453,5 @@ _ABOUT: dict[str, FieldEntry] = {"keyed": Text(), "summary": Json(_read_summary)
 FIELDS = Fields(_ABOUT, parts=["model"])
 WITH_MEANS = Fields(_ABOUT | {"means": Array(np.float64, (2, "columns"), missing=True)}, parts=["model"])
 """Saved entries of a key, without and with the means by which gaps are filled; the sums may have overflowed."""
+CELL = Fields(_ABOUT | {"cell": Array(np.uint8, ("*",)), "classes": Json(read_classes)})
+"""Saved entries of a key whose model is a cell."""
