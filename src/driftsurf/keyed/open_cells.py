@@ -88,9 +88,9 @@ class KeyCells(CellStore):
 
     def __init__(self, template: Session, n_features: int, *, fills: bool) -> None:
         targets = template.targets
-        self.growing = isinstance(targets, ClassTargets) and not targets.closed
+        self.growing: bool = isinstance(targets, ClassTargets) and not targets.closed
         super().__init__(template, n_features, ONE_THREAD, tolerant=True, fills=fills)
-        self.labels = Labels(targets)
+        self.labels: Labels = Labels(targets)
         self._free: list[int] = []
         self._unused = Contest().numbers[self._strategy._contest :]
         self._bytes = CellBytes(self._state_of(np.zeros(0, np.int64)))
