@@ -267,11 +267,8 @@ class HttpConnection(asyncio.Protocol):
     # -------------------------------------------------------------------- the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection, or refuse it if there are too many; one that comes after the end is closed."""
+        """Begin a connection, or refuse it if there are too many."""
         self.transport = transport
-        if self.server.drained:
-            transport.abort()
-            return
         self._client = (transport.get_extra_info("peername") or ())[:2] or None
         self._server = (transport.get_extra_info("sockname") or ())[:2] or None
         self.server.connections.add(self)
@@ -595,8 +592,6 @@ class HttpServer:
         """Tasks of requests under way."""
         self.answered: int = 0
         """Number of answers so far."""
-        self.drained: bool = False
-        """Whether the server has ended; a connection that was accepted last may be made even later."""
         self._stopped = False
         self._stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         app.connections = lambda: len(self.connections)
@@ -641,7 +636,6 @@ class HttpServer:
                 listener.close()
                 await self._drain()
             finally:
-                self.drained = True
                 listener.close()
                 sweeper.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
