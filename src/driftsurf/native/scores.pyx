@@ -97,8 +97,9 @@ cdef class MarginScorer:
         cdef Buffers held
         out = np.empty(self.size)
         held.count = 0
-        memcpy(real_out(&held, out), self.w, 8 * self.size)
-        release(&held)
+        if self.size:
+            memcpy(real_out(&held, out), self.w, 8 * self.size)
+            release(&held)
         return out
 
     def __call__(self, X):
