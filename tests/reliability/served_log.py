@@ -15,7 +15,7 @@ from tests.reliability.harness import Outcome
 from tests.reliability.power import EXTREMES, KEEP, TEAR, Inode, MemoryDisk, WatchedDisk
 
 from driftsurf.core.disk import using
-from driftsurf.data.log.file_log import Log
+from driftsurf.data.log.file_log import FileLog
 from driftsurf.data.log.segments import CHECKED, HEAD, NAME
 from driftsurf.errors import LogError
 
@@ -68,22 +68,22 @@ class Told:
 def story(told: Told, chance: random.Random, disk: WatchedDisk | None = None) -> None:
     """Append, flush, drop, close and open again; record in ``told`` what was promised."""
     for _ in range(3):
-        log = Log(PLACE, segment_bytes=SMALL)
+        log = FileLog(PLACE, segment_bytes=SMALL)
         for _ in range(5):
             payload = chance.randbytes(chance.randrange(60))
             told.tried.append(payload)
             try:
-                told.written = log.append(payload) + 1
+                told.written = log.add(payload) + 1
             except OSError:
                 told.tried.pop()
                 raise
             if chance.random() < 0.4:
-                told.durable = log.sync()
+                told.durable = log.commit()
             if disk is not None:
                 disk.finished = told.durable
             if chance.random() < 0.2:
                 told.dropped = max(told.dropped, log.durable)
-                log.drop_before(log.durable)
+                log.truncate(log.durable)
             log.read(max(log.first, log.next - 3))
         log.close()
         told.durable = log.durable
@@ -93,11 +93,11 @@ def story(told: Told, chance: random.Random, disk: WatchedDisk | None = None) ->
 
 def content() -> tuple[list[bytes], int]:
     """Open the log and return its payloads and the number of the first."""
-    with Log(PLACE, segment_bytes=SMALL) as log:
+    with FileLog(PLACE, segment_bytes=SMALL) as log:
         return all_of(log), log.first
 
 
-def all_of(log: Log) -> list[bytes]:
+def all_of(log: FileLog) -> list[bytes]:
     """Read the files of a log, not its memory."""
     log._recent.clear()
     found: list[tuple[int, bytes]] = []
@@ -161,7 +161,7 @@ def states(scale: float, seed: int, count: int | None = None) -> Outcome:
             for moment, (durable, copy) in enumerate(disk.copies):
                 lost = copy.after_power_loss(chance, keep, tear)
                 # The second loss comes at any moment of opening the log again.
-                with using(watched := _watched(lost)), Log(PLACE, segment_bytes=SMALL) as log:
+                with using(watched := _watched(lost)), FileLog(PLACE, segment_bytes=SMALL) as log:
                     opened = len(watched.copies)
                 place = chance.randrange(opened)
                 again = watched.copies[place][1].after_power_loss(chance, keep, tear)
@@ -212,12 +212,12 @@ def fuzzed(scale: float, seed: int, count: int | None = None) -> Outcome:
 
 def _used() -> str:
     """Read a log, add a record, open it again, and read the same."""
-    with Log(PLACE, segment_bytes=SMALL) as log:
+    with FileLog(PLACE, segment_bytes=SMALL) as log:
         found = all_of(log)
         found.append(b"new")
-        log.append(b"new")
+        log.add(b"new")
         assert all_of(log) == found
-    with Log(PLACE, segment_bytes=SMALL) as log:
+    with FileLog(PLACE, segment_bytes=SMALL) as log:
         assert all_of(log) == found
     return "read"
 

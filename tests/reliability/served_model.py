@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ from tests.reliability.served_log import FaultyMemory, Killed, with_changes
 from driftsurf.core.disk import using
 from driftsurf.core.state import to_bytes
 from driftsurf.data.frames import read_table
-from driftsurf.data.log.file_log import Log
+from driftsurf.data.log.contract import Log
+from driftsurf.data.log.file_log import FileLog
 from driftsurf.data.log.records import Kinds, block_of, decode
 from driftsurf.data.tables import Table
 from driftsurf.errors import DriftsurfError
@@ -71,12 +73,13 @@ class Instance:
             warnings.simplefilter("ignore")
             saved = self.checkpoints.load()
         known = 0 if saved is None else int(str(saved.state["position"]))
-        self.log = stack.enter_context(Log(PLACE / "log", segment_bytes=keeping.segment_bytes, known=known))
+        self.log = stack.enter_context(FileLog(PLACE / "log", segment_bytes=keeping.segment_bytes, known=known))
         self.follower = Follower(blueprint, self.log, self.checkpoints, keeping, JournalFeed())
         stack.callback(self.follower.close)
         self.follower.recover(saved)
         self.recovered = False
-        self.admission = Admission(blueprint, self.log, None, clock)  # type: ignore[arg-type]  # nobody waits here
+        committer: Any = SimpleNamespace(append=lambda payload, term: self.log.add(payload), term=0)
+        self.admission = Admission(blueprint, self.log, committer, clock)  # nobody waits here
 
     def catch_up(self) -> None:
         """Apply the whole log, and from then on admit more."""
@@ -174,7 +177,7 @@ def undisturbed(
 
         note()
         for payload in payloads:
-            model.log.append(payload)
+            model.log.add(payload)
             note()
         if journal is not None and follower.run is not None:
             journal += follower.run.text(JOURNAL).splitlines()
@@ -192,9 +195,9 @@ class Told:
     """Records that were appended, and the one under way when the process ended."""
     durable: int = 0
 
-    def watch(self, log: Log) -> None:
+    def watch(self, log: FileLog) -> None:
         """Note what is appended to a log."""
-        append = log.append
+        append = log.add
 
         def watched(payload: bytes) -> int:
             del self.tried[log.next :]
@@ -203,7 +206,7 @@ class Told:
             assert number == len(self.tried) - 1
             return number
 
-        log.append = watched  # type: ignore[method-assign]
+        log.add = watched  # type: ignore[method-assign]
 
 
 def rows_of(chance: random.Random, size: int) -> tuple[Table, list[str]]:
@@ -255,7 +258,7 @@ class Teller:
             case 3:
                 model.follower.apply(chance.choice((1, 200, 2**20)))
             case 4:
-                model.log.sync()
+                model.log.commit()
             case 5:
                 self._order(model)
             case 6:
@@ -273,7 +276,9 @@ class Teller:
 
     def _predict(self, model: Instance, table: Table, ids: list[str], answer: Any) -> None:
         columns = model.admission.columns
-        model.admission.rows_with_ids(block_of(table, columns), ids, answer.version, answer.labels, self._request(ids))
+        model.admission.rows_with_ids(
+            block_of(table, columns), ids, answer.version, answer.labels, self._request(ids), 0
+        )
 
     def _order(self, model: Instance) -> None:
         chance, run = self.chance, model.follower.run

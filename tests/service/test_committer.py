@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from driftsurf.core import disk
-from driftsurf.data.log.file_log import Log
+from driftsurf.data.log.file_log import FileLog
 from driftsurf.errors import InputError, LogError
 from driftsurf.service.committer import GroupCommitter, in_turns
 
@@ -34,11 +34,11 @@ class Slow(disk.Disk):
 
 def test_records_that_come_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
     slow = Slow()
-    with disk.using(slow), Log(tmp_path) as log, GroupCommitter(log) as committer:
-        first = committer.when_durable(log.append(b"first"), "first")
+    with disk.using(slow), FileLog(tmp_path) as log, GroupCommitter(log) as committer:
+        first = committer.when_durable(committer.append(b"first"), "first")
         slow.begun.acquire()
-        others = [committer.when_durable(log.append(b"other"), place) for place in range(5)]
-        gone = committer.when_durable(log.append(b"of a client that went away"), "gone")
+        others = [committer.when_durable(committer.append(b"other"), place) for place in range(5)]
+        gone = committer.when_durable(committer.append(b"of a client that went away"), "gone")
         assert gone.cancel()
         assert not first.done()
         slow.permission.release()
@@ -56,39 +56,39 @@ def test_records_that_come_during_a_flush_share_the_next_one(tmp_path: Path) -> 
 
 def test_a_failed_flush_fails_all_who_wait_and_all_later_ones(tmp_path: Path) -> None:
     slow = Slow()
-    with disk.using(slow), Log(tmp_path) as log, GroupCommitter(log) as committer:
-        waiting = [committer.when_durable(log.append(b"x"), None) for _ in range(3)]
+    with disk.using(slow), FileLog(tmp_path) as log, GroupCommitter(log) as committer:
+        waiting = [committer.when_durable(committer.append(b"x"), None) for _ in range(3)]
         slow.fails = True
         slow.permission.release(2)
         for future in waiting:
             assert isinstance(future.exception(), LogError)
         assert log.durable == 0
         with pytest.raises(LogError, match="Input/output error"):
-            log.append(b"y")
+            log.add(b"y")
         assert isinstance(committer.when_durable(2, None).exception(), LogError)
-    with Log(tmp_path) as log:
+    with FileLog(tmp_path) as log:
         assert log.next == 3
 
 
 def test_closing_waits_for_those_who_wait(tmp_path: Path) -> None:
-    with Log(tmp_path) as log:
+    with FileLog(tmp_path) as log:
         committer = GroupCommitter(log)
-        futures = [committer.when_durable(log.append(b"x"), None) for _ in range(50)]
+        futures = [committer.when_durable(committer.append(b"x"), None) for _ in range(50)]
         committer.close()
         committer.close()
         assert all(future.done() for future in futures)
-        log.append(b"y")
+        log.add(b"y")
         with pytest.raises(LogError, match="closed"):
             committer.when_durable(50, None)
 
 
 def test_many_threads_get_numbers_without_gaps_and_fewer_flushes_than_records(tmp_path: Path) -> None:
-    with Log(tmp_path, segment_bytes=2_000) as log, GroupCommitter(log) as committer:
+    with FileLog(tmp_path, segment_bytes=2_000) as log, GroupCommitter(log) as committer:
 
         def client(name: int) -> list[int]:
             numbers = []
             for turn in range(20):
-                number = log.append(f"{name} {turn}".encode())
+                number = committer.append(f"{name} {turn}".encode())
                 assert committer.when_durable(number, number).result() == number
                 assert log.durable > number
                 numbers.append(number)
@@ -108,21 +108,21 @@ def test_many_threads_get_numbers_without_gaps_and_fewer_flushes_than_records(tm
 def test_records_of_a_turn_of_an_event_loop_share_a_flush(tmp_path: Path) -> None:
     """They are flushed when the turn ends, and those of another thread at once."""
     slow, turn = Slow(), list[Callable[[], None]]()
-    with disk.using(slow), Log(tmp_path) as log, GroupCommitter(log) as committer:
+    with disk.using(slow), FileLog(tmp_path) as log, GroupCommitter(log) as committer:
         with in_turns(turn.append):
-            waiting = [committer.when_durable(log.append(b"x"), place) for place in range(4)]
+            waiting = [committer.when_durable(committer.append(b"x"), place) for place in range(4)]
             assert len(turn) == 1
             assert not slow.begun.acquire(timeout=0.05)
             turn.pop()()
             slow.permission.release()
             assert [one.result(30) for one in waiting] == [0, 1, 2, 3]
             assert slow.flushes == 1
-            later = committer.when_durable(log.append(b"of the next turn"), "later")
+            later = committer.when_durable(committer.append(b"of the next turn"), "later")
             with ThreadPoolExecutor(1) as other:
                 slow.permission.release()
-                found = other.submit(lambda: committer.when_durable(log.append(b"y"), "other").result(30))
+                found = other.submit(lambda: committer.when_durable(committer.append(b"y"), "other").result(30))
                 assert found.result(30) == "other"
             assert later.result(30) == "later"
         slow.permission.release(2)
-        assert committer.when_durable(log.append(b"z"), "no loop").result(30) == "no loop"
+        assert committer.when_durable(committer.append(b"z"), "no loop").result(30) == "no loop"
         assert len(turn) == 1

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from driftsurf.data.log import file_log
-from driftsurf.data.log.file_log import Log
+from driftsurf.data.log.file_log import FileLog
 from driftsurf.errors import InputError, LockedError, LogError, OptionError
 
 
 def filled(folder: Path, count: int, **options: int) -> list[bytes]:
     """Write records of several lengths and return them."""
     records = [bytes([number % 251]) * (number % 40) for number in range(count)]
-    with Log(folder, **options) as log:
-        assert [log.append(record) for record in records] == list(range(count))
+    with FileLog(folder, **options) as log:
+        assert [log.add(record) for record in records] == list(range(count))
     return records
 
 
-def all_of(log: Log, most_bytes: int = 100) -> list[bytes]:
+def all_of(log: FileLog, most_bytes: int = 100) -> list[bytes]:
     """Read the whole log in small parts."""
     found: list[tuple[int, bytes]] = []
     while part := log.read(log.first + len(found), most_bytes):
@@ -36,43 +36,43 @@ def files_of(folder: Path) -> list[Path]:
 def test_records_come_back_in_order_after_opening_again(tmp_path: Path) -> None:
     records = filled(tmp_path / "new" / "log", 300, segment_bytes=500)
     assert len(files_of(tmp_path / "new" / "log")) > 10
-    with Log(tmp_path / "new" / "log") as log:
+    with FileLog(tmp_path / "new" / "log") as log:
         assert (log.first, log.next, log.durable, log.cut) == (0, 300, 300, 0)
         assert all_of(log) == records
-        assert log.append(b"next") == 300
+        assert log.add(b"next") == 300
         assert log.read(299) == [(299, records[299]), (300, b"next")]
 
 
 def test_an_empty_log_has_no_records(tmp_path: Path) -> None:
     for _ in range(2):
-        with Log(tmp_path) as log:
+        with FileLog(tmp_path) as log:
             assert (log.first, log.next, log.durable, log.read(0)) == (0, 0, 0, [])
             assert not log.wait(0, 0.0)
-            assert log.sync() == 0
+            assert log.commit() == 0
 
 
 def test_a_closed_log_takes_and_gives_nothing(tmp_path: Path) -> None:
-    log = Log(tmp_path)
-    log.append(b"x")
+    log = FileLog(tmp_path)
+    log.add(b"x")
     log.close()
     log.close()
     assert log.durable == 1
-    for call in (lambda: log.append(b"y"), lambda: log.read(0)):
+    for call in (lambda: log.add(b"y"), lambda: log.read(0)):
         with pytest.raises(LogError, match="closed"):
             call()
     assert not log.wait(0, None)
 
 
 def test_a_log_is_opened_by_one_process_at_a_time(tmp_path: Path) -> None:
-    with Log(tmp_path), pytest.raises(LockedError):
-        Log(tmp_path)
-    Log(tmp_path).close()
+    with FileLog(tmp_path), pytest.raises(LockedError):
+        FileLog(tmp_path)
+    FileLog(tmp_path).close()
 
 
 def test_readers_get_at_least_one_record_and_no_more_bytes_than_asked(tmp_path: Path) -> None:
-    with Log(tmp_path) as log:
+    with FileLog(tmp_path) as log:
         for length in (10, 50, 20, 20):
-            log.append(b"." * length)
+            log.add(b"." * length)
         for _ in range(2):
             assert [len(payload) for _, payload in log.read(0, 1)] == [10]
             assert [len(payload) for _, payload in log.read(1, 70)] == [50, 20]
@@ -83,39 +83,39 @@ def test_readers_get_at_least_one_record_and_no_more_bytes_than_asked(tmp_path: 
 
 def test_options_and_payloads_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="segment_bytes is 0"):
-        Log(tmp_path, segment_bytes=0)
+        FileLog(tmp_path, segment_bytes=0)
 
     class Long(bytes):
         def __len__(self) -> int:
             return 2**30 + 1
 
-    with Log(tmp_path) as log:
+    with FileLog(tmp_path) as log:
         with pytest.raises(InputError, match=str(2**30 + 1)):
-            log.append(Long())
+            log.add(Long())
         assert log.next == 0
 
 
 def test_dropping_removes_whole_segments_and_never_the_last(tmp_path: Path) -> None:
     records = filled(tmp_path, 100, segment_bytes=400)
-    with Log(tmp_path, segment_bytes=400) as log:
+    with FileLog(tmp_path, segment_bytes=400) as log:
         second = int(files_of(tmp_path)[1].name[:20])
-        log.drop_before(second - 1)
+        log.truncate(second - 1)
         assert log.first == 0
-        log.drop_before(second)
+        log.truncate(second)
         assert log.first == second
         assert all_of(log) == records[second:]
         with pytest.raises(LogError, match="record 0 "):
             log.read(0)
-        log.drop_before(10**9)
+        log.truncate(10**9)
         assert len(files_of(tmp_path)) == 1
         kept = log.first
-    with Log(tmp_path) as log:
+    with FileLog(tmp_path) as log:
         assert (log.first, log.next) == (kept, 100)
         assert all_of(log) == records[kept:]
 
 
 def test_one_who_waits_is_woken_by_a_record_and_by_closing(tmp_path: Path) -> None:
-    log, answers = Log(tmp_path), list[bool]()
+    log, answers = FileLog(tmp_path), list[bool]()
 
     def wait() -> None:
         answers.append(log.wait(0, None))
@@ -123,7 +123,7 @@ def test_one_who_waits_is_woken_by_a_record_and_by_closing(tmp_path: Path) -> No
 
     thread = threading.Thread(target=wait)
     thread.start()
-    log.append(b"")
+    log.add(b"")
     while not answers:
         pass
     log.close()
@@ -136,13 +136,13 @@ def test_many_readers_see_each_record_once_while_others_append_flush_and_drop(
 ) -> None:
     monkeypatch.setattr(file_log, "RECENT", 3_000)
     count, writers, seen = 150, 4, [list[bytes]() for _ in range(3)]
-    with Log(tmp_path, segment_bytes=2_000) as log:
+    with FileLog(tmp_path, segment_bytes=2_000) as log:
 
         def write(name: int) -> None:
             for turn in range(count):
-                log.append(f"{name} {turn}".encode().ljust(20 + turn))
+                log.add(f"{name} {turn}".encode().ljust(20 + turn))
                 if turn % 50 == 0:
-                    log.sync()
+                    log.commit()
 
         def read(found: list[bytes], most_bytes: int) -> None:
             while len(found) < count * writers:
@@ -158,7 +158,7 @@ def test_many_readers_see_each_record_once_while_others_append_flush_and_drop(
         assert seen[0] == seen[1] == seen[2]
         log._recent.clear()
         assert all_of(log, 10**6) == seen[0]
-        dropping = [threading.Thread(target=log.drop_before, args=(log.next,)) for _ in range(3)]
+        dropping = [threading.Thread(target=log.truncate, args=(log.next,)) for _ in range(3)]
         for thread in dropping:
             thread.start()
         for thread in dropping:

@@ -16,7 +16,7 @@ from tests.reliability.faults import FullDisk
 from tests.reliability.power import Inode, MemoryDisk
 
 from driftsurf.core import disk, files
-from driftsurf.data.log.file_log import Log
+from driftsurf.data.log.file_log import FileLog
 from driftsurf.data.log.segments import HEAD
 from driftsurf.errors import LogError
 
@@ -38,14 +38,14 @@ class Written:
         self.places: list[tuple[Path, int, int]] = []
         """Files of the records, and the bytes at which they begin and end."""
         with disk.using(self.disk):
-            log = Log(PLACE, segment_bytes=segment_bytes)
+            log = FileLog(PLACE, segment_bytes=segment_bytes)
             for number, payload in enumerate(self.payloads):
                 self.claims.append(log.durable)
-                log.append(payload)
+                log.add(payload)
                 end = log._state[2]
                 self.places.append((log._state[0][-1].path, end - len(payload) - HEAD.size, end))
                 if number in flushes:
-                    log.sync()
+                    log.commit()
 
     def changed(self, path: Path, data: bytes) -> MemoryDisk:
         """Return the disk after a power loss that lost nothing, with another content of one file."""
@@ -114,12 +114,12 @@ def test_a_checkpoint_tells_how_many_records_there_were() -> None:
     written = Written({11})
     path, begin, _ = written.places[11]
     changed = written.changed(path, written.disk.inodes[path].content()[:begin])
-    with disk.using(changed.frozen()), Log(PLACE) as log:
+    with disk.using(changed.frozen()), FileLog(PLACE) as log:
         assert log.next == 11
     with disk.using(changed), pytest.raises(LogError, match="12"):
-        Log(PLACE, known=12)
+        FileLog(PLACE, known=12)
     with disk.using(MemoryDisk()), pytest.raises(LogError, match="12"):
-        Log(PLACE, known=12)
+        FileLog(PLACE, known=12)
 
 
 def test_every_file_call_may_fail() -> None:
@@ -140,18 +140,18 @@ def test_changed_files_are_refused_or_read() -> None:
 
 def test_a_frame_that_does_not_fit_is_cut_back(tmp_path: Path) -> None:
     full = FullDisk(2**20)
-    with disk.using(full), Log(tmp_path) as log:
-        log.append(b"x" * 100)
+    with disk.using(full), FileLog(tmp_path) as log:
+        log.add(b"x" * 100)
         (file,) = tmp_path.glob("*.log")
         size, full.room = file.stat().st_size, 50
         with pytest.raises(OSError, match="disk full") as caught:
-            log.append(b"y" * 100)
+            log.add(b"y" * 100)
         assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(file))
-        assert (file.stat().st_size, log.next, log.sync()) == (size, 1, 1)
+        assert (file.stat().st_size, log.next, log.commit()) == (size, 1, 1)
         full.room = 2**20
-        assert log.append(b"z") == 1
+        assert log.add(b"z") == 1
         assert log.read(0) == [(0, b"x" * 100), (1, b"z")]
-    with Log(tmp_path) as log:
+    with FileLog(tmp_path) as log:
         assert (log.next, log.cut) == (2, 0)
 
 
@@ -161,55 +161,55 @@ def test_a_log_that_cannot_be_cut_back_is_broken_until_it_is_opened_again(tmp_pa
             raise OSError(errno.EIO, "Input/output error")
 
     full = Stuck(2**20)
-    with disk.using(full), Log(tmp_path) as log:
-        log.append(b"x")
+    with disk.using(full), FileLog(tmp_path) as log:
+        log.add(b"x")
         full.room = 10
         with pytest.raises(OSError, match="disk full"):
-            log.append(b"y" * 100)
+            log.add(b"y" * 100)
         full.room = 2**20
         with pytest.raises(LogError, match="Input/output error"):
-            log.append(b"z")
+            log.add(b"z")
         with pytest.raises(LogError, match="Input/output error"):
-            log.sync()
+            log.commit()
         assert log.read(0) == [(0, b"x")]
-    with Log(tmp_path) as log:
+    with FileLog(tmp_path) as log:
         assert (log.next, log.cut) == (1, 10)
 
 
 def test_a_process_that_lost_its_folder_promises_nothing_more(tmp_path: Path) -> None:
-    log = Log(tmp_path)
-    log.append(b"x")
+    log = FileLog(tmp_path)
+    log.add(b"x")
     (tmp_path / files.FENCE).write_text('{"number": 99}')
     with pytest.raises(LogError, match="taken over"):
-        log.sync()
+        log.commit()
     assert log.durable == 0
     log.close()
 
 
 def test_other_files_are_left_alone_and_renamed_ones_are_refused(tmp_path: Path) -> None:
-    with Log(tmp_path) as log:
-        log.append(b"x")
+    with FileLog(tmp_path) as log:
+        log.add(b"x")
     (tmp_path / "notes.txt").write_text("mine")
     (file,) = tmp_path.glob("*.log")
     empty = file.with_name(f"{0:020}-0123456789abcdef.log")
     empty.touch()  # as of a process that ended while it made a file
-    with Log(tmp_path) as log:
+    with FileLog(tmp_path) as log:
         assert log.read(0) == [(0, b"x")]
     assert not empty.exists()
     for name in ("old.log", f"{0:020}.log", f"{2**63:020}-0123456789abcdef.log"):
         (tmp_path / name).write_bytes(b"")
         with pytest.raises(LogError, match=name):
-            Log(tmp_path)
+            FileLog(tmp_path)
         (tmp_path / name).unlink()
     empty.write_bytes(b"something")
     with pytest.raises(LogError, match="both begin with"):
-        Log(tmp_path)
+        FileLog(tmp_path)
     empty.unlink()
     other = tmp_path / "elsewhere"
     file.rename(other)
     file.symlink_to(other)  # a file elsewhere must not be cut
     with pytest.raises(OSError, match=file.name):
-        Log(tmp_path)
+        FileLog(tmp_path)
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
@@ -224,16 +224,16 @@ def test_an_exception_in_the_middle_of_an_append_leaves_the_log_whole(tmp_path: 
             return written
 
     interrupted = Interrupted()
-    with disk.using(interrupted), Log(tmp_path) as log:
-        log.append(b"a")
+    with disk.using(interrupted), FileLog(tmp_path) as log:
+        log.add(b"a")
         interrupted.armed = True
         with pytest.raises(KeyboardInterrupt):
-            log.append(b"never acknowledged")
+            log.add(b"never acknowledged")
         interrupted.armed = False
-        assert log.append(b"b") == 1
+        assert log.add(b"b") == 1
         log._recent.clear()
         assert log.read(0) == [(0, b"a"), (1, b"b")]
-    with Log(tmp_path) as log:
+    with FileLog(tmp_path) as log:
         assert log.read(0) == [(0, b"a"), (1, b"b")]
         assert log.cut > 0
 
@@ -250,7 +250,7 @@ class Machine(RuleBasedStateMachine):
 
     def _open(self) -> None:
         with disk.using(self.disk):
-            self.log = Log(PLACE, segment_bytes=self.segment_bytes, known=self.durable)
+            self.log = FileLog(PLACE, segment_bytes=self.segment_bytes, known=self.durable)
         assert self.durable <= self.log.next <= len(self.records)
         del self.records[self.log.next :]
         assert self.log.durable == self.log.next
@@ -259,13 +259,13 @@ class Machine(RuleBasedStateMachine):
     @rule(payload=st.binary(max_size=80))
     def append(self, payload: bytes) -> None:
         with disk.using(self.disk):
-            assert self.log.append(payload) == len(self.records)
+            assert self.log.add(payload) == len(self.records)
         self.records.append(payload)
 
     @rule()
     def sync(self) -> None:
         with disk.using(self.disk):
-            self.durable = self.log.sync()
+            self.durable = self.log.commit()
         assert self.durable == len(self.records)
 
     @rule(share=st.floats(0, 1), most=st.integers(0, 200), recent=st.booleans())
@@ -287,7 +287,7 @@ class Machine(RuleBasedStateMachine):
         number = round(share * len(self.records))
         self.dropped = max(self.dropped, number)
         with disk.using(self.disk):
-            self.log.drop_before(number)
+            self.log.truncate(number)
 
     @rule()
     def close(self) -> None:

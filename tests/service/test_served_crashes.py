@@ -45,7 +45,7 @@ def test_model_does_not_depend_on_how_many_records_are_applied_at_a_time(seed: i
     for most in (300, 3000, 2**20):
         with using(MemoryDisk()), served_model.opened(lambda: 0.0) as model:
             for payload in told.tried:
-                model.log.append(payload)
+                model.log.add(payload)
             if any(b'"rollback"' in payload for payload in told.tried):
                 continue  # a restore point is a checkpoint, which only a story saves
             while model.follower.apply(most):
@@ -62,7 +62,7 @@ def test_checkpoints_between_the_steps_of_records_continue_with_the_same_bytes()
     disk, left = MemoryDisk(), list[MemoryDisk]()
     with using(disk), served_model.opened(lambda: 0.0) as model:
         for payload in payloads:
-            model.log.append(payload)
+            model.log.add(payload)
 
         def save() -> None:
             assert model.follower.checkpoint()

@@ -123,6 +123,11 @@ class MemoryModel:
         answer: Answer = self._once(request, work)
         return answer
 
+    def predict_logged(
+        self, table: Table, ids: Sequence[str], request: Request | None = None
+    ) -> Answer | Future[Answer]:
+        return self.predict(table, ids, request)
+
     def learn(self, rows: Table | NumberRows, labels: Any, request: Request | None = None) -> Future[Receipt]:
         if self.refuse is not None:
             raise self.refuse

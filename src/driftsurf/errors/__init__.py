@@ -28,6 +28,7 @@ caught. Each message names the value, the choices and the remedy.
      +-- SourceError (OSError)
      |    +-- SourceUnreachableError
      +-- LogError (OSError)
+     |    +-- LogConflictError
      +-- ServiceError (RuntimeError)
      |    +-- UnavailableError
      |    +-- NameTakenError
@@ -86,6 +87,7 @@ from driftsurf.errors._runs import (
     DeliveryError,
     FetchError,
     LockedError,
+    LogConflictError,
     LogError,
     NameTakenError,
     OverloadedError,
@@ -120,6 +122,7 @@ __all__ = [
     "InputError",
     "LabelError",
     "LockedError",
+    "LogConflictError",
     "LogError",
     "Message",
     "MissingExtraError",

@@ -179,13 +179,29 @@ class LogError(DriftsurfError, OSError):
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from driftsurf.data.log.file_log import Log
-    >>> with Log(Path(tempfile.mkdtemp())) as log:
-    ...     number = log.append(b"a record")
-    >>> log.append(b"another one")
+    >>> from driftsurf.data.log.file_log import FileLog
+    >>> with FileLog(Path(tempfile.mkdtemp())) as log:
+    ...     number = log.add(b"a record")
+    >>> log.add(b"another one")
     Traceback (most recent call last):
         ...
     driftsurf.errors.LogError: the log in ... is closed
+    """
+
+
+class LogConflictError(LogError):
+    """Records were not appended to a log, because its next record has another number: another process writes to it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from driftsurf.data.log.file_log import FileLog
+    >>> with FileLog(Path(tempfile.mkdtemp())) as log:
+    ...     log.append([b"a record"], expected=7)
+    Traceback (most recent call last):
+        ...
+    driftsurf.errors.LogConflictError: the next record of ... is 0, and not 7: another process writes to it
     """
 
 

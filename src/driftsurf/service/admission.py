@@ -15,7 +15,7 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.input import listed
 from driftsurf.core.options import choice
 from driftsurf.core.targets import ClassTargets, RegressionTargets
-from driftsurf.data.log.file_log import Log
+from driftsurf.data.log.contract import Log
 from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, block_of, decode, encode
 from driftsurf.data.row_encoder import Task
 from driftsurf.data.tables import Column, Table, empty_column, which_columns
@@ -128,6 +128,8 @@ class Admitted:
     position: int
     count: int
     time: float
+    term: int
+    """Term of the committer in which the record got its number."""
     repeated: bool = False
 
     def receipt(self) -> Receipt:
@@ -178,18 +180,21 @@ class Admission:
         *,
         position: int,
         rows: int,
-    ) -> None:
+        size: int = 0,
+    ) -> int:
         """Go on from what the model knows at a position of the log, and from the records that follow there.
 
-        ``rows`` are rows and labels of earlier records that are not learned yet.
+        ``rows`` are rows and labels of earlier records that this process has applied, or is going to, and ``size`` are
+        their bytes. Returns the number of the next record.
         """
         with self.lock:
             self.columns, self.task, self.targets, self.keys, self.time = columns, task, targets, keys.copy(), time
-            self.rows, self.bytes = rows, 0
+            self.rows, self.bytes, self.challenged = rows, size, set()
             while numbered := self.log.read(position, READ_BYTES):
                 for number, payload in numbered:
                     self._know(decode(payload, self.columns), number, len(payload))
                     position = number + 1
+            return position
 
     def _know(self, record: Record, number: int, size: int) -> None:
         """Take over what a record in the log says."""
@@ -208,17 +213,17 @@ class Admission:
     # ------------------------------------------------------------------------ records
 
     def rows_with_ids(
-        self, block: RowBlock, ids: Sequence[str], version: int, labels: Any, request: Request
+        self, block: RowBlock, ids: Sequence[str], version: int, labels: Any, request: Request, term: int
     ) -> Admitted:
-        """Log rows that were predicted."""
+        """Log rows that were predicted, in the term in which their columns were checked."""
         record = self._record(
             Kinds.ROWS, block.count, request, rows=block, ids=tuple(ids), version=version, labels=labels
         )
         if not request.key:
-            return self._append(record)
+            return self._append(record, term)
         with self.lock:  # the same request may have come twice at the same time
             known = self.keys.find(request, Kinds.ROWS)
-            return self._append(record) if known is None else _repeated(known)
+            return self._append(record, term) if known is None else self.repeated(known)
 
     def answered_before(self, position: int, key: str) -> Answer:
         """Return the answer that was logged with rows, without probabilities; AnswerGoneError if it was dropped."""
@@ -241,7 +246,7 @@ class Admission:
             block = self._block(rows)
             known = self.keys.find(request, Kinds.LEARN)
             if known is not None:
-                return _repeated(known)
+                return self.repeated(known)
             targets, codes = self._read(labels, block.count)
             record = self._record(Kinds.LEARN, block.count, request, rows=block, labels=targets.decode(codes))
             return self._with_targets(record, targets)
@@ -255,7 +260,7 @@ class Admission:
         with self.lock:
             known = self.keys.find(request, Kinds.LABELS)
             if known is not None:
-                return _repeated(known)
+                return self.repeated(known)
             targets, codes = self._read(list(labels.values()), len(ids))
             record = self._record(Kinds.LABELS, len(ids), request, ids=ids, labels=targets.decode(codes))
             return self._with_targets(record, targets)
@@ -303,7 +308,7 @@ class Admission:
         with self.lock:
             known = self.keys.find(request, Kinds.ORDER)
             if known is not None:
-                return _repeated(known)
+                return self.repeated(known)
             check()
             admitted = self._append(self._record(Kinds.ORDER, 0, request, content=content))
             if order.kind == "challenge":
@@ -405,18 +410,22 @@ class Admission:
         self.time = now = max(self.time, self.clock())
         return now
 
-    def _append(self, record: Record) -> Admitted:
-        payload = encode(record)
-        position = self.log.append(payload)
+    def repeated(self, known: KnownRequest) -> Admitted:
+        """Return the record of a request that came before."""
+        return Admitted(known.position, known.size, known.time, self.committer.term, repeated=True)
+
+    def _append(self, record: Record, term: int | None = None) -> Admitted:
+        payload, term = encode(record), self.committer.term if term is None else term
+        position = self.committer.append(payload, term)
         with self.lock:
             self.rows += record.count
             self.bytes += len(payload)
             self.keys.add(record, position)
-        return Admitted(position, record.count, record.time)
+        return Admitted(position, record.count, record.time, term)
 
     def when_durable(self, admitted: Admitted) -> Future[Receipt]:
         """Return a future of the acknowledgement, which ends when the record is on the storage device."""
-        return self.committer.when_durable(admitted.position, admitted.receipt())
+        return self.committer.when_durable(admitted.position, admitted.receipt(), admitted.term)
 
 
 def _kind_of(label: Any) -> str:
@@ -426,10 +435,6 @@ def _kind_of(label: Any) -> str:
 def _other_kind(labels: Sequence[Any], known: Any) -> int | None:
     """Return the first label that is text where a known one is not, or the other way round; None if there is none."""
     return next((row for row, one in enumerate(labels) if isinstance(one, str) != isinstance(known, str)), None)
-
-
-def _repeated(known: KnownRequest) -> Admitted:
-    return Admitted(known.position, known.size, known.time, repeated=True)
 
 
 def check_ids(ids: Sequence[Any], count: int) -> None:

@@ -354,6 +354,12 @@ class Served(Protocol):
         """
         ...
 
+    def predict_logged(
+        self, table: Table, ids: Sequence[str], request: Request | None = None
+    ) -> Answer | Future[Answer]:
+        """Predict rows with ids without waiting: a future if the log acknowledges records later."""
+        ...
+
     def learn(
         self, rows: Table | NumberRows, labels: npt.NDArray[Any] | Sequence[Any], request: Request | None = None
     ) -> Future[Receipt]:

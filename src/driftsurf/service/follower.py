@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -20,7 +19,7 @@ import numpy.typing as npt
 from driftsurf.core.disk import lower_priority
 from driftsurf.core.files import parse_json
 from driftsurf.core.targets import ClassTargets, RegressionTargets
-from driftsurf.data.log.file_log import Log
+from driftsurf.data.log.contract import Log
 from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, decode, read_rows
 from driftsurf.data.row_encoder import Task
 from driftsurf.errors import AnswerGoneError, StateError, StateVersionError, UnavailableError
@@ -82,11 +81,11 @@ READ_BYTES = 2**22
 """Bytes of records that are read at a time."""
 
 
-def open_log(folder: Path, checkpoints: CheckpointFolder, segment_bytes: int) -> tuple[Checkpoint | None, Log]:
+def open_log(make: Callable[[int], Log], checkpoints: CheckpointFolder) -> tuple[Checkpoint | None, Log]:
     """Return the checkpoint from which a model continues, and its log; no checkpoint if it has to begin again.
 
     If no checkpoint can be used, a log that still has its first record is enough: the model follows from the log.
-    StateError if it is not.
+    StateError if it is not. ``make`` opens the log, given how many records it is known to have.
     """
     problem, saved, position = "", None, 0
     try:
@@ -98,14 +97,15 @@ def open_log(folder: Path, checkpoints: CheckpointFolder, segment_bytes: int) ->
     if saved is not None:
         position = int(str(saved.state["position"]))
     with contextlib.ExitStack() as undo:
-        records = undo.enter_context(Log(folder, segment_bytes=segment_bytes, known=position))
+        records = make(position)
+        undo.callback(records.close)
         if saved is not None and position < records.first:
             problem = f"the newest checkpoint that can be used has the records below {position}"
         if saved is None and not problem and records.first > 0:
             problem = f"there is no checkpoint in {checkpoints.path}"
         if problem and records.first > 0:
             raise StateError(
-                f"{problem}; the model cannot be rebuilt from its log in {folder}, which begins with record "
+                f"{problem}; the model cannot be rebuilt from its log in {records.name}, which begins with record "
                 f"{records.first}"
             )
         if problem:
@@ -210,7 +210,7 @@ class Follower:
         )
         """Classes that labels in the log had until here; those of the run once it has begun."""
         self.keys: RequestKeys = RequestKeys(keeping.idempotency_keys)
-        self._joined_rows = 0
+        self.joined_rows: int = 0
         """Rows and labels of the records that were joined, and of the time steps that a checkpoint had not learned."""
         self._saved_steps = 0
         """Time steps that the last checkpoint has."""
@@ -257,7 +257,7 @@ class Follower:
             run.held = dict.fromkeys(self.checkpoints.generations(), UNKNOWN)
             self._follow(run)
             self.position = self.saved = run.applied
-            self._joined_rows, self._saved_steps = run.replayed.joiner.backlog, run.batches
+            self.joined_rows, self._saved_steps = run.replayed.joiner.backlog, run.batches
             for point in run.replayed.points[-1:]:
                 self.applied, self.time = point.position, point.time
             self._note_applied(run)
@@ -284,7 +284,8 @@ class Follower:
         run.move_to(self.log.first)
         # The run, whose first checkpoint is saved now, must not survive a power loss that the records do not survive by
         # which its columns and its encoding were decided.
-        self.log.sync()
+        if self.log.durable < self.position:
+            self.log.commit()
         run.begin()
         self._follow(run)
         self._first_rows = []
@@ -413,16 +414,16 @@ class Follower:
         self.position = position
         run.move_to(position)
         self.targets = run.replayed.joiner.targets
-        self._joined_rows += sum(record.count for record in records)
+        self.joined_rows += sum(record.count for record in records)
         self._learn(run, size)
 
     def _learn(self, run: ServedRun, size: int = 0) -> None:
         """Learn the time steps that are full; ``size`` are the bytes of the records that completed them."""
         joiner = run.replayed.joiner
-        self.applied_rows = self._joined_rows - joiner.backlog
+        self.applied_rows = self.joined_rows - joiner.backlog
         for step in joiner.steps():
             run.take_step(step)
-            self.applied_rows = self._joined_rows - joiner.backlog
+            self.applied_rows = self.joined_rows - joiner.backlog
             self.on_step()
             if joiner.backlog:
                 self.on_pause()
@@ -459,7 +460,8 @@ class Follower:
         if run is None or (self.position, run.batches) == (self.saved, self._saved_steps):
             return False
         # A checkpoint must not survive a power loss that its records do not survive.
-        self.log.sync()
+        if self.log.durable < self.position:
+            self.log.commit()
         run.save(self.position)
         self.saved, self._saved_steps = self.position, run.batches
         return True
@@ -470,12 +472,7 @@ class Follower:
         if run is None:
             return
         oldest = min([needed, *(point.position for point in run.replayed.points[-2:])])  # the last may be damaged
-        kept = 0
-        for first, size in reversed(self.log.sizes()):
-            kept += size
-            if kept >= self.keeping.retain_bytes:
-                self.log.drop_before(min(oldest, first))
-                return
+        self.log.truncate(oldest, self.keeping.retain_bytes)
 
 
 IDLE_SECONDS = 0.5
@@ -496,8 +493,9 @@ class LogLearner:
     ----------
     follower
         What applies records.
-    known
-        Called in this thread before it applies anything.
+    lead
+        Begins to admit records, and returns whether this process may; called in this thread before it applies anything
+        and, where another process writes to the log, whenever everything that is there has been applied.
     idle
         Called in this thread when there has been nothing to do for a while.
     needed
@@ -510,7 +508,7 @@ class LogLearner:
         self,
         follower: Follower,
         *,
-        known: Callable[[], object],
+        lead: Callable[[], bool],
         idle: Callable[[], object] = lambda: None,
         needed: Callable[[], int] = lambda: 2**62,
         clock: Callable[[], float] = time.monotonic,
@@ -522,7 +520,9 @@ class LogLearner:
         """What made learning fail."""
         self.needed_from: dict[int, int] = {}
         """For each order that is not carried out yet and needs records: the first of them."""
-        self._known = known
+        self._lead = lead
+        self._leads = False
+        """Whether this process writes to the log."""
         self._idle = idle
         self._needed = needed
         self._clock = clock
@@ -545,7 +545,7 @@ class LogLearner:
         self._changed = threading.Event()
         self.follower.on_order = self._carried_out
         self.follower.on_pause = self._between_steps
-        self._thread = threading.Thread(target=self._work, name=f"learner of {follower.log.folder}", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=f"learner of {follower.log.name}", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -577,7 +577,7 @@ class LogLearner:
     @property
     def remedy(self) -> str:
         """What to do after learning has failed."""
-        if self.error is not None and (problem := storage_problem(self.error, self.follower.log.folder.parent)):
+        if self.error is not None and (problem := storage_problem(self.error, self.follower.checkpoints.path.parent)):
             return f" ({problem}; a service then opens the model again)"
         return ". See its log, then restart the service"
 
@@ -645,10 +645,12 @@ class LogLearner:
         lower_priority()  # below the thread that answers requests
         try:
             self._began = self._clock()
-            self._known()
+            self._leads = self._lead()
             while True:
                 closing = self.phase == "closing"  # read before the log: nothing is admitted after it
                 applied = self.follower.apply()
+                if not self._leads and not applied and not closing:
+                    self._lead_again()
                 self._save_if_due(self._whole)
                 self._be_ready_if_due()
                 if not self._recovered and (not applied or self.follower.applied >= self._logged_before):
@@ -668,6 +670,21 @@ class LogLearner:
             self._end("failed", f"{type(error).__name__}: {error}")
         finally:
             self._changed.set()
+
+    def stop_leading(self) -> None:
+        """Take no records until everything in the log is applied, because another process has written to it."""
+        with self._lock:
+            self._leads = False
+            if self.phase == "ready":
+                self.phase = "recovering"
+
+    def _lead_again(self) -> None:
+        """Take records again, if no other process does."""
+        self._leads = True  # before it begins: what stops it from now on counts
+        if not self._lead():
+            self._leads = False
+        elif self._recovered:
+            self._be_ready()
 
     def _between_steps(self) -> None:
         self._save_if_due(self._saved)
@@ -692,9 +709,10 @@ class LogLearner:
 
     def _be_ready(self) -> None:
         with self._lock:
-            if self.phase == "recovering":
+            if self.phase == "recovering" and self._leads:
                 self.phase = "ready"
-        self._changed.set()
+        if self._leads:
+            self._changed.set()
 
     def _save_if_due(self, last: tuple[float, int]) -> None:
         """Save a checkpoint if it has been long since the last one, or if many rows were applied since."""

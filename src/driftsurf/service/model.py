@@ -18,7 +18,8 @@ import numpy.typing as npt
 from driftsurf.core import files
 from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.wording import shown_bytes
-from driftsurf.data.log.file_log import Log
+from driftsurf.data.log.contract import Log
+from driftsurf.data.log.file_log import FileLog
 from driftsurf.data.log.records import Kinds, block_of
 from driftsurf.data.tables import Table
 from driftsurf.errors import (
@@ -43,7 +44,7 @@ from driftsurf.runs.start import FinishedRun
 from driftsurf.service.admission import Admission, Admitted, check_ids
 from driftsurf.service.began import Began
 from driftsurf.service.blueprint import Blueprint, label_type
-from driftsurf.service.committer import GroupCommitter
+from driftsurf.service.committer import LEASE_SECONDS, GroupCommitter
 from driftsurf.service.contract import (
     UNJUDGED,
     Answer,
@@ -253,6 +254,7 @@ class ServedModel:
         *,
         clock: Callable[[], float] = time.time,
         connections: Connections | None = None,
+        make_log: Callable[[int], Log] | None = None,
     ) -> None:
         self.folder = folder
         self.name: str = blueprint.name
@@ -265,9 +267,9 @@ class ServedModel:
         self.feed: JournalFeed = JournalFeed()
         with contextlib.ExitStack() as undo:
             checkpoints = undo.enter_context(CheckpointFolder(folder / CHECKPOINTS))
-            saved, log = open_log(folder / LOG, checkpoints, keeping.segment_bytes)
-            undo.enter_context(log)
-            self._committer = committer = undo.enter_context(GroupCommitter(log))
+            saved, log = open_log(self._open_files if make_log is None else make_log, checkpoints)
+            undo.callback(log.close)
+            self._committer = committer = undo.enter_context(GroupCommitter(log, self._stop_leading))
             self._follower = Follower(blueprint, log, checkpoints, keeping, self.feed, on_step=self._publish)
             undo.callback(self._follower.close)
             self.log: Log = log
@@ -278,9 +280,12 @@ class ServedModel:
             )
             self._follower.recover(saved)
             self._publish()
-            self._learner = LogLearner(self._follower, known=self._begin, idle=self._tick, needed=self._needed)
+            self._learner = LogLearner(self._follower, lead=self._lead, idle=self._tick, needed=self._needed)
             self._open = undo.pop_all()
         self._learner.start()
+
+    def _open_files(self, known: int) -> FileLog:
+        return FileLog(self.folder / LOG, segment_bytes=self.keeping.segment_bytes, known=known)
 
     def wait_ready(self, seconds: float | None = None) -> bool:
         """Wait until everything in the log has been applied; return whether the model is ready."""
@@ -322,13 +327,22 @@ class ServedModel:
         encoder, session = run.replayed.encoder, run.session
         self.snapshot = Version(columns, follower.task, categorical, encoder, session, session.now, follower.guess)
 
-    def _begin(self) -> None:
-        follower = self._follower
-        run = follower.run
-        at, rows = (0.0, 0) if run is None else (run.replayed.joiner.time, run.replayed.joiner.backlog)
-        self._admission.begin(
-            follower.columns, follower.task, follower.targets, follower.keys, at, position=follower.position, rows=rows
-        )
+    def _lead(self) -> bool:
+        """Begin to take records; return False if another process does."""
+        lease = self.log.acquire(LEASE_SECONDS)
+        if lease is None:
+            return False
+        follower, run = self._follower, self._follower.run
+        at, position = (0.0, self.log.first) if run is None else (run.replayed.joiner.time, follower.position)
+        number = self._admission.begin(
+            follower.columns, follower.task, follower.targets, follower.keys, at,
+            position=position, rows=follower.joined_rows, size=follower.applied_bytes,
+        )  # fmt: skip
+        self._committer.begin(number, lease)
+        return True
+
+    def _stop_leading(self) -> None:
+        self._learner.stop_leading()
 
     def _tick(self) -> None:
         """Let rows expire also where nothing else is logged."""
@@ -341,23 +355,48 @@ class ServedModel:
     # ------------------------------------------------------------------------ predicting and learning
 
     def predict(self, table: Table, ids: Sequence[str] | None = None, request: Request | None = None) -> Answer:
-        """Predict rows. With ids, rows and answer are written to the log before the answer is given."""
+        """Predict rows. With ids, rows and answer are written to the log before the answer is returned."""
         if ids is None:
             return self.snapshot.predict(table)
+        found = self.predict_logged(table, ids, request)
+        return found.result() if isinstance(found, Future) else found
+
+    def predict_logged(
+        self, table: Table, ids: Sequence[str], request: Request | None = None
+    ) -> Answer | Future[Answer]:
+        """Predict rows with ids; a future if the log has rows and answer only later."""
         asked = check_request(request)
         check_ids(ids, len(table))
         self._check()
-        admission = self._admission
+        admission, term = self._admission, self._committer.term
         table = admission.checked(table)
         known = admission.keys.find(asked, Kinds.ROWS) if asked.key else None
         if known is not None:
-            return admission.answered_before(known.position, asked.key)
+            return self._answered_before(admission.repeated(known), asked.key)
         answer = self.snapshot.answer(table)
         block = block_of(table, admission.columns)
-        admitted = admission.rows_with_ids(block, ids, answer.version, answer.labels, asked)
+        admitted = admission.rows_with_ids(block, ids, answer.version, answer.labels, asked, term)
         if admitted.repeated:
-            return admission.answered_before(admitted.position, asked.key)
-        return replace(answer, position=admitted.position)
+            return self._answered_before(admitted, asked.key)
+        answer = replace(answer, position=admitted.position)
+        return answer if self.log.kept_at_append else self._committer.when_durable(admitted.position, answer, term)
+
+    def _answered_before(self, admitted: Admitted, key: str) -> Answer | Future[Answer]:
+        """Return the answer that was given under a key before, once it is in the log."""
+        if admitted.position < self.log.next:
+            return self._admission.answered_before(admitted.position, key)
+        found: Future[Answer] = Future()
+
+        def logged(durable: Future[None]) -> None:
+            if found.set_running_or_notify_cancel():
+                try:
+                    durable.result()
+                    found.set_result(self._admission.answered_before(admitted.position, key))
+                except BaseException as error:
+                    found.set_exception(error)
+
+        self._committer.when_durable(admitted.position, None, admitted.term).add_done_callback(logged)
+        return found
 
     def learn(
         self, rows: Table | NumberRows, labels: npt.NDArray[Any] | Sequence[Any], request: Request | None = None
@@ -431,7 +470,7 @@ class ServedModel:
 
     def flush(self) -> None:
         """Return when everything that was logged before is on the storage device."""
-        self._committer.when_durable(self.log.next - 1, None).result()
+        self._committer.flush()
 
     def _needed(self) -> int:
         """Return the first record that has to be kept for sinks, unless the disk is nearly full."""
@@ -481,7 +520,7 @@ class ServedModel:
             label=settings.label, version=version.version, steps=steps, pinned=pinned,
             applied=follower.applied, logged=log.next, durable=log.durable, lag_rows=self._room.lag_rows,
             lag_seconds=max(0.0, admission.time - at) if follower.applied < log.next else 0.0,
-            log_bytes=sum(size for _, size in log.sizes()), free_bytes=self._room.free_bytes, checkpoint=follower.saved,
+            log_bytes=log.size, free_bytes=self._room.free_bytes, checkpoint=follower.saved,
             rows=rows, labels=counts, early=early, last_label=last_label or None,
             error=errors.error, error_rows=errors.rows, usual_error=errors.usual, trivial_error=errors.trivial,
             rare=rare, restore_points=tuple(points), oldest_waiting=None if run is None else run.replayed.joiner.oldest,

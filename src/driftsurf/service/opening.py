@@ -111,6 +111,7 @@ class OpeningModel:
         raise UnavailableError(f"the model {self.name!r} is being opened; try again soon")
 
     predict: Callable[..., NoReturn] = refuse
+    predict_logged: Callable[..., NoReturn] = refuse
     learn: Callable[..., NoReturn] = refuse
     label: Callable[..., NoReturn] = refuse
     order: Callable[..., NoReturn] = refuse

@@ -416,10 +416,11 @@ class Feeder(Connection):
 
     def _call(self, model: ServedModel, rows: RowsRead, request: Request) -> None:
         labels: Any = rows.labels
-        if self.kind == "learn":
-            model.learn(rows.table, labels, request)
-        elif self.kind == "label":
-            model.label(dict(zip(rows.ids or [], labels, strict=True)), request)
+        if self.kind != "predict":
+            given = dict(zip(rows.ids or [], labels, strict=True)) if self.kind == "label" else {}
+            logged = model.label(given, request) if given else model.learn(rows.table, labels, request)
+            if not model.log.kept_at_append:  # otherwise it is flushed before the position is saved
+                logged.result()
         else:
             # The answer of an earlier process may be gone; nobody asks for it again.
             with contextlib.suppress(AnswerGoneError):

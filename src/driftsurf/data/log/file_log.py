@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from bisect import bisect_right
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, Self
+from zlib import crc32
 
 from driftsurf.core import disk, files
 from driftsurf.data.log.recovery import open_segments
-from driftsurf.data.log.segments import LogSegment, write_all_at
-from driftsurf.errors import InputError, LogError, OptionError
+from driftsurf.data.log.segments import BLOCK, CHECKED, HEAD, LogSegment, write_all_at
+from driftsurf.errors import InputError, LogConflictError, LogError, OptionError
 
 LARGEST = 2**30
 """Bytes of a payload at most."""
@@ -21,17 +23,17 @@ OVERHEAD = 150
 """Bytes of memory that a record takes beside its payload, about."""
 
 
-class Log:
+class FileLog:
     """Records of bytes in files, numbered from 0 without gaps, which survive kills and power losses.
 
-    ``append`` writes a record before it returns, so that it survives a kill of the process. ``sync`` flushes, so that
-    all records so far survive a power loss. All methods may be called from any thread. One process at a time opens a
-    log.
+    It is a :class:`~driftsurf.data.log.contract.Log`. ``append`` writes records before it returns, so that they survive
+    a kill of the process. ``commit`` flushes, so that all records so far survive a power loss. One process at a time
+    opens a log.
 
     Opening it cuts off a torn tail, which is what a crash leaves of records that had not been flushed, and flushes the
     rest. LogError if a record that had been flushed is missing or damaged at the end of the log; damage elsewhere is
     found by ``read``. After a failed flush, nobody knows what is on the storage device: every later ``append`` and
-    ``sync`` raises LogError until the log is opened again.
+    ``commit`` raises LogError until the log is opened again.
 
     Parameters
     ----------
@@ -53,9 +55,10 @@ class Log:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder, Log(Path(folder)) as log:
-    ...     log.append(b"a row"), log.append(b"its label"), log.sync(), log.read(1)
-    (0, 1, 2, [(1, b'its label')])
+    >>> with TemporaryDirectory() as folder, FileLog(Path(folder)) as log:
+    ...     log.append([b"a row", b"its label"], expected=0)
+    ...     log.commit(), log.read(1)
+    (2, [(1, b'its label')])
     """
 
     def __init__(self, folder: Path, *, segment_bytes: int = 64 * 2**20, known: int = 0) -> None:
@@ -94,6 +97,21 @@ class Log:
         """Number of the next record."""
         return self._state[1]
 
+    @property
+    def name(self) -> str:
+        """The folder."""
+        return str(self.folder)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(size for _, size in self.sizes())
+
+    largest: int = LARGEST
+    """Bytes of a record at most."""
+    kept_at_append: bool = True
+    """True: the system has every record that was appended."""
+
     def sizes(self) -> list[tuple[int, int]]:
         """Return the number of the first record and the bytes of each file, in order; a dropped one may be missing."""
         segments, _, size = self._state
@@ -109,35 +127,63 @@ class Log:
 
     # ------------------------------------------------------------------------ writing
 
-    def append(self, payload: bytes) -> int:
-        """Write a record and return its number; OSError if there is no room, and then nothing has changed."""
-        length = len(payload)
-        if length > LARGEST:
-            raise InputError(f"a record of {length} bytes is too large; split it into parts of at most {LARGEST} bytes")
+    def append(self, payloads: Sequence[bytes], expected: int) -> None:
+        """Write records; OSError if there is no room, and then nothing has changed.
+
+        LogConflictError if the first one would have another number than ``expected``.
+        """
         with self._lock:
-            if self._refusal:
-                raise LogError(self._refusal)
-            if self._state[2] >= self.segment_bytes:
-                self._begin_segment()
-            segments, number, place = self._state
-            segment = segments[-1]
-            frame = segment.frame(number, self.durable, payload)
-            assert segment.handle is not None
-            try:
-                if disk.calls.write_at(segment.handle, frame, place) != len(frame):
-                    write_all_at(segment.handle, frame, place)  # from the beginning: rare, and the same bytes
-            except OSError as error:
-                self._cut_back(segment, place, error)
-                raise
-            segment.mark(number, place)
-            self._state = segments, number + 1, place + len(frame)
-            self._remember(number, payload)
-            if self._waiting:
-                self._grown.notify_all()
+            if expected != self._state[1] and not self._refusal:
+                raise LogConflictError(
+                    f"the next record of {str(self.folder)!r} is {self._state[1]}, and not {expected}: another process "
+                    "writes to it"
+                )
+            self._write(payloads)
+
+    def add(self, payload: bytes) -> int:
+        """Write a record after the last one, and return its number."""
+        with self._lock:
+            number = self._state[1]
+            self._write((payload,))
         return number
 
+    def _write(self, payloads: Sequence[bytes]) -> None:
+        """Write records, all or none. The caller holds the lock."""
+        for payload in payloads:
+            if len(payload) > LARGEST:
+                raise InputError(
+                    f"a record of {len(payload)} bytes is too large; split it into parts of at most {LARGEST} bytes"
+                )
+        if self._refusal:
+            raise LogError(self._refusal)
+        if self._state[2] >= self.segment_bytes:
+            self._begin_segment()
+        segments, number, place = self._state
+        segment, durable, frames = segments[-1], self.durable, list[bytes]()
+        magic, seed = segment.magic, segment.seed
+        for next_number, payload in enumerate(payloads, number):
+            blank = HEAD.pack(magic, len(payload), 0, next_number, durable)
+            checksum = crc32(payload, crc32(blank[CHECKED:], seed))
+            frames += HEAD.pack(magic, len(payload), checksum, next_number, durable), payload
+        written = b"".join(frames)
+        assert segment.handle is not None
+        try:
+            if disk.calls.write_at(segment.handle, written, place) != len(written):
+                write_all_at(segment.handle, written, place)  # from the beginning: rare, and the same bytes
+        except OSError as error:
+            self._cut_back(segment, place, error)
+            raise
+        if place - segment.marks[-1][1] >= BLOCK:
+            segment.marks.append((number, place))
+        self._state = segments, number + len(payloads), place + len(written)
+        for payload in payloads:
+            self._remember(number, payload)
+            number += 1
+        if self._waiting:
+            self._grown.notify_all()
+
     def _begin_segment(self) -> None:
-        """Begin the next segment; its name and the bytes of the last one are flushed by the next ``sync``."""
+        """Begin the next segment; its name and the bytes of the last one are flushed by the next ``commit``."""
         segments, number, _ = self._state
         self._state = (*segments, LogSegment.create(self.folder, number)), number, 0
 
@@ -168,7 +214,7 @@ class Log:
             del recent[: len(recent) // 2 + 1]
             self._recent_bytes = sum(len(one) + OVERHEAD for _, one in recent)
 
-    def sync(self) -> int:
+    def commit(self) -> int:
         """Flush all records that were appended before; return the number below which all are durable.
 
         Calls that come while another thread flushes share the next flush.
@@ -288,10 +334,23 @@ class Log:
 
     # ------------------------------------------------------------------------ ending
 
-    def drop_before(self, number: int) -> None:
-        """Remove the files whose records are all durable and below ``number``."""
-        while self._drop_first(number):
+    def truncate(self, before: int, spare_bytes: int = 0) -> None:
+        """Remove the files whose records are all durable and below a number, but none of the last ``spare_bytes``."""
+        kept = 0
+        for first, size in reversed(self.sizes() if spare_bytes else []):
+            kept += size
+            if kept >= spare_bytes:
+                before = min(before, first)
+                break
+        else:
+            if spare_bytes:
+                return
+        while self._drop_first(before):
             pass
+
+    def acquire(self, seconds: float) -> FileLease:
+        """Return the lease that this process has for as long as the log is open: opening it takes a lock."""
+        return FileLease(self._owner)
 
     def _drop_first(self, number: int) -> bool:
         """Remove the first file if it has no record that is needed; return whether it did."""
@@ -338,6 +397,29 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class FileLease:
+    """The lock of a folder, which the process that opened the log holds until it closes it."""
+
+    def __init__(self, lock: files.FolderLock) -> None:
+        self._lock = lock
+
+    @property
+    def held(self) -> bool:
+        """Whether nobody has replaced the lock."""
+        return self.renew()
+
+    def renew(self) -> bool:
+        """Return whether nobody has replaced the lock."""
+        try:
+            self._lock.check()
+        except OSError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Do nothing: the lock ends with the log."""
 
 
 def _at_most(records: list[tuple[int, bytes]], start: int, most_bytes: int) -> list[tuple[int, bytes]]:

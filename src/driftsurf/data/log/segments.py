@@ -76,12 +76,6 @@ class LogSegment:
         path = folder / f"{first:020}-{secrets.token_hex(8)}.log"
         return cls(path, first, disk.calls.create(path), named=False)
 
-    def frame(self, number: int, durable: int, payload: bytes) -> bytes:
-        """Return the frame of a record."""
-        blank = HEAD.pack(self.magic, len(payload), 0, number, durable)
-        checksum = crc32(payload, crc32(blank[CHECKED:], self.seed))
-        return HEAD.pack(self.magic, len(payload), checksum, number, durable) + payload
-
     def mark(self, number: int, place: int) -> None:
         """Remember where a record begins, if the last place that was kept is far enough away."""
         if place - self.marks[-1][1] >= BLOCK:

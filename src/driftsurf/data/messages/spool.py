@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 
-from driftsurf.data.log.file_log import Log
+from driftsurf.data.log.file_log import FileLog
 from driftsurf.data.messages.contract import BrokerMessage, Inbox, Plan, Ranges, Received, Seekable, Settling
 from driftsurf.data.messages.source import MessageSource
 from driftsurf.data.source import Position
@@ -44,7 +44,7 @@ class Spool:
         self.folder = folder
         self.keep = keep
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._log: Log | None = None
+        self._log: FileLog | None = None
         self._next = 0
         self._bounded = False
         self._commits: list[int] = []
@@ -64,7 +64,7 @@ class Spool:
             self._temporary = tempfile.TemporaryDirectory(prefix="driftsurf-")
         folder = Path(self._temporary.name) if self._temporary is not None else self.folder
         assert folder is not None
-        self._log = log = Log(folder, segment_bytes=SEGMENT_BYTES)
+        self._log = log = FileLog(folder, segment_bytes=SEGMENT_BYTES)
         self._next = log.first if position is None else int(str(position))
         self._bounded = bounded
         if not log.first <= self._next <= log.next:
@@ -100,13 +100,13 @@ class Spool:
     def _keep(self, received: list[Received]) -> None:
         """Write messages to the log, then acknowledge them."""
         log = self._opened
-        new = list[str]()
+        new = list[Received]()
         for one in received:
-            if not one.id or not (one.id in self._known or one.id in new):
-                log.append(_encoded(one))
-                new.append(one.id)
-        log.sync()
-        self._remember(new)
+            if not one.id or not (one.id in self._known or any(one.id == other.id for other in new)):
+                new.append(one)
+        log.append([_encoded(one) for one in new], log.next)
+        log.commit()
+        self._remember(one.id for one in new)
         self.inbox.done([one.token for one in received])
 
     def _remember(self, ids: Iterable[str]) -> None:
@@ -117,7 +117,7 @@ class Spool:
             del self._known[next(iter(self._known))]
 
     @property
-    def _opened(self) -> Log:
+    def _opened(self) -> FileLog:
         assert self._log is not None, "open() comes first"
         return self._log
 
@@ -139,7 +139,7 @@ class Spool:
         """Remove messages that no checkpoint needs any more."""
         self._commits = [*self._commits, int(str(position))][-self.keep :]
         if len(self._commits) == self.keep and self._log is not None:
-            self._log.drop_before(self._commits[0])
+            self._log.truncate(self._commits[0])
 
     def lag(self) -> int | None:
         """Return how many messages wait in the log and in the system; None if the system does not tell."""

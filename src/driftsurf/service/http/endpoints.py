@@ -90,24 +90,30 @@ async def predict(entry: ServedEntry, request: HttpRequest) -> Response:
     on_bad_row = _on_bad_row(request)
     body = await request.body()
 
-    def work() -> tuple[bytes, int, int]:
+    def work() -> tuple[RowsRead, bytes | Future[Answer]]:
         snapshot = entry.served.snapshot
         rows = _read(entry, request, "predict", format, body, on_bad_row, snapshot)
         found = _answer(entry.served, snapshot, rows, request, body)
-        answer = encode_answer(entry.served.name, found, rows, wanted, all_classes=all_classes)
-        return answer, len(rows), rows.n_skipped
+        return rows, found if isinstance(found, Future) else encoded(found, rows)
+
+    def encoded(found: Answer, rows: RowsRead) -> bytes:
+        return encode_answer(entry.served.name, found, rows, wanted, all_classes=all_classes)
 
     if len(body) < LARGE and not entry.served.snapshot.slow:
-        data, taken, skipped = work()
+        rows, data = work()
     else:
-        data, taken, skipped = await entry.in_thread(work)
-    request.rows = taken
-    entry.count("predicted", taken)
+        rows, data = await entry.in_thread(work)
+    if isinstance(data, Future):
+        data = encoded(await entry.bridge.result(data), rows)
+    request.rows, skipped = len(rows), rows.n_skipped
+    entry.count("predicted", len(rows))
     entry.count("skipped", skipped)
     return Response(data, MEDIA[wanted], 200, {"x-rows-skipped": str(skipped)} if skipped else {})
 
 
-def _answer(served: Served, snapshot: Version, rows: RowsRead, request: HttpRequest, body: bytes) -> Answer:
+def _answer(
+    served: Served, snapshot: Version, rows: RowsRead, request: HttpRequest, body: bytes
+) -> Answer | Future[Answer]:
     """Return predictions; without ids nothing is logged, so an idempotency key has no effect.
 
     The rows were read as the columns of this snapshot, so they need no further check.
@@ -115,7 +121,7 @@ def _answer(served: Served, snapshot: Version, rows: RowsRead, request: HttpRequ
     if not len(rows):
         return Answer(snapshot.version, None)
     if rows.ids is not None:
-        return served.predict(rows.table, rows.ids, request.to_core(body))
+        return served.predict_logged(rows.table, rows.ids, request.to_core(body))
     if not snapshot.columns:
         return snapshot.predict(rows.table)
     found = snapshot.answer_numbers(rows.rows.values) if isinstance(rows.rows, NumberRows) else None
