@@ -38,7 +38,7 @@ WITH_PARAMS = Fields({"object": Text(), "params": Text()}, parts=["state"])
 
 
 def save(thing: Savable, path: str | Path, *, trust_pickle: bool = False) -> None:
-    """Write an object to a file, completely or not at all; a previous file is kept as ``path.previous``.
+    """Write an object to a file, completely or not at all; a previous file is renamed to ``path.previous``.
 
     Parameters
     ----------

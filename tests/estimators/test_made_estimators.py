@@ -51,7 +51,7 @@ def test_threads_that_ask_for_an_estimator_at_once_find_one_class(monkeypatch: p
         return signature(*args)
 
     def ask(_: int) -> Any:
-        met.wait(10.0)
+        met.wait(60.0)
         return classes.estimator_class(Mine)
 
     monkeypatch.setattr(classes, "_signature", slow)

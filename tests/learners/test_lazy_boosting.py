@@ -101,9 +101,9 @@ def test_scores_of_other_rows_are_not_used() -> None:
     model, twin = (LazyBoostedTrees().fresh(seed=0, n_features=3, n_classes=2) for _ in range(2))
     for step, (X, y) in enumerate(batches(6, 3)):
         new = samples.append(X, y)
-        model.tell_scores(Segment(0, 7), np.zeros((7, 2)))
+        model.set_scores(Segment(0, 7), np.zeros((7, 2)))
         if step % 2:
-            model.tell_scores(new, None)
+            model.set_scores(new, None)
         model.update(samples, new, 10_000)
         twin.update(other, other.append(X, y), 10_000)
     assert model._fitted.memory == twin._fitted.memory

@@ -13,9 +13,9 @@ from driftsurf.data import catalogue
 from driftsurf.reproduction import comparisons
 from driftsurf.reproduction.cells import EXPLANATIONS, ErrorCell, explain
 from driftsurf.reproduction.comparisons import accounts, full_title, places, rankings, recoveries, typical
-from driftsurf.reproduction.drift_steps import timeline
 from driftsurf.reproduction.published import STREAMS, TABLES, published
 from driftsurf.reproduction.reproduce import Reproduction
+from driftsurf.reproduction.trials import timeline
 
 
 @pytest.fixture(scope="module")

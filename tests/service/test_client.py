@@ -112,17 +112,22 @@ def test_a_request_that_is_lost_is_repeated_and_carried_out_once(what: str) -> N
     assert receipt.get("repeated", False) == (what == "answer")
 
 
+def test_the_former_name_of_the_time_for_repeating_is_accepted() -> None:
+    with pytest.warns(FutureWarning, match="retry_seconds"), Client(patience=3.0) as client:
+        assert client.retry_seconds == 3.0
+
+
 def test_a_network_that_stays_away_is_an_error_that_names_the_address() -> None:
     pauses: list[float] = []
     with client_of(MemoryModel(), lambda number: "request") as client:
         client._sleep = pauses.append
-        with pytest.raises(UnreachableError, match=r"http://localhost .*60 seconds.*ConnectError: lost.*patience"):
+        with pytest.raises(UnreachableError, match=r"http://localhost .*60 seconds.*ConnectError: lost.*retry_seconds"):
             client.models()
-        assert sum(pauses) == client.patience == 60.0
+        assert sum(pauses) == client.retry_seconds == 60.0
         assert max(pauses) <= 10.0
         with pytest.raises(UnreachableError, match="http://localhost"):
             next(client.model("sales").events())
-        client.patience, pauses[:] = 0.0, []
+        client.retry_seconds, pauses[:] = 0.0, []
         with pytest.raises(UnreachableError):
             client.models()
         assert pauses == []
@@ -191,7 +196,7 @@ def test_a_password_in_the_address_is_sent_and_never_shown() -> None:
         asked.append(request)
         raise httpx.ConnectError("lost")
 
-    with Client("http://me:hunter2@localhost:1", patience=0, transport=httpx.MockTransport(lose)) as client:
+    with Client("http://me:hunter2@localhost:1", retry_seconds=0, transport=httpx.MockTransport(lose)) as client:
         with pytest.raises(UnreachableError, match="http://localhost:1") as caught:
             client.models()
         assert "hunter2" not in f"{caught.value} {client.address}"

@@ -22,7 +22,7 @@ from driftsurf.core.decisions import Decision
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import DivergenceError, OptionError
 from driftsurf.learners import LogisticRegression
-from driftsurf.learners._update import Update
+from driftsurf.learners._learner import Update
 from driftsurf.native.rule import challenger_predicts, entering, switching
 from driftsurf.strategies import AuthorsDriftSurf, DriftSurf
 

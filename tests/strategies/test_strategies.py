@@ -19,7 +19,7 @@ from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.detectors import MDDM
 from driftsurf.errors import DivergenceError, OptionError
 from driftsurf.learners import LogisticRegression
-from driftsurf.learners._update import Update
+from driftsurf.learners._learner import Update
 from driftsurf.session.session import Session
 from driftsurf.strategies._base import PooledStrategy
 

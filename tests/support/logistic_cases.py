@@ -15,7 +15,7 @@ from row_arrays import as_rows
 from driftsurf.core.contracts import FloatArray, Segment
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import to_bytes
-from driftsurf.learners import LogisticRegression, _linear, _update, logistic
+from driftsurf.learners import LogisticRegression, _learner, _linear, logistic
 
 Optimizer = Literal["strsaga", "saga", "sgd", "one-pass"]
 Move = tuple[str, int, int]
@@ -24,7 +24,7 @@ optimizers = pytest.mark.parametrize("optimizer", ["strsaga", "saga", "sgd", "on
 keeping_rows = pytest.mark.parametrize("optimizer", ["strsaga", "saga", "sgd"])
 layouts = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 
-LOOP_HOMES: dict[str, Any] = {"schedule": _update, "saga": logistic, "saga_both": logistic, "largest": _linear}
+LOOP_HOMES: dict[str, Any] = {"schedule": _learner, "saga": logistic, "saga_both": logistic, "largest": _linear}
 """Module in which a learner looks up each function of the native core."""
 check = settings(max_examples=60)
 

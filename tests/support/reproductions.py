@@ -13,11 +13,10 @@ import numpy as np
 from driftsurf.reproduction import plan
 from driftsurf.reproduction.bounds import Bounds, Competition
 from driftsurf.reproduction.cells import ErrorCell, cells_of
-from driftsurf.reproduction.drift_steps import timeline
 from driftsurf.reproduction.grid_search import L2S, STEP_SIZES, Tuning
 from driftsurf.reproduction.published import STREAMS, published
 from driftsurf.reproduction.reproduce import EXPERIMENTS, Reproduction
-from driftsurf.reproduction.trials import Trial, TrialResult
+from driftsurf.reproduction.trials import Trial, TrialResult, timeline
 from driftsurf.reproduction.verdicts import judge
 
 SEEDS = 0, 1, 2

@@ -29,7 +29,7 @@ class SeekableCase:
     send
         Appends messages to the stream.
     forget
-        Removes the first messages of the stream, at least as many as it is told; None if the system cannot.
+        Removes the first messages of the stream, at least as many as asked for; None if the system cannot.
 
     Examples
     --------
@@ -386,7 +386,7 @@ def _row(number: int) -> dict[str, Any]:
 
 
 def writes_rows_and_counts_them(case: WriterCase) -> None:
-    """Rows arrive as they are, in their order; another process is told how many there are."""
+    """Rows arrive as they are, in their order; another process counts them."""
     writer = case.connect()
     expect(isinstance(writer, Writer), "members of the contract are missing")
     expect(writer.open() == 0, "an empty destination holds rows")
@@ -400,7 +400,7 @@ def writes_rows_and_counts_them(case: WriterCase) -> None:
     expect(held == rows, f"1,000 rows were written, {len(held)} are there, or they differ")
     again = case.connect()
     there = again.open()
-    expect(there == (1_000 if again.exact else 0), f"1,000 rows were written, and the destination tells {there}")
+    expect(there == (1_000 if again.exact else 0), f"1,000 rows were written, and the destination counts {there}")
     again.close()
 
 
@@ -415,7 +415,7 @@ def writes_each_row_once(case: WriterCase) -> None:
     writer.close()  # without flush, as if it was killed: any part of the rows may be there
     again = case.connect()
     there = again.open()
-    expect(first <= there <= first + 50, f"of rows {first} to {first + 50} the destination tells {there}")
+    expect(first <= there <= first + 50, f"of rows {first} to {first + 50} the destination counts {there}")
     again.write(there, [_row(n) for n in range(there, first + 80)])
     again.flush()
     again.close()

@@ -347,7 +347,7 @@ def classes_grow(learner: Any) -> None:
 
 
 def one_pass_keeps_no_rows(learner: Any) -> None:
-    """With the capability 'one_pass', ``one_pass()`` returns a template that learns each row once and keeps none."""
+    """With the capability 'one_pass', ``one_pass()`` returns a template that learns each row once and stores none."""
     if not learner.capabilities.one_pass:
         return
     template = learner.one_pass()

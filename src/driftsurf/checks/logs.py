@@ -23,6 +23,15 @@ class LogCase:
         Returns a function that opens one log, which is empty at first: another one for each call of ``new``.
     shared
         Whether several processes can have the log open at a time; ``open`` is then called again before a close.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from functools import partial
+    >>> from pathlib import Path
+    >>> from driftsurf.data.log.file_log import FileLog
+    >>> LogCase(new=lambda: partial(FileLog, Path(tempfile.mkdtemp()))).shared
+    False
     """
 
     new: Callable[[], Callable[[], Log]]

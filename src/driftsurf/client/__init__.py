@@ -25,6 +25,7 @@ from driftsurf.client.answers import (
     refusal_of,
 )
 from driftsurf.errors import InputError, MissingExtraError, Option, OptionError
+from driftsurf.errors._runs import warn_of_former_spelling
 
 try:
     import httpx
@@ -50,7 +51,7 @@ class Client:
         Where the service is, such as "http://localhost:8470".
     key
         Key of the client, where the service needs one.
-    patience
+    retry_seconds
         Seconds for which a request is repeated that the network has lost, or that the service may take later; then
         UnreachableError or ServiceRefusal. 0 repeats nothing.
     timeout
@@ -73,16 +74,19 @@ class Client:
         address: str = "http://localhost:8470",
         key: str | None = None,
         *,
-        patience: float = 60.0,
+        retry_seconds: float = 60.0,
         timeout: float = 60.0,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        patience: float | None = None,
     ) -> None:
         headers = {} if key is None else {"authorization": f"Bearer {_in_header('key', key.strip())}"}
         url = _checked_address(address)
         self.address: str = str(url.copy_with(userinfo=b"")) if url.userinfo else address
         """The address without a password, for messages."""
-        self.patience = patience
+        if patience is not None:
+            warn_of_former_spelling("patience is now retry_seconds, and the former name will be removed")
+        self.retry_seconds: float = retry_seconds if patience is None else patience
         self._sleep = sleep
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
 
@@ -169,7 +173,7 @@ class Client:
 
 
 class _Pauses:
-    """Pauses between the attempts of one request, which become longer, until the patience of the client is over."""
+    """Pauses between the attempts of one request, which become longer, until ``retry_seconds`` are over."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -178,15 +182,16 @@ class _Pauses:
 
     def pause(self, failure: Exception, least: float = 0.0) -> None:
         """Wait before the next attempt; raise the failure if there is to be none."""
-        client, left = self._client, self._client.patience - self._waited
+        client, longest = self._client, self._client.retry_seconds
+        left = longest - self._waited
         if isinstance(failure, ServiceRefusal):
             if left <= 0 or not failure.may_pass:
                 raise failure
         elif left <= 0:
             raise UnreachableError(
-                f"the service at {client.address} does not answer, even after {client.patience:g} seconds of waiting "
+                f"the service at {client.address} does not answer, even after {longest:g} seconds of waiting "
                 f"({type(failure).__name__}: {failure}); start it, correct the address, or raise ",
-                Option("patience"),
+                Option("retry_seconds"),
             ) from failure
         self._number += 1
         seconds = min(LONGEST_PAUSE, left, max(least, 0.1 * 2**self._number))

@@ -61,7 +61,7 @@ class UnreachableError(DriftsurfError, ConnectionError):
     >>> from driftsurf.client import Client
     >>> def lose(request):  # stands for a network without the service
     ...     raise httpx.ConnectError("Connection refused")
-    >>> Client(patience=0, transport=httpx.MockTransport(lose)).models()
+    >>> Client(retry_seconds=0, transport=httpx.MockTransport(lose)).models()
     Traceback (most recent call last):
         ...
     driftsurf.client.answers.UnreachableError: the service at http://localhost:8470 does not answer, ...

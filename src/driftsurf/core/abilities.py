@@ -149,8 +149,8 @@ class JointlyTrained(Protocol):
 class ScoresReused(Protocol):
     """An update needs the model's own scores of the new rows, and can use those that were computed before it."""
 
-    def tell_scores(self, new: Segment, scores: FloatArray | None) -> None:
-        """Be told the scores that the model gave for rows that the next update learns; None if they are not known."""
+    def set_scores(self, new: Segment, scores: FloatArray | None) -> None:
+        """Pass the scores that the model gave for rows that the next update learns; None if they are not known."""
         ...
 
 

@@ -18,7 +18,7 @@ detector        watches                                         accepts
 ==============  ==============================================  ===================================
 
 NaN, infinity and values beyond +-1e15 are no evidence: they are consumed and change nothing. Whatever the values are,
-memory is bounded and all numbers that are kept stay finite.
+memory is bounded and all stored numbers stay finite.
 
 >>> import numpy as np
 >>> from driftsurf.detectors import MDDM

@@ -26,9 +26,9 @@ MOST_BUCKETS = 1_000
 class ADWIN(BaseDetector):
     r"""ADWIN: a window of adaptive length that drops its older part when the means of its parts differ.
 
-    The window of n values is kept as an exponential histogram, with up to ``max_buckets`` buckets of each size 1, 2, 4,
-    ..., so that memory grows as log n. It is checked at each boundary between buckets: with n0 and n1 values before and
-    after it, and v the variance of the window, the means of the two parts differ if
+    The window of n values is stored as an exponential histogram, with up to ``max_buckets`` buckets of each size 1, 2,
+    4, ..., so that memory grows as log n. It is checked at each boundary between buckets: with n0 and n1 values before
+    and after it, and v the variance of the window, the means of the two parts differ if
 
     .. math:: |\mu_0 - \mu_1| > \sqrt{2 m v \ln(2 \ln(n) / \delta)} + \tfrac23 m \ln(2 \ln(n) / \delta).
 

@@ -141,14 +141,14 @@ class IdempotencyError(InputError):
 
 
 class AnswerGoneError(IdempotencyError):
-    """A request was carried out before under its idempotency key, and its answer is no longer kept.
+    """A request was carried out before under its idempotency key, and its answer is no longer stored.
 
     Examples
     --------
     >>> from driftsurf.service.http.problems import problem_of
     >>> problem, headers = problem_of(AnswerGoneError("the log no longer has the answer; use a new key"))
     >>> problem.status, problem.title
-    (410, 'The answer to a repeated request is no longer kept')
+    (410, 'The answer to a repeated request is no longer stored')
     """
 
 

@@ -121,13 +121,13 @@ def _safe_address(whole: str) -> str:
 
 def _safe_parameters(family: str, query: str) -> list[str]:
     given = [one for one in query.split("&") if one]
-    kept = [
+    shown = [
         one
         for one in given
         for name, _, value in [one.partition("=")]
         if name in _HARMLESS.get(family, ()) or (family not in ("http", "https") and _NAMED.fullmatch(value))
     ]
-    return kept if len(kept) == len(given) else [*kept, "..."]
+    return shown if len(shown) == len(given) else [*shown, "..."]
 
 
 def visible(text: str, *, lines: bool = False) -> str:

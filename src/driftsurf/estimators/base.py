@@ -445,7 +445,7 @@ class AdaptiveEstimator(BaseEstimator):
         return estimator_bytes(type(self).__name__, params, session, frames, trust_pickle=trust_pickle)
 
     def save(self, path: str | Path, *, trust_pickle: bool = False) -> None:
-        """Write ``to_bytes()`` to a file, completely or not at all; a previous file is kept as ``path.previous``."""
+        """Write ``to_bytes()`` to a file, completely or not at all; a previous file is renamed to ``path.previous``."""
         files.write_with_backup(Path(path), self.to_bytes(trust_pickle=trust_pickle), good=read_header)
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sized
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -49,14 +49,15 @@ class _Columns:
         return row
 
 
-class _CapymoaModel:
+M = TypeVar("M", bound=AdaptiveEstimator)
+
+
+class _CapymoaModel(Generic[M]):
     """Base class of the classifier and the regressor; the estimator itself buffers the rows of a time step."""
 
     _regression: ClassVar[bool]
 
-    def __init__(
-        self, schema: Any, model: AdaptiveEstimator | None = None, *, batch_size: int = 100, random_seed: int = 1
-    ) -> None:
+    def __init__(self, schema: Any, model: M | None = None, *, batch_size: int = 100, random_seed: int = 1) -> None:
         self.schema: Any = schema
         self.model = model
         self.batch_size: int = whole("batch_size", batch_size, at_least=1)
@@ -73,7 +74,7 @@ class _CapymoaModel:
     def __str__(self) -> str:
         return type(self.estimator).__name__
 
-    def _default(self) -> AdaptiveEstimator:
+    def _default(self) -> M:
         raise NotImplementedError
 
     def _target(self, instance: Any) -> Any:
@@ -110,7 +111,7 @@ class _CapymoaModel:
         return self._session.scores(self._columns.row(instance.x))
 
 
-class OnlineClassifier(_CapymoaModel):
+class OnlineClassifier(_CapymoaModel[AdaptiveClassifier]):
     """Classifier for ``capymoa.evaluation.prequential_evaluation``: any strategy around any learner.
 
     Instances are buffered until they make a time step. Before the first time step it predicts None.
@@ -136,7 +137,7 @@ class OnlineClassifier(_CapymoaModel):
         super().__init__(schema, model, batch_size=batch_size, random_seed=random_seed)
         self.estimator.set_params(classes=range(schema.get_num_classes()))
 
-    def _default(self) -> AdaptiveEstimator:
+    def _default(self) -> AdaptiveClassifier:
         return DriftSurfClassifier(SoftmaxRegression())
 
     def _target(self, instance: Any) -> int:
@@ -159,7 +160,7 @@ class OnlineClassifier(_CapymoaModel):
         return probabilities
 
 
-class OnlineRegressor(_CapymoaModel):
+class OnlineRegressor(_CapymoaModel[AdaptiveRegressor]):
     """Regressor for ``capymoa.evaluation.prequential_evaluation``: any strategy around any learner.
 
     Parameters are those of :class:`OnlineClassifier`; without a ``model`` it is ``DriftSurfRegressor()``.
@@ -167,12 +168,7 @@ class OnlineRegressor(_CapymoaModel):
 
     _regression = True
 
-    def __init__(
-        self, schema: Any, model: AdaptiveRegressor | None = None, *, batch_size: int = 100, random_seed: int = 1
-    ) -> None:
-        super().__init__(schema, model, batch_size=batch_size, random_seed=random_seed)
-
-    def _default(self) -> AdaptiveEstimator:
+    def _default(self) -> AdaptiveRegressor:
         return DriftSurfRegressor()
 
     def _target(self, instance: Any) -> float:

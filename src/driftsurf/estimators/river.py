@@ -9,7 +9,7 @@ Accuracy: 8...%
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -70,14 +70,17 @@ else:
     _Detector = base.DriftAndWarningDetector
 
 
-class _OnlineModel(_Estimator):
+M = TypeVar("M", bound=AdaptiveEstimator)
+
+
+class _OnlineModel(_Estimator, Generic[M]):
     """Base class of the classifier and the regressor."""
 
     _live: OnlineEstimator | None = None
 
     def __init__(
         self,
-        model: AdaptiveEstimator | None = None,
+        model: M | None = None,
         *,
         batch_size: int = 100,
         max_features: int = 1024,
@@ -90,7 +93,7 @@ class _OnlineModel(_Estimator):
         self.n_hashes = n_hashes
         self.seed = seed
 
-    def _default(self) -> AdaptiveEstimator:
+    def _default(self) -> M:
         """Return the estimator to use when none is given."""
         raise NotImplementedError
 
@@ -131,7 +134,7 @@ class _OnlineModel(_Estimator):
         return found
 
 
-class OnlineClassifier(_OnlineModel, _Classifier):
+class OnlineClassifier(_OnlineModel[AdaptiveClassifier], _Classifier):
     """Classifier for river: any strategy around any learner.
 
     Rows are buffered until they make a time step; before the first one it predicts by the frequencies of the labels.
@@ -159,18 +162,7 @@ class OnlineClassifier(_OnlineModel, _Classifier):
     Accuracy: 8...%
     """
 
-    def __init__(
-        self,
-        model: AdaptiveClassifier | None = None,
-        *,
-        batch_size: int = 100,
-        max_features: int = 1024,
-        n_hashes: int = 256,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(model, batch_size=batch_size, max_features=max_features, n_hashes=n_hashes, seed=seed)
-
-    def _default(self) -> AdaptiveEstimator:
+    def _default(self) -> AdaptiveClassifier:
         return DriftSurfClassifier(SoftmaxRegression())
 
     @property
@@ -202,7 +194,7 @@ class OnlineClassifier(_OnlineModel, _Classifier):
         yield {"model": DriftSurfClassifier(LogisticRegression())}
 
 
-class OnlineRegressor(_OnlineModel, _Regressor):
+class OnlineRegressor(_OnlineModel[AdaptiveRegressor], _Regressor):
     """Regressor for river: any strategy around any learner.
 
     Parameters
@@ -220,18 +212,7 @@ class OnlineRegressor(_OnlineModel, _Regressor):
     MAE: 0...
     """
 
-    def __init__(
-        self,
-        model: AdaptiveRegressor | None = None,
-        *,
-        batch_size: int = 100,
-        max_features: int = 1024,
-        n_hashes: int = 256,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(model, batch_size=batch_size, max_features=max_features, n_hashes=n_hashes, seed=seed)
-
-    def _default(self) -> AdaptiveEstimator:
+    def _default(self) -> AdaptiveRegressor:
         return DriftSurfRegressor()
 
 

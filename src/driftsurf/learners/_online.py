@@ -1,4 +1,4 @@
-"""Base class of learners that learn each batch on arrival, keep no rows, and are one value that an update replaces."""
+"""Base class of learners that learn each batch on arrival, store no rows, and are one value that an update replaces."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class OnlineLearner(Parameterised, ABC, Generic[F]):
         return functools.partial(setattr, self, "_fitted", before)
 
     def forget(self, samples: SampleStore, before_row: int) -> Undo:
-        """Do nothing: no rows are kept, and what was learned from old ones stays."""
+        """Do nothing: no rows are stored, and what was learned from old ones stays."""
         before = self._fitted
         if before.hi >= 0:
             self._fitted = replace(before, hi=max(before.hi, before_row))
@@ -215,7 +215,7 @@ class OnlineLearner(Parameterised, ABC, Generic[F]):
         return 0.0
 
     def needs(self) -> int | None:
-        """Return the number of the next row, since no rows are kept; None before the first update."""
+        """Return the number of the next row, since no rows are stored; None before the first update."""
         return None if self._fitted.hi < 0 else self._fitted.hi
 
     def fits(self, n_features: int, n_classes: int) -> bool:

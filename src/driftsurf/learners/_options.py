@@ -41,7 +41,7 @@ class LinearOptions(Parameterised):
         self.start = start
 
     def one_pass(self) -> Self:
-        """Return a template with the same parameters that learns each row once and keeps none."""
+        """Return a template with the same parameters that learns each row once and stores none."""
         return type(self)(**(self.get_params() | {"optimizer": "one-pass"}))
 
     def budget(self, new: Segment) -> int:
@@ -59,7 +59,7 @@ class LinearOptions(Parameterised):
 
     @property
     def _tabled(self) -> bool:
-        """Whether gradients are kept, one for each row of the sample set."""
+        """Whether gradients are stored, one for each row of the sample set."""
         return self.optimizer in ("strsaga", "saga")
 
     @property

@@ -13,9 +13,8 @@ from driftsurf.core.changes import replace
 from driftsurf.core.contracts import CSR, Batch, Capabilities, FloatArray, Rows
 from driftsurf.core.samples import Buffer
 from driftsurf.errors import CapabilityError
-from driftsurf.learners._learner import AUTO_STEP
+from driftsurf.learners._learner import AUTO_STEP, Update
 from driftsurf.learners._linear import Linear, margins, margins_of_all
-from driftsurf.learners._update import Update
 from driftsurf.learners.softmax import SoftmaxRegression
 from driftsurf.native.linear import logistic_losses, saga, saga_both, sgd
 from driftsurf.native.scores import MarginScorer
@@ -49,8 +48,8 @@ class LogisticRegression(SoftmaxRegression):
     ----------
     optimizer
         "strsaga"; "saga", whose sample set grows likewise while every step draws uniformly from it; "sgd", which draws
-        uniformly from all rows and keeps no gradients; or "one-pass", which takes one SGD step at each new row in order
-        of arrival, whatever the budget, and keeps no rows.
+        uniformly from all rows and stores no gradients; or "one-pass", which takes one SGD step at each new row, in
+        order of arrival, whatever the budget, and stores no rows.
     step_size
         eta. "auto" uses 0.1 / L, where L is the curvature of the loss at all but the largest tenth of the rows; it is
         estimated from the first rows, and again at each doubling of their number up to 1,000.

@@ -231,8 +231,8 @@ def page(result: Comparison) -> str:
 def _kinds(result: Comparison) -> str:
     """Return what the kinds of models do, as far as they are compared, in one sentence; else ""."""
     compared = [re.split(r"[:(]", one.model)[0] for one in result.overall.models]
-    told = [f"{kind} {what}" for kind, what in KINDS.items() if kind in compared]
-    return f"What the models do: {'; '.join(told)}." if told else ""
+    described = [f"{kind} {what}" for kind, what in KINDS.items() if kind in compared]
+    return f"What the models do: {'; '.join(described)}." if described else ""
 
 
 def _curve_note(result: Comparison) -> str:

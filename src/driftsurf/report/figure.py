@@ -298,9 +298,9 @@ def _knots(values: Sequence[int], stride: int) -> list[float]:
     >>> _knots([0, 10, 20, 30, 40, 55], 3)
     [0, 30, 67.5]
     """
-    kept: list[float] = list(values[::stride])
+    chosen: list[float] = list(values[::stride])
     rest = (len(values) - 1) % stride if values else 0
-    return [*kept, kept[-1] + (values[-1] - kept[-1]) * stride / rest] if rest else kept
+    return [*chosen, chosen[-1] + (values[-1] - chosen[-1]) * stride / rest] if rest else chosen
 
 
 def as_json(overlay: Overlay, figures: Sequence[Figure | Bars]) -> str:

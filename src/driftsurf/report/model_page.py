@@ -90,9 +90,9 @@ def _unscored(model: str, data: str, decisions: Sequence[Decision]) -> str:
     """Return the page of a model that predicted nothing before it learned: its risks, models and transitions."""
     title = f"{model} on {data}"
     found = drifts_of(decisions)
-    told = found.describe() or (f"No drift in {decisions[-1].rows_seen:,} rows." if decisions else "")
+    summary = found.describe() or (f"No drift in {decisions[-1].rows_seen:,} rows." if decisions else "")
     status = "waiting" if found.open is None else "drifting"
-    head = [f"<h1>{escape(title)}</h1>", html.verdict(status, f"{told} {NOTHING_SCORED}".lstrip())]
+    head = [f"<h1>{escape(title)}</h1>", html.verdict(status, f"{summary} {NOTHING_SCORED}".lstrip())]
     if not decisions:
         return html.document(title, head, style=html.look())
     columns = {

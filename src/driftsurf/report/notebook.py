@@ -54,8 +54,8 @@ def result_html(result: RunResult) -> str:
     """Return the result of a run as HTML: the verdict, drifts, errors, a link to the page, and the rest folded."""
     link = f'<p>page: <a href="{escape(_address(result.page))}">{escape(str(result.page))}</a></p>'
     if result.keys is not None:
-        told = result.drifts._repr_html_()
-        return f"<div><p>{escape(result.model)} for each of {len(result.keys):,} keys</p>{told}{link}</div>"
+        drifts_html = result.drifts._repr_html_()
+        return f"<div><p>{escape(result.model)} for each of {len(result.keys):,} keys</p>{drifts_html}{link}</div>"
     drifts, experts = result.drifts, result.experts
     parts = [f"<p><b>{escape(verdict_of(result.trace, result.model, drifts, result.scores).text)}</b></p>"]
     parts += [drifts._repr_html_()] if len(drifts) else []

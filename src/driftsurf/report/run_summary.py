@@ -79,8 +79,8 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
 
 def _reactions(result: RunResult, summary: Summary) -> dict[str, int]:
     """Return how often the model reacted, by name."""
-    way = looks_for_drift(result.about, result.decisions)
-    return reaction_rows(summary, way, experts=bool(experts_of(result.decisions)))
+    looks = looks_for_drift(result.about, result.decisions)
+    return reaction_rows(summary, looks, experts=bool(experts_of(result.decisions)))
 
 
 def _print_beside_baselines(screen: Console, result: RunResult) -> None:

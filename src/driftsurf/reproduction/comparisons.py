@@ -20,9 +20,8 @@ from driftsurf.evaluation import metrics
 from driftsurf.evaluation.ranks import Ranking, place, ranking
 from driftsurf.reproduction import plan
 from driftsurf.reproduction.cells import ErrorCell, Measurements
-from driftsurf.reproduction.drift_steps import Timeline, timeline
 from driftsurf.reproduction.published import STREAMS, TABLES
-from driftsurf.reproduction.trials import TrialResult
+from driftsurf.reproduction.trials import Timeline, TrialResult, timeline
 
 ORACLE = "aware"
 RANKED = "equal-model", "rho-4m", "rho-2m"

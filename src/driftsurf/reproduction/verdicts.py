@@ -11,9 +11,9 @@ from driftsurf.comparison.models import ALGORITHMS
 from driftsurf.core.wording import optional
 from driftsurf.reproduction.cells import Measurements
 from driftsurf.reproduction.claims import CLAIMS, Claim
-from driftsurf.reproduction.drift_steps import timeline
 from driftsurf.reproduction.published import REACTIVE_LENGTH, STREAMS, TABLES, published
 from driftsurf.reproduction.rules import RuleResult, Subject
+from driftsurf.reproduction.trials import timeline
 
 MANY_STEPS = 10
 """A detector that signals at this many steps away from the drifts counts as signalling again and again."""

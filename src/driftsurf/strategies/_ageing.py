@@ -16,20 +16,20 @@ from driftsurf.strategies._pool import Member
 from driftsurf.strategies._single import SingleModel
 
 MOST_KNOWN = 2**16
-"""Longest span whose factors are kept."""
+"""Longest span whose factors are stored."""
 
 
 class AgeingModel(SingleModel):
     """One model over the last rows. The age of a row is the number of rows that came after it.
 
-    The weight of a row applies to a gradient at the moment it is computed. A learner that keeps gradients (STRSAGA,
+    The weight of a row applies to a gradient at the moment it is computed. A learner that stores gradients (STRSAGA,
     SAGA) has them from the last visit to each row, with the weight of that time, until the row is drawn again; a row
-    that is forgotten takes exactly its kept gradient with it.
+    that is forgotten takes exactly its stored gradient with it.
     """
 
     @abstractmethod
     def _span(self) -> int:
-        """Return how many rows are kept; older ones are forgotten before a batch is learned."""
+        """Return how many rows are stored; older ones are forgotten before a batch is learned."""
 
     @abstractmethod
     def _fading(self, age: FloatArray) -> FloatArray:

@@ -107,7 +107,7 @@ class Member:
 class Pool:
     """Rows, and models made from one template. Model i draws its random numbers from the i-th child of ``seed``.
 
-    A method that changes something takes an undo stack and pushes the way back onto it.
+    A method that changes something takes an undo stack and pushes its undo onto it.
     """
 
     def __init__(
@@ -215,9 +215,9 @@ class Pool:
         else:
             for learner, new, count in zip(learners, segments, steps, strict=True):
                 if ScoresReused in self._abilities:
-                    told: Any = learner
+                    reusing: Any = learner
                     known = tested is not None and tested[0] is learner and tested[1] == new
-                    told.tell_scores(new, tested[2] if tested is not None and known else None)
+                    reusing.set_scores(new, tested[2] if tested is not None and known else None)
                 undo.callback(learner.update(store, new, count))
         return [learner.gradients - before for learner, before in zip(learners, spent, strict=True)]
 

@@ -1,6 +1,9 @@
 """DriftSurf, Algorithm 1 of the paper: a sign of drift starts a reactive state, whose end decides about the model.
 
-``DriftSurf._advance`` is the algorithm, line by line. What it asks about risks, a judge of ``judges.py`` answers.
+``DriftSurf._advance`` is the algorithm, line by line: read it beside the paper. What it asks about risks, a judge of
+``judges.py`` answers; the default judge is the paper's ``TrainingJudge`` within ``RequireClasses``. The judges compare
+with functions of ``native/rule.pyx``. Around linear learners, ``native/step.pyx`` takes the same step with the same
+functions, and tests compare the two.
 """
 
 from __future__ import annotations

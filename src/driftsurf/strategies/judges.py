@@ -2,7 +2,7 @@
 
 ``TrainingJudge`` is the judge of the paper, ``PrequentialJudge`` another one. Both are options of
 :class:`driftsurf.strategies.DriftSurf`; so are ``RequireClasses``, ``RelativeThresholds`` and ``GreedyCredit``, which
-stand around one of them. All comparisons are functions of ``driftsurf.native.rule``, which the native step calls too.
+wrap one of them. All comparisons are functions of ``driftsurf.native.rule``, which the native step calls too.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ class PrequentialJudge(TrainingJudge):
         return self.significance * now.lead_error
 
 
-class _Around(RiskJudge):
-    """A judge that changes some answers of another one."""
+class _JudgeWrapper(RiskJudge):
+    """A judge that changes some answers of the judge that it wraps."""
 
     def __init__(self, judge: RiskJudge) -> None:
         self.judge: RiskJudge = judge
@@ -266,7 +266,7 @@ class _Around(RiskJudge):
         return self.judge.native_rule()
 
 
-class RequireClasses(_Around):
+class RequireClasses(_JudgeWrapper):
     """A judge that does not let w' predict or replace w before it has seen the classes of w.
 
     Parameters
@@ -302,7 +302,7 @@ class RequireClasses(_Around):
         return None if rule is None else rule | {"class_share": self.share}
 
 
-class RelativeThresholds(_Around):
+class RelativeThresholds(_JudgeWrapper):
     """A judge whose thresholds are multiples of the risk of a trivial model."""
 
     def thresholds(self, unit: float | None) -> tuple[float, float]:
@@ -324,11 +324,11 @@ class RelativeThresholds(_Around):
         return None if rule is None else rule | {"relative": True}
 
 
-class GreedyCredit(_Around):
+class GreedyCredit(_JudgeWrapper):
     """A judge that counts what the greedy policy gained or lost in earlier reactive states.
 
     While it has lost more than it gained, the policy is not applied. It counts also then what the policy would have
-    gained, so it stands around all other judges.
+    gained, so it is the outermost wrapper.
     """
 
     def add(self, now: DriftSurfStep) -> None:

@@ -24,7 +24,7 @@ class LinearDecay(SlidingWindow):
     .. math:: w(a) = 1 - a / W, \qquad a = 0, 1, \dots, W - 1,
 
     and is forgotten when W others have followed it: a :class:`~driftsurf.strategies.SlidingWindow` whose rows fade.
-    The weight applies to a gradient at the moment it is computed. A learner that keeps gradients (STRSAGA, SAGA) has
+    The weight applies to a gradient at the moment it is computed. A learner that stores gradients (STRSAGA, SAGA) has
     them from the last visit to each row, with the weight of that time, until the row is drawn again.
 
     Parameters

@@ -30,7 +30,7 @@ class Oblivious(SingleModel):
     learner
         Template of the model.
     max_rows, dtype, seed
-        As for :class:`driftsurf.strategies.DriftSurf`. A bound on the rows is a slow way of forgetting; None keeps all.
+        As for :class:`driftsurf.strategies.DriftSurf`. A bound on the rows forgets slowly; None stores all.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Oblivious(SingleModel):
             rows.skip(count)
         else:
             rows.append(batch.X, batch.y, batch.weight)
-            learner.tell_scores(segment, scores)
+            learner.set_scores(segment, scores)
             learner.update(rows, segment, spent)
             pool.cap(model, undo=UndoStack())
         after = model.after_batch(before)

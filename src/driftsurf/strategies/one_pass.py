@@ -11,7 +11,7 @@ from driftsurf.strategies._single import SingleModel
 
 @register("strategy", "one-pass", title="One pass", tasks=ALL_TASKS, needs={"one_pass"})
 class OnePass(SingleModel):
-    """One model that takes one gradient step at each new row, in order of arrival, and keeps no rows.
+    """One model that takes one gradient step at each new row, in order of arrival, and stores no rows.
 
     The paper's 1PASS-SGD. It forgets at a rate given by its step size, so it follows drift without detecting it. The
     compute budget rho is one step per row, whatever the learner's own budget is.

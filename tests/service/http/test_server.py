@@ -99,7 +99,8 @@ def test_slow_heads_are_closed() -> None:
     with serving() as server:
         slow = [connected(server, b"GET /healthz HTTP/1.1\r\nHost: loc") for _ in range(50)]
         assert all(b" 408 " in received(one) for one in slow)
-        assert post(server, "/v1/models/sales/predict", {"rows": [ROW]})[0] == 200
+        # A busy machine may send even this request too slowly.
+        until(lambda: post(server, "/v1/models/sales/predict", {"rows": [ROW]})[0] == 200)
 
 
 def test_connections_that_say_nothing_are_closed() -> None:

@@ -229,15 +229,15 @@ class LazyBoostedTrees(BoostedTrees):
         if self.batches is not None:
             whole("batches", self.batches, at_least=1, at_most=MOST_BATCHES, otherwise=", or None")
 
-    _told: tuple[Segment, FloatArray] | None = None
+    _given_scores: tuple[Segment, FloatArray] | None = None
     """Scores of rows that the next update learns, so that they are not predicted twice."""
 
-    def tell_scores(self, new: Segment, scores: FloatArray | None) -> None:
-        """Be told the scores that the model gave for rows that the next update learns; None if they are not known."""
-        self._told = None if scores is None else (new, scores)
+    def set_scores(self, new: Segment, scores: FloatArray | None) -> None:
+        """Pass the scores that the model gave for rows that the next update learns; None if they are not known."""
+        self._given_scores = None if scores is None else (new, scores)
 
     def _learn(self, known: FittedModel, samples: SampleStore, new: Segment, steps: int) -> FittedModel:
-        told, self._told = self._told, None
+        given, self._given_scores = self._given_scores, None
         pace: Pace = known.memory or Pace()
         if len(new) == 0:
             return known
@@ -251,7 +251,7 @@ class LazyBoostedTrees(BoostedTrees):
         if known.fit is None or known.present is None:
             return self._fitted_again(known, pace.decided(), samples, steps)
         batch = samples.view(new)
-        scores = told[1] if told is not None and told[0] == new else self._scored(known, batch.X)
+        scores = given[1] if given is not None and given[0] == new else self._scored(known, batch.X)
         lost, mass = weighted_sum(self.row_losses(scores, batch.y), batch.weight)
         pace = pace.gathered(len(new), mass, lost)
         alone = len(new) >= pace.alone

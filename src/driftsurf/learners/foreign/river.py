@@ -19,7 +19,7 @@ from driftsurf.learners.foreign._base import COUNTED, FittedModel, ForeignLearne
 class RiverLearner(ForeignLearner):
     """A river model as a base learner, trained row by row or batch by batch.
 
-    It learns each batch on arrival and keeps no rows. A dense row becomes a dictionary from column number to value, a
+    It learns each batch on arrival and stores no rows. A dense row becomes a dictionary from column number to value, a
     sparse row a dictionary of its non-zero cells. An update works on a copy of the model, so that it can be undone.
 
     Parameters

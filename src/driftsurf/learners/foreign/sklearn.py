@@ -63,8 +63,8 @@ class SklearnEstimator(Protocol):
 class SklearnLearner(ForeignLearner):
     """A model with ``fit`` and ``predict`` as a base learner: scikit-learn, pipelines, LightGBM, XGBoost.
 
-    A model with ``partial_fit`` learns each batch on arrival and keeps no rows. Any other is refitted on its own sample
-    set, the rows since it was made, of which it keeps the last ``rows``. Its random state is set from the strategy's
+    A model with ``partial_fit`` learns each batch on arrival and stores no rows. Any other is refitted on its own
+    sample set: the last ``rows`` of the rows since it was made. Its random state is set from the strategy's
     seed. An update works on a copy or a new clone, so that it can be undone and a prediction in another thread never
     sees a half-trained model. A refitted model is saved as the rows of its last fit, and refitted when it is loaded;
     one with ``partial_fit`` can only be saved as a pickle.

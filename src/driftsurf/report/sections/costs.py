@@ -45,7 +45,7 @@ def _table(run: RunView) -> Iterator[str]:
             row += [f"{taken:.3f}", f"{measured / taken:,.0f}"] if taken else ["-", "-"]
         rows.append(row)
     yield html.wide_table(heads, rows, numbers=range(1, len(heads)))
-    if not run.seconds and not run.about.get("served"):  # of a served model no seconds are kept
+    if not run.seconds and not run.about.get("served"):  # a served model records no seconds
         yield (
             '<p class="soft">Measured seconds are in timings.json, so that this page is the same each time the run is '
             "repeated. <code>driftsurf explain RUN --html FILE</code> writes a page with them.</p>"

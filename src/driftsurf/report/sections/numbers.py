@@ -98,14 +98,17 @@ def _others(run: RunView) -> Iterator[tuple[str, str]]:
         yield WORK_PER_ROW[run.work], f"{work:.2f}"
 
 
-def reaction_rows(summary: Summary, way: str, *, experts: bool) -> dict[str, int]:
-    """Return how often a model reacted, by name: what its way to look for drift can lead to, and what happened.
+def reaction_rows(summary: Summary, looks_for_drift: str, *, experts: bool) -> dict[str, int]:
+    """Return how often a model reacted, by name: what the detection of drift can lead to, and what happened.
 
-    ``way`` is that of :func:`~driftsurf.explanation.records.looks_for_drift`. With ``experts`` it is a portfolio, and
-    the names say that its experts did it.
+    ``looks_for_drift`` is what :func:`~driftsurf.explanation.records.looks_for_drift` returns. With ``experts`` it is a
+    portfolio, and the names say that its experts did it.
     """
     by = " by experts" if experts else ""
-    both, fresh = way == "thresholds" or summary.reactions > 0, way == "detector" or summary.fresh_starts > 0
+    both, fresh = (
+        looks_for_drift == "thresholds" or summary.reactions > 0,
+        looks_for_drift == "detector" or summary.fresh_starts > 0,
+    )
     rows = {f"reactions{by}": summary.reactions} if both else {}
     rows |= {f"switches to a new model{by}": summary.switches} if both or summary.switches else {}
     return rows | ({f"fresh starts{by}": summary.fresh_starts} if fresh else {})

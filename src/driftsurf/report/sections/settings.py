@@ -25,7 +25,7 @@ def build(run: RunView) -> Iterator[str]:
         return
     lines = "".join(f'<tr><th scope="row">{escape(word)}</th><td>{escape(text)}</td></tr>' for word, text in listed)
     yield f'<div class="wide"><table class="settings">{lines}</table></div>'
-    served = "This command runs the same model over the rows of the log, as far as they are kept:"
+    served = "This command runs the same model over the rows of the log, as far as they are stored:"
     command = command_line(run.about, run.trace.stream)
     if command:
         yield html.note(served if run.about.get("served") else "This command repeats the run:")

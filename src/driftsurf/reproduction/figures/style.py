@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from driftsurf.comparison.models import ALGORITHMS
-from driftsurf.reproduction.drift_steps import timeline
+from driftsurf.reproduction.trials import timeline
 
 try:
     from matplotlib.axes import Axes

@@ -13,11 +13,11 @@ from driftsurf.errors.visible import escape
 from driftsurf.report import html
 from driftsurf.reproduction.cells import agreement
 from driftsurf.reproduction.comparisons import full_title, places, rankings
-from driftsurf.reproduction.drift_steps import Timeline, timeline
 from driftsurf.reproduction.page import findings, tables
 from driftsurf.reproduction.plan import PAPER_TABLES, TABLES
 from driftsurf.reproduction.published import STREAMS, Departure
 from driftsurf.reproduction.reproduce import EXPERIMENTS, Reproduction
+from driftsurf.reproduction.trials import Timeline, timeline
 
 if TYPE_CHECKING:
     from driftsurf.reproduction.figures import Picture

@@ -140,8 +140,8 @@ class Candor(VotingStrategy):
         spent = self._pool.train(newcomer, segment, self.learner.budget(segment), undo)
         self._pool.retire(newcomer, undo=undo)
         experts = (*live.experts, newcomer)
-        kept = experts[-int(self.experts) :]
-        after = Ensemble(kept, (1.0 / len(kept),) * len(kept), live.step + 1)
+        newest = experts[-int(self.experts) :]
+        after = Ensemble(newest, (1.0 / len(newest),) * len(newest), live.step + 1)
         records = [e.record("expert", live.step, weight=w) for e, w in zip(live.experts, shares.tolist(), strict=True)]
         records.append(newcomer.record("expert", live.step, gradients=spent))
         return after, self._decision(live, after, segment, records)

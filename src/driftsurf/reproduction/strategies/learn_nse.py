@@ -46,7 +46,7 @@ class LearnNSE(VotingStrategy):
     at the time, :math:`1 / (1 + e^{-a (s - k - b)})` at step s, so that recent steps count most.
 
     Errors above 1/2 are set to 1/2, so that such an expert has no vote; the published algorithm would train a new
-    expert with such an error again. Experts are trained once, and no rows are kept.
+    expert with such an error again. Experts are trained once, and no rows are stored.
 
     Parameters
     ----------

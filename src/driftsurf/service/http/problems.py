@@ -83,7 +83,7 @@ KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "under-way": (409, "A request with the same key is under way"),
     "name-taken": (409, "Another challenger has this name"),
     "not-yet": (409, "The model cannot do this yet"),
-    "answer-gone": (410, "The answer to a repeated request is no longer kept"),
+    "answer-gone": (410, "The answer to a repeated request is no longer stored"),
     "no-length": (411, "The length of the body is missing"),
     "too-large": (413, "The request is too large"),
     "no-format": (415, "The format of the body is not known"),

@@ -33,6 +33,8 @@ SWITCH_SECONDS = 0.0001
 """How long another thread may hold the interpreter lock; a fiftieth of the default of Python."""
 SWEEP_SECONDS = 0.25
 """Interval at which deadlines are checked; no connection has a timer of its own."""
+ACCEPT_TURNS = 8
+"""Turns of the event loop within which an accepted connection is made, and closed."""
 BUFFERED = 2**16
 """Bytes of a body that are buffered before the application reads them; the connection is then not read."""
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
@@ -640,6 +642,10 @@ class HttpServer:
                 sweeper.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await sweeper
+                for _ in range(
+                    ACCEPT_TURNS
+                ):  # however slow the machine, the connection accepted last is closed by then
+                    await asyncio.sleep(0)
 
     async def _sweep(self) -> None:
         """Close slow connections, for ever."""
