@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import http.client
 import json
 import socket
@@ -196,6 +197,24 @@ def test_event_streams_end_with_the_server() -> None:
         assert b"text/event-stream" in stream.recv(4096)
         server.stop()
         received(stream)
+
+
+def test_a_connection_that_is_accepted_as_the_server_stops_is_closed() -> None:
+    with serving(Limits()) as server:
+        assert server._stop is not None
+        held, go_on = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            held.set()
+            go_on.wait(WAIT)
+
+        server._stop[0].call_soon_threadsafe(hold)
+        assert held.wait(WAIT)
+        client = connected(server)  # the loop finds it and the end of the server at the same time
+        server.stop()
+        go_on.set()
+        received(client)
+    gc.collect()  # an open transport would be reported now
 
 
 def test_a_port_that_is_taken_is_an_option_error() -> None:

@@ -34,7 +34,7 @@ SWITCH_SECONDS = 0.0001
 SWEEP_SECONDS = 0.25
 """Interval at which deadlines are checked; no connection has a timer of its own."""
 ACCEPT_TURNS = 8
-"""Turns of the event loop within which an accepted connection is made, and closed."""
+"""Turns of the event loop within which an accepted connection is made, however slow the machine."""
 BUFFERED = 2**16
 """Bytes of a body that are buffered before the application reads them; the connection is then not read."""
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
@@ -635,6 +635,11 @@ class HttpServer:
                 ready()
                 if not self._stopped:  # by another thread, before it could be told to the loop
                     await stop.wait()
+                # Python cannot make a connection that was accepted before, if its listener is closed by then.
+                with contextlib.suppress(NotImplementedError):  # loops on Windows
+                    loop.remove_reader(self.socket)
+                for _ in range(ACCEPT_TURNS):
+                    await asyncio.sleep(0)
                 listener.close()
                 await self._drain()
             finally:
@@ -642,10 +647,6 @@ class HttpServer:
                 sweeper.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await sweeper
-                for _ in range(
-                    ACCEPT_TURNS
-                ):  # however slow the machine, the connection accepted last is closed by then
-                    await asyncio.sleep(0)
 
     async def _sweep(self) -> None:
         """Close slow connections, for ever."""
