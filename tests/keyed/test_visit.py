@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +17,11 @@ from keyed_rows import joined, late_rows, learner, model_entries, part, rows, sa
 
 from driftsurf import Fleet
 from driftsurf.core.journal import read_lines
+from driftsurf.core.state import from_bytes
 from driftsurf.errors import InputError, ShapeError, StateError
 from driftsurf.keyed import KeyRows, key_seed
+from driftsurf.keyed.labels import MOST_COLUMNS
+from driftsurf.keyed.open_cells import KeyCells
 from driftsurf.keyed.visit import KeptModels
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.session.session import Session
@@ -295,7 +300,7 @@ def test_a_failing_visit_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) 
     state = given_learner.visit("k", None, part(all_rows, 0, 50)).state
     expected = pickle.loads(pickle.dumps(given_learner)).visit("k", state, part(all_rows, 50, 90)).state
     with monkeypatch.context() as context:
-        context.setattr(Session, "_report", _fail)
+        context.setattr(Session, "_recorded", _fail)
         with pytest.raises(MemoryError):
             given_learner.visit("k", state, part(all_rows, 50, 90))
     assert given_learner.visit("k", state, part(all_rows, 50, 90)).state == expected
@@ -312,3 +317,44 @@ def test_kept_models_take_a_bounded_part_of_the_memory() -> None:
     assert [kept.take(key, bytes(10)) for key in (0, 9, 10)] == [0, 9, None]
     kept.keep(51, bytes(101), "large")
     assert kept.take(51, bytes(101)) is None
+
+
+def worded(key: int, n: int = 64) -> KeyRows:
+    """Rows of a key with labels of its own."""
+    X = np.random.default_rng(key).normal(size=(n, 2))
+    return KeyRows(np.arange(n), X, [f"{key} is {one > 0}" for one in X[:, 0]])
+
+
+def test_the_bytes_of_a_key_do_not_depend_on_the_labels_of_the_keys_before() -> None:
+    one = learner(classes=None)
+    assert one.suits_cells
+    for key in range(MOST_COLUMNS // 2 + 3):
+        visit = one.visit(key, None, worded(key))
+        assert visit.state == learner(classes=None).visit(key, None, worded(key)).state
+        assert "cell" in from_bytes(visit.state)
+    assert one.visit(0, visit.state, worded(0)).summary.duplicates == 64
+
+
+def test_threads_that_visit_keys_take_turns_with_the_room_for_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, inside, ended = learner(), threading.Event(), threading.Event()
+    put, within, most = KeyCells.put, list[int](), list[int]()
+
+    def slow(cells: KeyCells, *given: Any) -> bool:
+        within.append(1)
+        most.append(len(within))
+        if not inside.is_set():
+            inside.set()
+            ended.wait(0.2)  # another visit would come here meanwhile
+        within.pop()
+        return put(cells, *given)
+
+    monkeypatch.setattr(KeyCells, "put", slow)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(visits, shared, rows(55, seed=5), key=2)
+        assert inside.wait(30)
+        here = visits(shared, rows(55), key=1)
+        ended.set()
+        there = other.result(30)
+    assert set(most) == {1}
+    same_end(here, visits(learner(), rows(55), key=1))
+    same_end(there, visits(learner(), rows(55, seed=5), key=2))

@@ -193,6 +193,11 @@ class Labels:
         """Make room for more slots."""
         self._of = np.append(self._of, np.full(slots - len(self._of), self._first))
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be no room for new labels of another key."""
+        return not self.closed and len(self._sets.labels) > MOST_COLUMNS - TWO
+
     def begin(self, slots: IntArray) -> None:
         """Start new keys."""
         self._of[slots] = self._first

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +94,7 @@ class KeyCells(CellStore):
         super().__init__(template, n_features, ONE_THREAD, tolerant=True, fills=fills)
         self.labels: Labels = Labels(targets)
         self._free: list[int] = []
+        self._turns = threading.Lock()
         self._unused = Contest().numbers[self._strategy._contest :]
         self._bytes = CellBytes(self._state_of(np.zeros(0, np.int64)))
 
@@ -121,6 +124,19 @@ class KeyCells(CellStore):
         """Free slots and the memory for their rows."""
         self._blocks.clear(list(slots))
         self._free += slots
+
+    @contextlib.contextmanager
+    def one_slot(self) -> Iterator[tuple[Self, IntArray]]:
+        """Context with the only slot in use, which is given up at its end; threads take turns."""
+        with self._turns:
+            if self.labels.is_full:  # what fits into a cell must not depend on the keys before
+                self.labels = Labels(self._targets)
+                self.labels.grow(self._n_keys)
+            slots = self.take_slots(1)
+            try:
+                yield self, slots
+            finally:
+                self.give_up(slots.tolist())
 
     def begin(self, slots: IntArray, seeds: npt.NDArray[np.uint64]) -> None:
         """Make the first models of new keys."""

@@ -396,29 +396,21 @@ class KeyedLearner:
         """Return the cell and the classes of a session; None if it does not fit into a cell."""
         if not self.suits_cells:
             return None
-        cells = self._cells
-        slots = cells.take_slots(1)
-        try:
+        with self._cells.one_slot() as (cells, slots):
             slot = int(slots[0])
             return (cells.saved(slots)[0], cells.labels_of(slot)) if cells.put(slot, session, means) else None
-        finally:
-            cells.give_up(slots.tolist())
 
     def _restore_cell(self, saved: dict[str, Any], seed: int, session: Session) -> ColumnMeans | None:
         """Let a new session continue with the models of a saved cell; return the means of its columns."""
         if not self._fits_cells:
             raise misfit(saved, "cell", "is that of a model in another form than the options make")
-        cells = self._cells
-        slots = cells.take_slots(1)
-        try:
+        with self._cells.one_slot() as (cells, slots):
             if not cells.load(slots, [saved["cell"]], [saved["classes"]], np.array([seed & MASK], np.uint64)).all():
                 raise misfit(saved, "classes", "cannot be those of a cell")
             state, means = cells.session_state(int(slots[0])), cells.means(int(slots[0]))
             if state is not None:
                 session.restore(state)
             return means
-        finally:
-            cells.give_up(slots.tolist())
 
 
 def _size(state: State) -> int:
