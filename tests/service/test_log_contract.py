@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,9 +106,13 @@ def rows(count: int, seed: int) -> tuple[Table, list[str]]:
     return read_table({"a": draws[:, 0], "b": draws[:, 1]}), ["yes" if one > 0 else "no" for one in draws[:, 0]]
 
 
-def served(folder: Path, make_log: Callable[[int], Log] | None = None) -> ServedModel:
-    keeping = Keeping()
-    return ServedModel(folder, folder_blueprint(folder, SETTINGS), keeping, clock=lambda: 5.0, make_log=make_log)
+def served(
+    folder: Path,
+    make_log: Callable[[int], Log] | None = None,
+    settings: ModelSettings = SETTINGS,
+    clock: Callable[[], float] = lambda: 5.0,
+) -> ServedModel:
+    return ServedModel(folder, folder_blueprint(folder, settings), Keeping(), clock=clock, make_log=make_log)
 
 
 def settled(model: ServedModel) -> ServedModel:
@@ -207,6 +212,56 @@ def test_after_a_conflict_the_model_follows_and_then_takes_rows_again(tmp_path: 
     with closing(served(tmp_path / "again" / "sales", lambda known: MemoryLog(store))) as model:
         store.holder = None
         assert settled(model).state() == state
+
+
+def test_the_time_is_not_logged_while_the_committer_takes_nothing(tmp_path: Path, store: MemoryStore) -> None:
+    log, now, failing, followed = MemoryLog(store), [5.0], threading.Event(), threading.Event()
+
+    def fail(_: object) -> None:  # in the thread of the committer, which takes nothing more
+        failing.set()
+        followed.wait(30)
+
+    make_log, settings = lambda known: log, replace(SETTINGS, timeout=100.0)
+    with closing(served(tmp_path / "sales", make_log, settings, lambda: now[0])) as model:
+        model.learn(*rows(20, 0)).result(60)
+        model.predict(rows(1, 1)[0], ["waits"])
+        settled(model)
+        log.permission, log.fault = threading.Semaphore(0), LogError("timed out")
+        model.learn(*rows(3, 2)).add_done_callback(fail)
+        log.permission.release(99)
+        assert failing.wait(30)
+        now[0] = 1_000.0
+        assert model.status().phase == "ready"
+        model._tick()
+        followed.set()
+        while model.status().labels.expired == 0:
+            assert model.status().phase in ("ready", "recovering"), model.status().failure
+            model.log.wait(model.log.next, 0.01)
+
+
+def test_rows_that_a_term_leaves_behind_do_not_count(
+    tmp_path: Path, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = MemoryLog(store)
+    with closing(served(tmp_path / "sales", lambda known: log)) as model:
+        model.learn(*rows(20, 0)).result(60)
+        settled(model)
+        committer, append = model._committer, model._committer.append
+
+        def interrupted(payload: bytes, term: int | None = None) -> int:
+            log.fault = LogError("timed out")
+            number = append(payload, term)
+            while committer.term == term or model.status().phase != "ready":
+                log.wait(log.next, 0.01)
+            return number
+
+        with monkeypatch.context() as context:
+            context.setattr(committer, "append", interrupted)
+            with pytest.raises(UnavailableError):
+                model.predict(rows(4, 1)[0], list("abcd"))
+        model.learn(*rows(3, 2)).result(60)
+        settled(model)
+        assert model.status().lag_rows == 0
 
 
 def test_a_model_takes_rows_only_under_the_lease(tmp_path: Path, store: MemoryStore) -> None:

@@ -418,9 +418,10 @@ class Admission:
         payload, term = encode(record), self.committer.term if term is None else term
         position = self.committer.append(payload, term)
         with self.lock:
-            self.rows += record.count
-            self.bytes += len(payload)
-            self.keys.add(record, position)
+            if term == self.committer.term:  # otherwise `begin` has counted what is in the log, or is going to
+                self.rows += record.count
+                self.bytes += len(payload)
+                self.keys.add(record, position)
         return Admitted(position, record.count, record.time, term)
 
     def when_durable(self, admitted: Admitted) -> Future[Receipt]:

@@ -350,7 +350,8 @@ class ServedModel:
         if run is None or timeout is None or self._learner.phase != "ready" or not run.replayed.joiner.waiting:
             return
         if self._clock() - run.replayed.joiner.time >= max(1.0, timeout / 10):
-            self._admission.tick()
+            with contextlib.suppress(UnavailableError):  # another process writes to the log, and will do this
+                self._admission.tick()
 
     # ------------------------------------------------------------------------ predicting and learning
 
