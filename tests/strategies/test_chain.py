@@ -332,6 +332,9 @@ def test_experts_that_see_earlier_targets_rest_in_large_batches_and_are_saved() 
     assert again._waiting.n_features == 2 + TRAIL
     for first in range(300, 340):
         assert learn(strategy, first, 1) == learn(again, first, 1)
+    resting = learn(strategy, 340, 60)  # the weights know these experts now, which say nothing about so many rows
+    assert resting == learn(again, 340, 60)
+    assert [one.risk_before is None for one in resting.models if one.role == "expert"] == [False] * 7 + [True]
     assert np.array_equal(strategy.scores(X), again.scores(X))
     assert np.array_equal(strategy.scores(X[:5]), again.scores(X[:5]))
     for name, value in ("seeing", "Oblivious(NaiveBayes)"), ("trail.last", np.zeros(2)):

@@ -187,14 +187,17 @@ def is_worse_than_guessing(mixture: FloatArray, batch: Batch, n_classes: int) ->
     return error > 1.0 - right + SURE * math.sqrt(right * (1.0 - right) / rows)
 
 
-def batch_risks(together: FloatArray, batch: Batch, experts: int, n_classes: int) -> list[float | None]:
+def batch_risks(
+    together: FloatArray, batch: Batch, scores: Sequence[FloatArray | None], n_classes: int
+) -> list[float | None]:
     """Return the mean loss of each expert on a batch, as the mixer sees it: log loss, or the squared error.
 
     ``together`` has what the mixer was given: logarithms of probabilities (rows, classes, 2 x experts), or predicted
-    numbers (rows, experts). Experts that are not in it have no loss.
+    numbers (rows, experts). Experts that have no ``scores`` for the batch have no loss.
     """
-    known = min(experts, together.shape[2] // 2 if n_classes else together.shape[1])
-    return [*_risks(together, batch, known, n_classes), *[None] * (experts - known)]
+    known = min(len(scores), together.shape[2] // 2 if n_classes else together.shape[1])
+    risks = [*_risks(together, batch, known, n_classes), *[None] * (len(scores) - known)]
+    return [None if own is None else risk for own, risk in zip(scores, risks, strict=True)]
 
 
 def _risks(together: FloatArray, batch: Batch, experts: int, n_classes: int) -> list[float]:

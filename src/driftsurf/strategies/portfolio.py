@@ -677,7 +677,7 @@ class Portfolio(Parameterised):
         if self._seeing:
             parts["trail"] = live.trail.after(y if weight.all() else y[weight > 0.0])
         after = replace(live, n_classes=n_classes, **counts, **parts)
-        risks = batch_risks(together if tested.blended is None else tested.blended[1], batch, len(outcomes), n_classes)
+        risks = batch_risks(together if tested.blended is None else tested.blended[1], batch, tested.scores, n_classes)
         place = live.step, live.next_row, count
         weights = self._weights(live.mixer, live.blend), self._weights(mixer, blend)
         return after, JointOutcome(self._names, outcomes, weights, risks, place, turned=turned)
