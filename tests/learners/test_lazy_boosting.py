@@ -230,3 +230,8 @@ def test_a_damaged_pace_is_refused() -> None:
             LazyBoostedTrees.from_state(learner, state | {name: bad})
     with pytest.raises(OptionError):
         LazyBoostedTrees(batches=0).fresh(seed=0, n_features=2, n_classes=2)
+
+
+def test_damaged_trees_of_a_frozen_model_are_refused() -> None:
+    with pytest.raises(StateError, match="saved trees cannot be read"):
+        LazyBoostedTrees().frozen_scorer({"n_features": 2, "n_classes": 2, "trees": "no trees"})

@@ -18,6 +18,7 @@ from driftsurf.core.contracts import Batch, FloatArray, Rows, SampleStore, Segme
 from driftsurf.core.fields import Array, FieldRule, Fields, Real, Text, Truth, Values, Whole
 from driftsurf.core.options import number, truth, whole
 from driftsurf.core.state import nest, pick
+from driftsurf.errors import StateError
 from driftsurf.learners.foreign._base import FittedModel, Risk, declared
 from driftsurf.learners.foreign._boosted import INSTALL, Boosted, lacks, lightgbm
 from driftsurf.learners.foreign.boosting import MOST_DENSE, BoostedTrees, Size
@@ -216,8 +217,7 @@ class LazyBoostedTrees(BoostedTrees):
 
     @staticmethod
     def _predicted(model: Any, matrix: Any) -> npt.NDArray[Any]:
-        found: npt.NDArray[Any] = model.predict(matrix)
-        return found
+        return np.asarray(model.predict(matrix))
 
     def _check(self) -> None:
         super()._check()
@@ -315,7 +315,10 @@ class LazyBoostedTrees(BoostedTrees):
         fitted = replace(model._fitted, present=known.get("present"))
         if "trees" in known:
             package = lightgbm()
-            fitted = replace(fitted, model=Boosted(package.Booster(model_str=known["trees"])))
+            try:
+                fitted = replace(fitted, model=Boosted(package.Booster(model_str=known["trees"])))
+            except package.basic.LightGBMError as error:
+                raise StateError(f"the saved trees cannot be read by LightGBM: {error}") from error
         return functools.partial(model._scored, fitted)
 
     # -------------------------------------------------------------------- state
