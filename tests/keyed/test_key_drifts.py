@@ -188,3 +188,23 @@ def test_commands_tell_drifts_and_can_fail(tmp_path: Path) -> None:
 def test_a_fleet_says_that_it_has_no_drifts() -> None:
     with pytest.raises(AttributeError, match="keyed run"):
         _ = Fleet().drifts_
+
+
+@pytest.mark.parametrize(("usual", "risen", "length"), [(0.05, 0.6, 100), (0.12, 0.64, 400), (0.01, 1.0, 40)])
+def test_a_drift_begins_where_the_errors_rise_and_its_recovery_excludes_the_peak(
+    usual: float, risen: float, length: int
+) -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        true, rows = np.zeros(4000), np.arange(4000)
+        peak = (rows >= 2000) & (rows < 2000 + length)
+        predicted = (rng.random(4000) < np.where(peak, risen, usual)).astype(float)
+        steps = np.arange(20, 4000, 20)
+        given = JudgedRows(predicted, true, rows, steps, np.array([2100]), lambda row: str(row))
+        (one,) = drifts_of_key(given, 10, regression=False)
+        assert abs(one.row - 2000) < 15
+        assert one.error_peak > 0.7 * risen
+        assert one.recovered_after_rows is not None
+        assert one.recovered_after_rows > one.detected_at_row - one.row
+        assert one.error_after is not None
+        assert one.error_after < one.error_before + 0.2 * (one.error_peak - one.error_before)

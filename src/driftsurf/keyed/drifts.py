@@ -21,11 +21,12 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.drifts import DRIFT_RISK, MOST_EVIDENCE, SMALLEST_RISE, Drift, Drifts
 from driftsurf.core.frames import html_table, new_frame
+from driftsurf.core.numeric import log
 from driftsurf.core.wording import agreeing, counted, in_words, optional
 from driftsurf.native import maths
 from driftsurf.native import monitor as scan
 from driftsurf.native.monitor import CONTEST_ROWS, judge_models
-from driftsurf.session.drift_monitor import LEAST_OPEN_ROWS, PART, RECOVERY_ROWS, SERIES, STAYING_ROWS
+from driftsurf.session.drift_monitor import PART, RECOVERY_ROWS, SERIES, STAYING_ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -231,12 +232,11 @@ def drifts_of_key(
         if proven < 0:
             break
         losses = _losses(v, predicted, true, regression)
-        begin = _beginning(losses[at : proven + 1], float(v[scan.MEAN]), float(v[scan.BET_TOTAL] / v[scan.BET_ROWS]))
-        begin += at
+        begin = at + _beginning(losses[at : proven + 1], float(v[scan.MEAN]))
         peak = float(losses[begin : proven + 1].mean())
         least = smallest_rise * float(v[scan.RANGE])
         end, recovered = _end(losses, begin, proven, float(v[scan.MEAN]), peak, least)
-        recent = slice(max(begin, (end or 0) - RECOVERY_ROWS), end)
+        recent = slice(begin if end is None else max(proven + 1, end - RECOVERY_ROWS), end)
         if regression:
             before, highest, after = (
                 float(one.mean()) if len(one) else math.nan
@@ -282,12 +282,12 @@ def _losses(v: FloatArray, predicted: FloatArray, true: FloatArray, regression: 
     return np.where(predicted != true, np.where(true == v[scan.LABELS], v[scan.LOW], v[scan.HIGH]), 0.0)
 
 
-def _beginning(losses: FloatArray, usual: float, risen: float) -> int:
-    """Return the row from which on the losses, to the end, are most likely to have risen."""
+def _beginning(losses: FloatArray, usual: float) -> int:
+    """Return the row from which on the losses, to the end, are most likely to have risen, to whatever level."""
     usual = min(max(usual, 1e-4), 0.98)
-    risen = min(max(risen, usual * 1.1), 0.99)
-    low, high = maths.log((1.0 - risen) / (1.0 - usual)), maths.log(risen / usual)
-    gains = np.cumsum((low + (high - low) * losses)[::-1])
+    rows = np.arange(1, len(losses) + 1)
+    level = np.clip(np.cumsum(losses[::-1]) / rows, usual, 0.99)
+    gains = rows * (level * log(level / usual) + (1.0 - level) * log((1.0 - level) / (1.0 - usual)))
     return len(losses) - 1 - int(gains.argmax())
 
 
@@ -300,10 +300,9 @@ def _end(
     """
     back = usual + max(least, 0.15 * (peak - usual))
     sums = np.append(0.0, np.cumsum(losses))
-    least_rows = RECOVERY_ROWS - PART
-    first = max(proven + 1 + LEAST_OPEN_ROWS, begin + least_rows)
-    for row in range(first, len(losses) + 1, PART):
-        start = max(begin, row - RECOVERY_ROWS)
+    # Rows before the proof have the peak, which would raise the mean, or, if it is short, vanish in it.
+    for row in range(proven + 1 + RECOVERY_ROWS - PART, len(losses) + 1, PART):
+        start = max(proven + 1, row - RECOVERY_ROWS)
         if (sums[row] - sums[start]) / (row - start) <= back:
             return row, start - begin
         if row - proven > STAYING_ROWS:
