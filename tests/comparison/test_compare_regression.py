@@ -339,3 +339,12 @@ def test_results_do_not_depend_on_the_number_of_processes(prices: Path, tmp_path
         result = compare(tmp_path / str(jobs), [of(prices)], ["driftsurf:linear", "aue:linear"], trials=2, jobs=jobs)
         found.append([(one.model, one.error, one.in_units) for one in result.overall.models])
     assert found[0] == found[1]
+
+
+def test_models_of_numbers_are_compared_on_sparse_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    town, a = rng.integers(40, size=ROWS), rng.normal(size=ROWS)
+    columns = {"a": a.tolist(), "town": [f"town {one}" for one in town], "price": (town + a).tolist()}
+    towns = of(write(tmp_path / "towns.jsonl", columns))
+    found = compare(tmp_path / "out", [towns], ["driftsurf", "mean", "persistence"])
+    assert next(one.model for one in found.overall.models) == "driftsurf"

@@ -97,11 +97,11 @@ class Majority(Peer):
         self._counts += np.bincount(y, minlength=len(self._counts))
 
     def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.full(len(X), self._counts.argmax())
+        return np.full(X.shape[0], self._counts.argmax())
 
     def _predict_shares(self, X: npt.NDArray[Any]) -> tuple[Predicted, FloatArray | None]:
         shares = (self._counts + 1) / (self._counts + 1).sum()  # no class is impossible
-        return self._predict(X), np.tile(shares, (len(X), 1))
+        return self._predict(X), np.tile(shares, (X.shape[0], 1))
 
 
 class Diverged(Peer):
@@ -114,7 +114,7 @@ class Diverged(Peer):
         """There is nothing to learn."""
 
     def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.full(len(X), np.nan)
+        return np.full(X.shape[0], np.nan)
 
 
 class Mean(Peer):
@@ -129,7 +129,7 @@ class Mean(Peer):
         self._sum, self._count = self._sum + float(y.sum()), self._count + len(y)
 
     def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.full(len(X), self._sum / self._count)
+        return np.full(X.shape[0], self._sum / self._count)
 
 
 class Persistence(Peer):
@@ -142,7 +142,7 @@ class Persistence(Peer):
         self._last = y[-1].item()
 
     def _predict(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.full(len(X), self._last)
+        return np.full(X.shape[0], self._last)
 
 
 class Scheduled:
