@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from driftsurf.errors import BadRowError, InputError, OptionError
+from driftsurf.errors import BadRowError, InputError, OptionError, RunFolderError
 from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.api import run
 
@@ -136,6 +136,15 @@ def test_a_misspelt_model_is_not_made(finished: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "delivry").exists()
     with service(tmp_path, delivery=ServedOptions()):
         assert not any("making" in text for text in noted)
+
+
+def test_a_service_does_not_begin_with_a_run_that_does_not_exist(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    asked = ModelConfig(ServedOptions(start_from=str(tmp_path / "nothing")))
+    config = ServiceConfig(ServiceOptions(folder=folder, port=0), {"sales": asked})
+    with pytest.raises(RunFolderError, match="nothing"), Service(config):
+        pass
+    assert not folder.exists()
 
 
 def test_a_start_that_fails_makes_no_model(finished: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Self
 from driftsurf.alerts import AlertThread
 from driftsurf.core import files
 from driftsurf.errors import Option, OptionError
+from driftsurf.runs.start import FinishedRun
 from driftsurf.service.alert_readings import ModelReadings
 from driftsurf.service.config import ModelConfig, ServiceConfig, formats_of
 from driftsurf.service.connections import Connections
@@ -206,4 +207,6 @@ def announced(folder: Path, name: str, model: ModelConfig) -> str:
             Option("start_from"),
             ", a finished run",
         )
+    if model.options.start_from is not None:
+        FinishedRun.read(Path(model.options.start_from))  # raises an error unless it is one
     return f"making a new model {name!r} in {folder}{there}"
