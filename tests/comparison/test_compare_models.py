@@ -246,6 +246,7 @@ def test_a_budget_holds_over_a_run(table: Path) -> None:
     ("name", "words"),
     [
         ("driftsurfing:logistic", "'driftsurfing'; did you mean 'driftsurf'?"),
+        ("softmax", "that is a learner, write driftsurf:softmax"),
         ("driftsurf:forest", "'forest'"),
         ("best", "'best'"),
         ("driftsurf(0.2):logistic", "driftsurf"),

@@ -160,10 +160,11 @@ def _check_strategy(name: str, text: str, more: Iterable[str], others: Iterable[
     if name in more or (entry is not None and (entry.kind == "detector" or _is_model(name))):
         return
     choices = list(dict.fromkeys([*model_names(), *more, *RECOMMENDED, *others]))
+    learner = None if registry.lookup("learner", name) is None else f"that is a learner, write driftsurf:{name}; "
     raise OptionError(
         Option("model"),
-        f" is {name!r}; {registry.nearest(name, choices)}choices: {', '.join(choices)}; a strategy or detector also "
-        "as STRATEGY:LEARNER, such as driftsurf:softmax",
+        f" is {name!r}; {learner or registry.nearest(name, choices)}choices: {', '.join(choices)}; a strategy or "
+        "detector also as STRATEGY:LEARNER, such as driftsurf:softmax",
     )
 
 
