@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from driftsurf.core.changes import ChangeLock
 from driftsurf.core.contracts import IntArray, Segment, State
 from driftsurf.core.fields import misfit
 from driftsurf.core.journal import json_lines
@@ -94,7 +94,7 @@ class KeyCells(CellStore):
         super().__init__(template, n_features, ONE_THREAD, tolerant=True, fills=fills)
         self.labels: Labels = Labels(targets)
         self._free: list[int] = []
-        self._turns = threading.Lock()
+        self._turns = ChangeLock()
         self._unused = Contest().numbers[self._strategy._contest :]
         self._bytes = CellBytes(self._state_of(np.zeros(0, np.int64)))
 
