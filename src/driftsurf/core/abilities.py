@@ -97,7 +97,7 @@ class SnapshotScoring(Protocol):
 
 
 class TakenStep(NamedTuple):
-    """What a time step leaves behind."""
+    """Result of a time step."""
 
     outcome: Outcome
     guard: Any

@@ -348,6 +348,6 @@ Classes: TypeAlias = Collection[Hashable] | npt.NDArray[Any]
 RandomState: TypeAlias = int | np.integer[Any] | np.random.RandomState | None
 """A seed as in scikit-learn: an integer makes every run the same, None draws a new seed each time."""
 LearnerLike: TypeAlias = Learner | ScikitLearnModel | RiverModel
-"""What a strategy can be put around: a learner, or a model of scikit-learn or river, which is adapted."""
+"""A learner, or a model of scikit-learn or river, which is adapted to one."""
 DetectorLike: TypeAlias = Detector | RiverDriftDetector
-"""What can watch for drift: a detector, or one of river, which is adapted."""
+"""A detector, or one of river, which is adapted to one."""

@@ -214,7 +214,7 @@ class OptionField:
     flag: str | None = None
     """How it is typed, such as "--date-format". None if the command line does not have it."""
     metavar: str | None = None
-    """What ``--help`` shows in place of the value, such as "COLUMN"."""
+    """Placeholder of the value in the output of ``--help``, such as "COLUMN"."""
     choices: tuple[str, ...] = ()
     """All values that are allowed; empty if they cannot be listed."""
     at_least: float | None = None

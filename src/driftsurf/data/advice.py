@@ -1,4 +1,4 @@
-"""What the columns of a table were read as, and advice where columns or labels look as if they were misunderstood."""
+"""Summary of how the columns of a table were read, and advice where columns or labels look misread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is used of scikit-learn, which has no type annotations: the stub beside this file has them."""
+"""Names imported from scikit-learn, which has no type annotations: the stub beside this file has them."""
 
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state

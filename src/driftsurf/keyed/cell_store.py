@@ -1,4 +1,4 @@
-"""What a fleet asks of the code that keeps its models; and a cell per key, in one native loop over blocks of memory."""
+"""Stores of the models of keys: their protocol, and one with a cell for each key, served by one native loop."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ MOST_WORDS = 32
 
 @dataclass(frozen=True, slots=True)
 class DerivedColumns:
-    """What is derived from each row by itself, so that all keys, epochs and engines derive the same."""
+    """Columns derived from each row alone, so that all keys, epochs and engines derive the same."""
 
     label: str
     """The label: a column, or a question such as "delay > 0"."""
