@@ -30,9 +30,9 @@ from driftsurf.core.state import to_bytes
 from driftsurf.data.frames import read_table
 from driftsurf.data.log.contract import Log
 from driftsurf.data.log.file_log import FileLog
-from driftsurf.data.log.records import Kinds, block_of, decode
+from driftsurf.data.log.records import block_of
 from driftsurf.data.tables import Table
-from driftsurf.errors import DriftsurfError
+from driftsurf.errors import DriftsurfError, OptionError
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, TRACE
 from driftsurf.service.admission import Admission
@@ -87,8 +87,6 @@ class Instance:
             pass
         run = self.follower.run
         if not self.recovered:
-            if run is not None:
-                run.held.clear()
             at = 0.0 if run is None else run.replayed.joiner.time
             self.admission.begin(
                 self.follower.columns, self.follower.task, self.follower.targets, self.follower.keys, at,
@@ -153,24 +151,16 @@ def undisturbed(
 ) -> tuple[list[str], list[int]]:
     """Apply records one by one, without a crash; return the digest after each number of them, and the version.
 
-    Without ``every``, only the last digest is computed. Rollbacks need checkpoints at their restore points.
+    Without ``every``, only the last digest is computed. No checkpoint is saved but the first.
     """
-    columns = Blueprint.of("model", SETTINGS, None).columns
-    points: set[int] = set()
-    for payload in payloads:
-        record = decode(payload, columns)
-        columns = record.columns or columns
-        if record.kind == Kinds.ORDER and record.content["kind"] == "rollback":
-            points.add(record.content["to"])
-    keeping = Keeping(restore_points=10_000, least_free_bytes=0, idempotency_keys=keys)
+    keeping = Keeping(least_free_bytes=0, checkpoint_seconds=1e9, idempotency_keys=keys)
     digests, versions = list[str](), list[int]()
     with using(MemoryDisk()), opened(lambda: 0.0, keeping) as model:
         follower = model.follower
 
         def note() -> None:
             while follower.apply(1):
-                if follower.run is not None and follower.position in points and follower.position > follower.saved:
-                    follower.checkpoint()
+                pass
             if every or model.log.next == len(payloads):
                 digests.append(model.digest())
                 versions.append(model.version().version)
@@ -226,7 +216,6 @@ class Teller:
         self.ids = count()
         self.open: dict[str, str] = {}
         """True labels of rows that were predicted."""
-        self.needed: dict[int, int] = {}
         """For each order to learn the log: the first record that it needs."""
 
     def clock(self) -> float:
@@ -263,8 +252,7 @@ class Teller:
                 self._order(model)
             case 6:
                 if model.follower.checkpoint():
-                    waiting = [at for _, at in self._unapplied(model)]
-                    model.follower.drop_old_records(min([model.follower.saved, *waiting]))
+                    model.follower.drop_old_records()
             case 7:
                 admission.tick()
 
@@ -283,26 +271,21 @@ class Teller:
     def _order(self, model: Instance) -> None:
         chance, run = self.chance, model.follower.run
         kind = chance.choice(("pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss"))
-        to = None
+        to, state = None, b""
         if kind == "rollback":
             points = [] if run is None else run.replayed.points
             if run is None or not points:
                 return
-            point = chance.choice(points)
-            to = point.position
+            to = chance.choice(points).position
+            try:
+                state = run.state_at(to)
+            except OptionError:  # damaged by a power loss
+                return
         name = chance.choice("ab") if kind in ("promote", "warm", "challenge", "dismiss") else ""
         options = chance.choice(CHALLENGERS) if kind == "challenge" else {}
-
-        def logged(admitted: Any) -> None:
-            if kind == "rollback" and run is not None:
-                run.held[point.number] = admitted.position
-            if kind == "warm":
-                self.needed[admitted.position] = model.log.first
-
-        model.admission.order(Order(kind, name, to, options), Request(), logged)  # type: ignore[arg-type]
-
-    def _unapplied(self, model: Instance) -> list[tuple[int, int]]:
-        return [(order, first) for order, first in self.needed.items() if order >= model.follower.saved]
+        with model.follower.keeping_records() as keep:
+            logged = keep if kind in ("rollback", "warm") else lambda admitted: None
+            model.admission.order(Order(kind, name, to, options), Request(), logged, state=state)  # type: ignore[arg-type]
 
 
 def _save_sometimes(follower: Follower, chance: random.Random) -> None:

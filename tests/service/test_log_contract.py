@@ -22,7 +22,7 @@ from driftsurf.data.log.contract import Log
 from driftsurf.data.log.file_log import FileLog
 from driftsurf.data.log.records import ColumnKind, Kinds, decode
 from driftsurf.data.tables import Table
-from driftsurf.errors import CheckError, InputError, LogError, UnavailableError
+from driftsurf.errors import CheckError, InputError, LogError, LogUnreachableError, UnavailableError
 from driftsurf.service.committer import GroupCommitter
 from driftsurf.service.contract import Answer, Request
 from driftsurf.service.model import ServedModel, folder_blueprint
@@ -287,3 +287,27 @@ def test_a_lease_that_is_lost_stops_the_committer(monkeypatch: pytest.MonkeyPatc
         assert stopped.wait(30)
         with pytest.raises(UnavailableError, match="lease"):
             committer.append(b"y")
+
+
+def test_a_log_that_cannot_be_reached_is_read_again(
+    tmp_path: Path, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("driftsurf.service.follower.UNREACHED_SECONDS", 0.01)
+    log = MemoryLog(store)
+    read, failures = log.read, [LogUnreachableError("the broker is away")] * 5
+
+    def failing(start: int, most_bytes: int = 2**20) -> list[tuple[int, bytes]]:
+        if failures and threading.current_thread().name.startswith("follower"):
+            raise failures.pop()
+        return read(start, most_bytes)
+
+    with closing(served(tmp_path / "sales", lambda known: log)) as model:
+        model.learn(*rows(20, 0)).result(60)
+        settled(model)
+        monkeypatch.setattr(log, "read", failing)
+        model.learn(*rows(20, 1)).result(60)
+        settled(model)
+        assert not failures
+        assert model.status().rows == 40
+        failures += [LogUnreachableError("away for good")] * 10**6
+    assert model.status().phase == "closed"

@@ -1,8 +1,8 @@
-"""Exhaustive search over a small model of orders that need checkpoints or records, with crashes at every point.
+"""Exhaustive search over a small model of orders that need earlier records, with crashes at every point.
 
-A rollback needs the checkpoint that it names when it is carried out, also again after a crash; an order to learn the
-log needs its records. ``Rules`` are the decisions of the design: each is needed, and with all of them nothing is
-missing.
+A rollback needs the records with its state, an order to learn the log those before it: when it is carried out, and
+again after a crash, which may also damage the newest checkpoint. ``Rules`` are the decisions of the design: each is
+needed, and with all of them nothing is missing.
 """
 
 from __future__ import annotations
@@ -12,30 +12,29 @@ from typing import NamedTuple
 
 import pytest
 
-RECORDS, CRASHES, KEPT = 4, 2, 2
-PLAIN = -1
+RECORDS, CRASHES = 5, 2
 
 
 class Rules(NamedTuple):
     """Decisions of the design."""
 
-    held_before_logging: bool = True
-    recovery_holds_all: bool = True
-    drops: str = "what no checkpoint and no order needs"
+    noted_before_logging: bool = True
+    noted_when_applied: bool = True
+    noted_until: str = "two checkpoints are behind it"
 
 
 class State(NamedTuple):
-    """The log, whose records are plain or orders that name a position, and what is kept."""
+    """The log, whose records are plain (-1) or orders that need the records from a number on, and what is known."""
 
-    log: tuple[tuple[str, int], ...] = ()
+    log: tuple[int, ...] = ()
     first: int = 0
     """Records below it are dropped."""
     applied: int = 0
     checkpoints: tuple[int, ...] = (0,)
-    held: frozenset[tuple[int, int]] = frozenset()
-    """Pairs of a position that is needed and of the order that needs it."""
-    asked: tuple[str, int] | None = None
-    """An order that was checked and is not logged yet."""
+    noted: frozenset[tuple[int, int]] = frozenset()
+    """Pairs of an order and the first record that it needs."""
+    asked: int = -1
+    """The first record that an order needs which is not logged yet."""
     ready: bool = True
     crashes: int = 0
 
@@ -48,48 +47,43 @@ def running(state: State, rules: Rules) -> Iterator[State]:
     """Yield the states after one step."""
     end = len(state.log)
     if state.ready and end < RECORDS:
-        if state.asked is None:
-            yield state._replace(log=(*state.log, ("plain", PLAIN)))
-            choices = [("rollback", at) for at in state.checkpoints] + [("warm", state.first)]
-            for asked in choices:
-                held = state.held | {(asked[1], 2**30)} if rules.held_before_logging else state.held
-                yield state._replace(asked=asked, held=held)
+        if state.asked < 0:
+            yield state._replace(log=(*state.log, -1))
+            yield state._replace(asked=state.first)
         else:
-            held = frozenset(one for one in state.held if one[1] < 2**30) | {(state.asked[1], end)}
-            yield state._replace(log=(*state.log, state.asked), asked=None, held=held)
+            noted = state.noted | {(end, state.asked)} if rules.noted_before_logging else state.noted
+            yield state._replace(log=(*state.log, state.asked), asked=-1, noted=noted)
     if state.applied < end:
-        kind, needed = state.log[state.applied]
-        if kind == "rollback" and needed not in state.checkpoints:
+        needed, noted = state.log[state.applied], state.noted
+        if 0 <= needed < state.first:
             raise Missing(state)
-        if kind == "warm" and needed < state.first:
-            raise Missing(state)
-        yield state._replace(applied=state.applied + 1, ready=state.ready or state.applied + 1 == end)
+        if needed >= 0 and rules.noted_when_applied:
+            noted |= {(state.applied, needed)}
+        yield state._replace(applied=state.applied + 1, noted=noted, ready=state.ready or state.applied + 1 == end)
     elif not state.ready:
         yield state._replace(ready=True)
-    if state.applied not in state.checkpoints and state.applied >= state.checkpoints[-1]:
+    if state.applied > state.checkpoints[-1]:
         yield saved(state, rules)
 
 
 def saved(state: State, rules: Rules) -> State:
-    """Return the state after a checkpoint, and after what nobody needs is gone."""
-    needed = {at for at, _ in state.held}
-    every = [*state.checkpoints, state.applied]
-    recovering = not state.ready and rules.recovery_holds_all
-    kept = tuple(at for place, at in enumerate(every) if recovering or place >= len(every) - KEPT or at in needed)
-    held = frozenset(one for one in state.held if one[1] >= state.applied)
-    first = state.first
-    if not recovering:
-        limits = [kept[0]] + ([at for at, _ in held] if rules.drops.startswith("what") else [])
-        first = max(first, min(limits) if rules.drops != "all before the newest checkpoint" else kept[-1])
-    return state._replace(checkpoints=kept, held=held, first=first)
+    """Return the state after a checkpoint, and after records that nothing needs are dropped."""
+    checkpoints = (state.checkpoints[-1], state.applied)
+    if not state.ready or state.asked >= 0:  # while the log is applied again, or an order is being logged
+        return state._replace(checkpoints=checkpoints)
+    behind = checkpoints[0] if rules.noted_until.startswith("two") else checkpoints[1]
+    noted = frozenset(one for one in state.noted if one[0] >= behind)
+    first = max(state.first, min([checkpoints[0], *(first for _, first in noted)]))
+    return state._replace(checkpoints=checkpoints, noted=noted, first=first)
 
 
 def crashed(state: State) -> Iterator[State]:
-    """Yield the state after a crash, which finds the newest checkpoint."""
+    """Yield the states after a crash: the newest checkpoint is found, or is damaged."""
     if state.crashes < CRASHES:
-        newest = state.checkpoints[-1]
-        down = state._replace(held=frozenset(), asked=None, crashes=state.crashes + 1)
-        yield down._replace(applied=newest, ready=newest == len(state.log))
+        down = state._replace(noted=frozenset(), asked=-1, crashes=state.crashes + 1)
+        for place in range(1, len(state.checkpoints) + 1):
+            left = state.checkpoints[:place]
+            yield down._replace(applied=left[-1], checkpoints=left, ready=left[-1] == len(state.log))
 
 
 def search(rules: Rules) -> int:
@@ -112,9 +106,9 @@ def test_every_order_finds_what_it_needs_in_any_reachable_state() -> None:
 @pytest.mark.parametrize(
     ("rule", "otherwise"),
     [
-        ("held_before_logging", False),
-        ("recovery_holds_all", False),
-        ("drops", "all before the newest checkpoint"),
+        ("noted_before_logging", False),
+        ("noted_when_applied", False),
+        ("noted_until", "one checkpoint is behind it"),
     ],
 )
 def test_every_rule_is_needed(rule: str, otherwise: object) -> None:

@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from driftsurf import __version__, load
 from driftsurf.cli import main
 from driftsurf.data.frames import read_table
+from driftsurf.data.log.records import Kinds
 from driftsurf.data.tables import Table
 from driftsurf.errors import (
     AnswerGoneError,
@@ -292,7 +293,7 @@ def test_a_repeated_order_has_the_outcome_of_an_earlier_process(tmp_path: Path) 
         assert again.repeated
 
 
-def test_a_refused_rollback_keeps_its_restore_point_no_longer(model: ServedModel) -> None:
+def test_a_rollback_that_is_refused_logs_no_state(model: ServedModel) -> None:
     model.learn(*rows(60)).result(60)
     settled(model)
     run = model._follower.run
@@ -302,12 +303,13 @@ def test_a_refused_rollback_keeps_its_restore_point_no_longer(model: ServedModel
     asked = Request("k", hashlib.sha256(b"pin").digest())
     model.order(Order("pin"), asked).result(60)
     other = Request("k", hashlib.sha256(b"rollback").digest())
+    logged = model.log.next
     with pytest.raises(IdempotencyError):
         model.order(Order("rollback", to=point.position), other)
-    assert run.held == {}
-    assert run._asked == {point.number: 0}
+    assert model.log.next == logged
     assert model.order(Order("rollback", to=point.position)).result(60).done
-    assert list(run.held) == [point.number]
+    kinds = [payload[0] for _, payload in model.log.read(logged)]
+    assert kinds == [Kinds.STATE] * (len(kinds) - 1) + [Kinds.ORDER]
 
 
 def test_a_request_that_comes_twice_at_once_is_logged_once(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -461,7 +463,7 @@ def test_failed_learner_makes_the_model_read_only(model: ServedModel, monkeypatc
 
     monkeypatch.setattr(model._follower.run, "take_step", fail)
     model.learn(table, labels).result(60)
-    model._learner._thread.join(60)
+    model._follower._thread.join(60)
     status = model.status()
     assert (status.phase, status.ready) == ("failed", False)
     assert "no memory" in status.failure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from driftsurf.data.log.file_log import FileLog
+from driftsurf.data.log.records import Kinds, Record, encode
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import NameTakenError, OptionError
 from driftsurf.service.contract import Order, Request
@@ -185,3 +188,48 @@ def test_a_rollback_to_a_damaged_restore_point_is_refused_and_the_model_goes_on(
         learn(model)
         assert model.order(Order("rollback", to=model.status().restore_points[-1].position)).result(60).done
         assert model.status().phase == "ready"
+
+
+def test_a_rollback_needs_nothing_but_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("driftsurf.service.admission.STATE_BYTES", 1_000)
+    with closing(open_model(tmp_path / "m", SETTINGS, replace(KEEPING, checkpoint_rows=ROWS))) as model:
+        assert model.wait_ready(60)
+        for _ in range(6):
+            learn(model)
+        point = model.status().restore_points[0]
+        assert model.order(Order("rollback", to=point.position)).result(60).done
+        learn(model, 2)
+        assert model.order(Order("promote", "nobody")).result(60).reason == "no-such-model"
+        state = model.state()
+    shutil.rmtree(tmp_path / "m" / CHECKPOINTS)
+    with closing(open_model(tmp_path / "m", None, KEEPING)) as model:
+        assert model.wait_ready(60)
+        assert model.state() == state
+
+
+def test_a_rollback_that_was_logged_without_a_state_takes_the_one_before(tmp_path: Path) -> None:
+    kept = list[bytes]()
+    for checkpointed in (True, False):  # the restore point is a checkpoint, or in the part of the log that is applied
+        folder = tmp_path / str(checkpointed) / "m"
+        with closing(open_model(folder, SETTINGS, KEEPING)) as model:
+            assert model.wait_ready(60)
+            for _ in range(4):
+                learn(model)
+            to = model.log.next
+        with closing(open_model(folder, None, KEEPING)) as model:
+            assert model.wait_ready(60)
+            learn(model, 3)
+            kept.append(model.state())
+            shutil.copytree(folder, tmp_path / "crashed" / "m")
+        with FileLog(tmp_path / "crashed" / "m" / "log") as log:
+            log.add(encode(Record(kind=Kinds.ORDER, time=2e9, content={"kind": "rollback", "to": to})))
+        if not checkpointed:
+            shutil.rmtree(tmp_path / "crashed" / "m" / CHECKPOINTS)
+        with closing(open_model(tmp_path / "crashed" / "m", None, KEEPING)) as model:
+            assert model.wait_ready(60)
+            last = model.journal(0, 10_000)[-1].record
+            assert (last["order"], last["outcome"]) == ("rollback", "done")
+            kept.append(model.state())
+        shutil.rmtree(tmp_path / "crashed")
+    assert kept[0] == kept[2]
+    assert kept[1] == kept[3] != kept[0]

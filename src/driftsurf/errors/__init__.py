@@ -29,6 +29,7 @@ caught. Each message names the value, the choices and the remedy.
      |    +-- SourceUnreachableError
      +-- LogError (OSError)
      |    +-- LogConflictError
+     |    +-- LogUnreachableError
      +-- ServiceError (RuntimeError)
      |    +-- UnavailableError
      |    +-- NameTakenError
@@ -89,6 +90,7 @@ from driftsurf.errors._runs import (
     LockedError,
     LogConflictError,
     LogError,
+    LogUnreachableError,
     NameTakenError,
     OverloadedError,
     RegistryWarning,
@@ -124,6 +126,7 @@ __all__ = [
     "LockedError",
     "LogConflictError",
     "LogError",
+    "LogUnreachableError",
     "Message",
     "MissingExtraError",
     "NameTakenError",

@@ -189,6 +189,16 @@ class LogError(DriftsurfError, OSError):
     """
 
 
+class LogUnreachableError(LogError):
+    """The log of a served model, which is on another machine, cannot be reached now. Nothing is lost with that.
+
+    Examples
+    --------
+    >>> isinstance(LogUnreachableError("nats://broker/SALES cannot be reached"), LogError)
+    True
+    """
+
+
 class LogConflictError(LogError):
     """Records were not appended to a log, because its next record has another number: another process writes to it.
 

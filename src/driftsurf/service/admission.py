@@ -119,6 +119,8 @@ LONGEST_ID = 500
 LONGEST_NAME = 100
 READ_BYTES = 2**22
 """Bytes of records that are read at a time."""
+STATE_BYTES = 2**20
+"""Bytes of a state in one record at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,10 +273,12 @@ class Admission:
         request: Request,
         logged: Callable[[Admitted], object],
         check: Callable[[], object] = lambda: None,
+        state: bytes = b"",
     ) -> Admitted:
         """Log an order; ``logged`` is called before another record can follow, unless the request is a repeated one.
 
-        ``check`` is called before a new order is logged, and raises an error if it must not be.
+        ``check`` is called before a new order is logged, and raises an error if it must not be. ``state`` is logged
+        before an order that returns to it.
         """
         content: dict[str, Any] = {"kind": order.kind}
         choice("order", order.kind, ORDERS)
@@ -310,6 +314,9 @@ class Admission:
             if known is not None:
                 return self.repeated(known)
             check()
+            for start in range(0, len(state), STATE_BYTES):
+                part = self._record(Kinds.STATE, 0, Request(), state=state[start : start + STATE_BYTES])
+                content.setdefault("from", self._append(part).position)
             admitted = self._append(self._record(Kinds.ORDER, 0, request, content=content))
             if order.kind == "challenge":
                 self.challenged.add(order.model)

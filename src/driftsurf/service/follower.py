@@ -16,13 +16,15 @@ from typing import Any
 
 import numpy.typing as npt
 
+from driftsurf.core.contracts import State
 from driftsurf.core.disk import lower_priority
 from driftsurf.core.files import parse_json
+from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.contract import Log
-from driftsurf.data.log.records import ColumnKind, Kinds, Record, RowBlock, decode, read_rows
+from driftsurf.data.log.records import UNJOINED, ColumnKind, Kinds, Record, RowBlock, decode, read_rows
 from driftsurf.data.row_encoder import Task
-from driftsurf.errors import AnswerGoneError, StateError, StateVersionError, UnavailableError
+from driftsurf.errors import AnswerGoneError, LogUnreachableError, StateError, StateVersionError, UnavailableError
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.output import Rotation
@@ -115,36 +117,46 @@ def open_log(make: Callable[[int], Log], checkpoints: CheckpointFolder) -> tuple
     return saved, records
 
 
-def rollback_positions(records: Log, position: int) -> list[int]:
-    """Return the restore points from a position on to which orders in the log return, in order.
+def bare_rollbacks(read: Callable[[int], list[tuple[int, bytes]]], position: int) -> set[int]:
+    """Return the restore points of rollbacks from a position on that have no state with them.
 
-    Where their checkpoints are damaged or missing, they have to be saved again while the log is applied.
+    Version 0.2 logged only which restore point is meant, whose checkpoint has the state.
     """
     found: set[int] = set()
-    at = position
-    while numbered := records.read(at, READ_BYTES):
+    while numbered := read(position):
         for number, payload in numbered:
-            at = number + 1
+            position = number + 1
             if payload[:1] == bytes([Kinds.ORDER]):
                 order = decode(payload, ()).content
-                if order["kind"] == "rollback" and int(order["to"]) >= position:
+                if order["kind"] == "rollback" and "from" not in order:
                     found.add(int(order["to"]))
-    return sorted(found)
+    return found
 
 
 GATHERED_BYTES = 2**20
 """Bytes of records that are applied at a time."""
-UNKNOWN = 2**62
-"""Position of an order that may need a checkpoint, as long as the log is not applied."""
 JOURNAL_PARTS, HISTORY_PARTS = 64, 3
 """Full files of the journal that are kept, and of each file beside it."""
 
 
+IDLE_SECONDS = 0.5
+"""Time after which a follower without work looks at the clock."""
+GATHERED = 64
+"""Records from which on they are applied at once; fewer wait for others, which are then applied together."""
+GATHER_SECONDS = 0.002
+UNREACHED_SECONDS = 1.0
+"""Time after which a log that could not be reached is read again."""
+ORDER_LINE = '"type":"order"'
+"""Text that every line of an order in the journal contains, and no other line."""
+OUTCOMES = 1000
+"""Outcomes of orders that are remembered, for requests that are repeated."""
+
+
 class Follower:
-    """Applies the records of a log, one after the other, to the run of a model.
+    """Applies the records of a log, one after the other, to the run of a model, in a thread of its own.
 
     The result depends on the records alone: neither on how many are applied at a time, nor on when checkpoints are
-    saved, nor on crashes in between.
+    saved, nor on crashes in between. If applying fails, the model is read-only; other models go on.
 
     Before the run begins, the first records decide: what the columns are, how they are encoded, what is predicted.
     These records are read once for that, and applied afterwards. There is no checkpoint before.
@@ -161,8 +173,17 @@ class Follower:
         What is kept.
     feed
         Where lines of the journal go.
-    on_step, on_order
-        Called after each step, and with each order that was carried out and its position.
+    on_step
+        Called after each step.
+    lead
+        Begins to admit records, and returns whether this process may; called in the thread before it applies anything
+        and, where another process writes to the log, whenever everything that is there has been applied.
+    idle
+        Called in the thread when there has been nothing to do for a while.
+    needed
+        Returns the first record that somebody else still has to read.
+    clock
+        Seconds by which checkpoints are timed; they decide nothing.
 
     Attributes
     ----------
@@ -179,7 +200,10 @@ class Follower:
         feed: JournalFeed,
         *,
         on_step: Callable[[], object] = lambda: None,
-        on_order: Callable[[int, OrderRecord], object] = lambda position, record: None,
+        lead: Callable[[], bool] = lambda: True,
+        idle: Callable[[], object] = lambda: None,
+        needed: Callable[[], int] = lambda: 2**62,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.blueprint = blueprint
         self.log = log
@@ -187,7 +211,6 @@ class Follower:
         self.keeping = keeping
         self.feed = feed
         self.on_step = on_step
-        self.on_order = on_order
         self.on_pause: Callable[[], object] = lambda: None
         self.run: ServedRun | None = None
         self.position: int = log.first
@@ -212,13 +235,45 @@ class Follower:
         self.keys: RequestKeys = RequestKeys(keeping.idempotency_keys)
         self.joined_rows: int = 0
         """Rows and labels of the records that were joined, and of the time steps that a checkpoint had not learned."""
+        self.phase: Phase = "recovering"
+        self.failure: str = ""
+        self.error: BaseException | None = None
+        """What made applying fail."""
+        self.unreached: str = ""
+        """Why the log cannot be reached now; empty if it can be."""
         self._saved_steps = 0
         """Time steps that the last checkpoint has."""
         self._ahead_labels: Counter[float] = Counter()
         """How often each label, given by its code, was only read so far."""
         self._first_rows: list[RowBlock] = []
         self._returned_to: list[int] = []
-        """Positions at which checkpoints are saved, because orders in the log return to them."""
+        """Positions at which the state is stored, because orders in the log return to them and do not have it."""
+        self._lead = lead
+        self._leads = False
+        """Whether this process writes to the log."""
+        self._idle = idle
+        self._needed = needed
+        self._clock = clock
+        self._process: int = os.getpid()
+        self._needed_from: dict[int, int] = {}
+        """For each order that may have to be carried out again, and needs records: the first of them."""
+        self._dropping = threading.Lock()
+        """Held while records of the log are dropped."""
+        self._waiting: dict[int, list[Future[tuple[OrderRecord, int]]]] = {}
+        """For each order that is not carried out yet: who waits for its outcome."""
+        self._outcomes: dict[int, tuple[OrderRecord, int]] = {}
+        self._carried_until = self._logged_before = 0
+        """Orders below the first number were carried out, by this process or before it; records below the second were
+        logged by an earlier process."""
+        self._recovered = False
+        """Whether these records have been applied."""
+        self._lock = threading.Lock()
+        self._began: float = clock()
+        self._newest = self._whole = self._began, 0
+        """When the last checkpoint was saved, and the last one at the end of a record, with the rows applied then."""
+        self._changed = threading.Event()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name=f"follower of {log.name}", daemon=True)
 
     @property
     def rotation(self) -> Rotation:
@@ -239,11 +294,6 @@ class Follower:
             return self.run.replayed.joiner.guess()
         return None if self.targets is None else most_usual(self.targets, dict(self._ahead_labels))
 
-    def close(self) -> None:
-        """Close the files of the run."""
-        if self.run is not None:
-            self.run.close()
-
     # ------------------------------------------------------------------------ beginning and recovering
 
     def recover(self, saved: Checkpoint | None) -> None:
@@ -254,7 +304,6 @@ class Follower:
             task, columns = self._decided(about)
             run = self._make(task, columns, about["decided"]["classes"], names, challengers)
             run.resume(saved)
-            run.held = dict.fromkeys(self.checkpoints.generations(), UNKNOWN)
             self._follow(run)
             self.position = self.saved = run.applied
             self.joined_rows, self._saved_steps = run.replayed.joiner.backlog, run.batches
@@ -263,7 +312,12 @@ class Follower:
             self._note_applied(run)
         elif self.blueprint.start is not None:
             self._begin()
-        self._returned_to = rollback_positions(self.log, self.position)
+        self._carried_until, self._logged_before = self.position, self.log.next
+        for to in sorted(bare_rollbacks(lambda start: self.log.read(start, READ_BYTES), self.position)):
+            if to >= self.position:
+                self._returned_to.append(to)
+            elif self.run is not None:
+                self.run.recall(to)
 
     @staticmethod
     def _decided(about: Mapping[str, Any]) -> tuple[Task, tuple[ColumnKind, ...]]:
@@ -325,6 +379,7 @@ class Follower:
             replayed,
             make_session=make,
             warm=lambda start, stop: self._replayed(replayed, start, stop),
+            saved_state=self._saved_state,
             feed=self.feed,
             restore_points=self.keeping.restore_points,
         )
@@ -344,20 +399,36 @@ class Follower:
         if self.run is not None and self.run.replayed.joiner.backlog:
             self._learn(self.run)
             return 1
-        numbered = self.log.read(self.position, most_bytes)
+        try:
+            numbered = self._read(self.position, most_bytes)
+        except LogUnreachableError:
+            return 0  # the model is being closed
         if not numbered:
             return 0
         if self.run is None:
             self._read_ahead(numbered)
             return len(numbered)
         if self._returned_to and self.position == self._returned_to[0]:
-            self.checkpoint()
-            self.run.held[self.run.replayed.points[-1].number] = self.log.next - 1
-            del self._returned_to[0]
+            self.run.recall(self._returned_to.pop(0), from_bytes(to_bytes(self.run.state())))
         if self._returned_to:
             numbered = [one for one in numbered if one[0] < self._returned_to[0]]
         self._apply(self.run, numbered)
         return len(numbered)
+
+    def _read(self, start: int, most_bytes: int = GATHERED_BYTES) -> list[tuple[int, bytes]]:
+        """Return records of the log; while it cannot be reached, try again until the model is closed."""
+        while True:
+            try:
+                found = self.log.read(start, most_bytes)
+            except LogUnreachableError as error:
+                if not self.unreached:
+                    log.warning("%s: %s; reading is tried again", self.blueprint.name, error)
+                self.unreached = str(error)
+                if self._closing.wait(UNREACHED_SECONDS):
+                    raise
+            else:
+                self.unreached = ""
+                return found
 
     def _read_ahead(self, numbered: Sequence[tuple[int, bytes]]) -> None:
         """Let the first records decide; begin the run once they have."""
@@ -393,14 +464,17 @@ class Follower:
                 run.replayed.keys.add(record, number)
                 self.position = number + 1
                 run.move_to(self.position)
+                if "from" in record.content:
+                    with self._dropping:
+                        self._needed_from[number] = int(record.content["from"])
                 outcome = run.carry_out(record.content, number)
                 self._note_applied(run, len(payload))
                 self.on_step()
-                self.on_order(number, outcome)
+                self._carried_out(number, outcome)
                 continue
             size += len(payload)
             run.replayed.keys.add(record, number)
-            if record.kind != Kinds.COLUMNS:
+            if record.kind not in UNJOINED:
                 gathered.append(record)
         self._join(run, gathered, numbered[-1][0] + 1, size)
 
@@ -446,11 +520,21 @@ class Follower:
         )
         position = max(start, self.log.first)
         while position < stop:
-            numbered = self.log.read(position, GATHERED_BYTES)
+            numbered = self._read(position)
             known = [decode(payload, replayed.columns) for number, payload in numbered if number < stop]
-            replayed.join([one for one in known if one.kind not in (Kinds.ORDER, Kinds.COLUMNS)], joiner)
+            replayed.join([one for one in known if one.kind not in UNJOINED], joiner)
             yield from joiner.steps()
             position = numbered[-1][0] + 1
+
+    def _saved_state(self, start: int, stop: int) -> State:
+        """Return the state whose parts are records between two positions of the log."""
+        parts = list[bytes]()
+        while start < stop:
+            numbered = self._read(start)
+            known = [decode(payload, self.columns) for number, payload in numbered if number < stop]
+            parts += [one.state for one in known if one.kind == Kinds.STATE]
+            start = numbered[-1][0] + 1
+        return from_bytes(b"".join(parts))
 
     # ------------------------------------------------------------------------ checkpoints
 
@@ -466,118 +550,55 @@ class Follower:
         self.saved, self._saved_steps = self.position, run.batches
         return True
 
-    def drop_old_records(self, needed: int) -> None:
-        """Remove files of the log that neither recovery nor ``retain_bytes`` needs; ``needed`` is another limit."""
+    def drop_old_records(self) -> None:
+        """Remove records that neither recovery nor an order nor a sink nor ``retain_bytes`` needs."""
         run = self.run
         if run is None:
             return
-        oldest = min([needed, *(point.position for point in run.replayed.points[-2:])])  # the last may be damaged
-        self.log.truncate(oldest, self.keeping.retain_bytes)
+        with self._dropping:
+            points = [point.position for point in run.replayed.points[-2:]]  # the last may be damaged
+            self._needed_from = {at: first for at, first in self._needed_from.items() if at >= min(points)}
+            oldest = min([self.saved, self._needed(), *points, *self._needed_from.values()])
+            self.log.truncate(oldest, self.keeping.retain_bytes)
 
-
-IDLE_SECONDS = 0.5
-"""Time after which a learner without work looks at the clock."""
-GATHERED = 64
-"""Records from which on a learner applies them at once; fewer wait for others, which are then applied together."""
-GATHER_SECONDS = 0.002
-ORDER_LINE = '"type":"order"'
-"""Text that every line of an order in the journal contains, and no other line."""
-OUTCOMES = 1000
-"""Outcomes of orders that are remembered, for requests that are repeated."""
-
-
-class LogLearner:
-    """Thread that applies the log. If it fails, the model is read-only; other models go on.
-
-    Parameters
-    ----------
-    follower
-        What applies records.
-    lead
-        Begins to admit records, and returns whether this process may; called in this thread before it applies anything
-        and, where another process writes to the log, whenever everything that is there has been applied.
-    idle
-        Called in this thread when there has been nothing to do for a while.
-    needed
-        Returns the first record that somebody else still has to read.
-    clock
-        Seconds by which checkpoints are timed; they decide nothing.
-    """
-
-    def __init__(
-        self,
-        follower: Follower,
-        *,
-        lead: Callable[[], bool],
-        idle: Callable[[], object] = lambda: None,
-        needed: Callable[[], int] = lambda: 2**62,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.follower = follower
-        self.phase: Phase = "recovering"
-        self.failure: str = ""
-        self.error: BaseException | None = None
-        """What made learning fail."""
-        self.needed_from: dict[int, int] = {}
-        """For each order that is not carried out yet and needs records: the first of them."""
-        self._lead = lead
-        self._leads = False
-        """Whether this process writes to the log."""
-        self._idle = idle
-        self._needed = needed
-        self._clock = clock
-        self._waiting: dict[int, list[Future[tuple[OrderRecord, int]]]] = {}
-        """For each order that is not carried out yet: who waits for its outcome."""
-        self._outcomes: dict[int, tuple[OrderRecord, int]] = {}
-        self._process: int = os.getpid()
-        self._carried_until: int = follower.position
-        """Orders below this position were carried out, by this process or before it."""
-        self._logged_before: int = follower.log.next
-        """Records below this number were logged by an earlier process."""
-        self._recovered = False
-        """Whether these records have been applied."""
-        self._lock = threading.Lock()
-        self._dropping = threading.Lock()
-        """Held while records of the log are dropped."""
-        self._began: float = clock()
-        self._saved = self._whole = self._began, 0
-        """When the last checkpoint was saved, and the last one at the end of a record, with the rows applied then."""
-        self._changed = threading.Event()
-        self.follower.on_order = self._carried_out
-        self.follower.on_pause = self._between_steps
-        self._thread = threading.Thread(target=self._work, name=f"learner of {follower.log.name}", daemon=True)
+    # ------------------------------------------------------------------------ watching and ending
 
     def start(self) -> None:
         """Start the thread."""
+        self.on_pause = self._between_steps
         self._thread.start()
 
     def wait_ready(self, seconds: float | None = None) -> bool:
-        """Wait until the model takes records, or the learner has failed; return whether it does."""
+        """Wait until the model takes records, or the follower has failed; return whether it does."""
         self._changed.wait(seconds)
         return self.phase == "ready"
 
     def close(self) -> None:
-        """Apply the rest of the log, save a checkpoint and end the thread."""
+        """Apply the rest of the log, save a checkpoint, end the thread and close the files of the run."""
         with self._lock:
             if self.phase in ("recovering", "ready"):
                 self.phase = "closing"
-        self._thread.join()
+        self._closing.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self.run is not None:
+            self.run.close()
 
     @contextlib.contextmanager
     def keeping_records(self) -> Iterator[Callable[[Admitted], object]]:
         """Let no record of the log be dropped until the order that is logged meanwhile is behind a checkpoint."""
         with self._dropping:
-            first = self.follower.log.first
+            first = self.log.first
 
             def logged(admitted: Admitted) -> None:
-                self.needed_from[admitted.position] = first
+                self._needed_from[admitted.position] = first
 
             yield logged
 
     @property
     def remedy(self) -> str:
         """What to do after learning has failed."""
-        if self.error is not None and (problem := storage_problem(self.error, self.follower.checkpoints.path.parent)):
+        if self.error is not None and (problem := storage_problem(self.error, self.checkpoints.path.parent)):
             return f" ({problem}; a service then opens the model again)"
         return ". See its log, then restart the service"
 
@@ -618,7 +639,7 @@ class LogLearner:
 
     def _in_journal(self, position: int) -> tuple[OrderRecord, int]:
         """Return the outcome of an order from the journal, with its line; AnswerGoneError if it is not kept."""
-        for line, text in self.follower.feed.backwards():
+        for line, text in self.feed.backwards():
             record = parse_json(text) if ORDER_LINE in text else {}
             if record.get("type") == "order" and record["number"] == position:
                 return OrderRecord.from_dict(record), line
@@ -629,7 +650,7 @@ class LogLearner:
 
     def _carried_out(self, position: int, record: OrderRecord) -> None:
         with self._lock:
-            found = record, self.follower.feed.lines
+            found = record, self.feed.lines
             self._outcomes[position] = found
             self._carried_until = position + 1
             if len(self._outcomes) > OUTCOMES:
@@ -648,24 +669,24 @@ class LogLearner:
             self._leads = self._lead()
             while True:
                 closing = self.phase == "closing"  # read before the log: nothing is admitted after it
-                applied = self.follower.apply()
+                applied = self.apply()
                 if not self._leads and not applied and not closing:
                     self._lead_again()
                 self._save_if_due(self._whole)
                 self._be_ready_if_due()
-                if not self._recovered and (not applied or self.follower.applied >= self._logged_before):
+                if not self._recovered and (not applied or self.applied >= self._logged_before):
                     self._end_recovery()
                 if closing and not applied:
                     break
-                if not applied and not self.follower.log.wait(self.follower.position, IDLE_SECONDS):
+                if not applied and not self.log.wait(self.position, IDLE_SECONDS):
                     self._idle()
-                elif not closing and self.follower.log.next < self.follower.position + GATHERED:
+                elif not closing and self.log.next < self.position + GATHERED:
                     # Applied one by one, records would take ten times as long, and the event loop would wait for that.
                     time.sleep(GATHER_SECONDS)
             self._save()
             self._end("closed", "")
         except BaseException as error:
-            log.exception("learning of %s failed", self.follower.blueprint.name)
+            log.exception("learning of %s failed", self.blueprint.name)
             self.error = error
             self._end("failed", f"{type(error).__name__}: {error}")
         finally:
@@ -687,7 +708,7 @@ class LogLearner:
             self._be_ready()
 
     def _between_steps(self) -> None:
-        self._save_if_due(self._saved)
+        self._save_if_due(self._newest)
         self._be_ready_if_due()
 
     def _be_ready_if_due(self) -> None:
@@ -695,16 +716,11 @@ class LogLearner:
 
         What it had not learned waits then, as it did before.
         """
-        if self.phase == "recovering" and self._clock() - self._began >= self.follower.keeping.checkpoint_seconds:
+        if self.phase == "recovering" and self._clock() - self._began >= self.keeping.checkpoint_seconds:
             self._be_ready()
 
     def _end_recovery(self) -> None:
-        run = self.follower.run
         self._recovered = True
-        if run is not None:
-            # Until two checkpoints have these orders behind them, they may have to be carried out once more.
-            last = self._logged_before - 1
-            run.held = {number: last if order == UNKNOWN else order for number, order in run.held.items()}
         self._be_ready()
 
     def _be_ready(self) -> None:
@@ -716,23 +732,17 @@ class LogLearner:
 
     def _save_if_due(self, last: tuple[float, int]) -> None:
         """Save a checkpoint if it has been long since the last one, or if many rows were applied since."""
-        follower, keeping = self.follower, self.follower.keeping
         time, rows = last
-        if (
-            self._clock() - time >= keeping.checkpoint_seconds
-            or follower.applied_rows - rows >= keeping.checkpoint_rows
-        ):
+        seconds, most = self.keeping.checkpoint_seconds, self.keeping.checkpoint_rows
+        if self._clock() - time >= seconds or self.applied_rows - rows >= most:
             self._save()
 
     def _save(self) -> None:
-        follower = self.follower
-        self._saved = self._clock(), follower.applied_rows
-        if follower.applied == follower.position:
-            self._whole = self._saved
-        if follower.checkpoint() and self._recovered:
-            with self._dropping:
-                self.needed_from = {at: first for at, first in self.needed_from.items() if at >= follower.saved}
-                follower.drop_old_records(min([follower.saved, self._needed(), *self.needed_from.values()]))
+        self._newest = self._clock(), self.applied_rows
+        if self.applied == self.position:
+            self._whole = self._newest
+        if self.checkpoint() and self._recovered:
+            self.drop_old_records()
 
     def _end(self, phase: Phase, failure: str) -> None:
         with self._lock:

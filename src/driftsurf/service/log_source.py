@@ -16,7 +16,7 @@ from driftsurf.core import files
 from driftsurf.core.options import whole
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.frames import read_table
-from driftsurf.data.log.records import ColumnKind, Kinds, Record, decode, read_rows
+from driftsurf.data.log.records import UNJOINED, ColumnKind, Record, decode, read_rows
 from driftsurf.data.log.segments import filled_segments, read_records
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.source import BadRow, Cells, Position, is_log
@@ -196,7 +196,7 @@ class _Join:
             for _, payload in part:
                 record = decode(payload, self.columns)
                 self.columns = record.columns or self.columns
-                if record.kind not in (Kinds.ORDER, Kinds.COLUMNS):
+                if record.kind not in UNJOINED:
                     records.append(record)
             yield from self._take(joiner, records)
         rest = joiner.cut_rest()

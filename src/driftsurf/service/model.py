@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +58,7 @@ from driftsurf.service.contract import (
     RestorePoint,
     ServedColumn,
 )
-from driftsurf.service.follower import Follower, LogLearner, open_log, when_carried_out
+from driftsurf.service.follower import Follower, open_log, when_carried_out
 from driftsurf.service.replayed_state import ErrorFigures, check_request
 from driftsurf.service.served_run import JournalFeed, ServedRun
 from driftsurf.service.settings import CHECKPOINTS, SETTINGS_FILE, Keeping, ModelSettings
@@ -270,7 +270,10 @@ class ServedModel:
             saved, log = open_log(self._open_files if make_log is None else make_log, checkpoints)
             undo.callback(log.close)
             self._committer = committer = undo.enter_context(GroupCommitter(log, self._stop_leading))
-            self._follower = Follower(blueprint, log, checkpoints, keeping, self.feed, on_step=self._publish)
+            self._follower = Follower(
+                blueprint, log, checkpoints, keeping, self.feed,
+                on_step=self._publish, lead=self._lead, idle=self._tick, needed=self._needed,
+            )  # fmt: skip
             undo.callback(self._follower.close)
             self.log: Log = log
             self._admission = Admission(blueprint, log, committer, clock)
@@ -280,21 +283,20 @@ class ServedModel:
             )
             self._follower.recover(saved)
             self._publish()
-            self._learner = LogLearner(self._follower, lead=self._lead, idle=self._tick, needed=self._needed)
             self._open = undo.pop_all()
-        self._learner.start()
+        self._follower.start()
 
     def _open_files(self, known: int) -> FileLog:
         return FileLog(self.folder / LOG, segment_bytes=self.keeping.segment_bytes, known=known)
 
     def wait_ready(self, seconds: float | None = None) -> bool:
         """Wait until everything in the log has been applied; return whether the model is ready."""
-        return self._learner.wait_ready(seconds)
+        return self._follower.wait_ready(seconds)
 
     @property
     def storage_problem(self) -> str:
         """What is the matter with the disk, if that is why learning failed; else ""."""
-        error = self._learner.error
+        error = self._follower.error
         return "" if error is None else storage_problem(error, self.folder)
 
     @property
@@ -342,12 +344,12 @@ class ServedModel:
         return True
 
     def _stop_leading(self) -> None:
-        self._learner.stop_leading()
+        self._follower.stop_leading()
 
     def _tick(self) -> None:
         """Let rows expire also where nothing else is logged."""
         run, timeout = self._follower.run, self.blueprint.settings.timeout
-        if run is None or timeout is None or self._learner.phase != "ready" or not run.replayed.joiner.waiting:
+        if run is None or timeout is None or self._follower.phase != "ready" or not run.replayed.joiner.waiting:
             return
         if self._clock() - run.replayed.joiner.time >= max(1.0, timeout / 10):
             with contextlib.suppress(UnavailableError):  # another process writes to the log, and will do this
@@ -416,10 +418,13 @@ class ServedModel:
     def order(self, order: Order, request: Request | None = None) -> Future[OrderReceipt]:
         """Log an order; the future ends when it is on the storage device and the model has carried it out."""
         asked = check_request(request)
-        self._learner.refuse()
-        with self._needs(order) as logged:
-            admitted = self._admission.order(order, asked, logged, lambda: self._check_name(order))
-        durable, outcome = self._admission.when_durable(admitted), self._learner.outcome(admitted.position)
+        self._follower.refuse()
+        state = self._returned(order)
+        needs_records = order.kind in ("rollback", "warm")
+        keeping = self._follower.keeping_records() if needs_records else contextlib.nullcontext(lambda admitted: None)
+        with keeping as logged:
+            admitted = self._admission.order(order, asked, logged, lambda: self._check_name(order), state)
+        durable, outcome = self._admission.when_durable(admitted), self._follower.outcome(admitted.position)
         return when_carried_out(admitted, durable, outcome)
 
     def _check_name(self, order: Order) -> None:
@@ -439,34 +444,23 @@ class ServedModel:
                 'with "replace": true'
             )
 
-    @contextlib.contextmanager
-    def _needs(self, order: Order) -> Iterator[Callable[[Admitted], object]]:
-        """Keep what an order needs from before it is logged until a checkpoint has it behind it."""
+    def _returned(self, order: Order) -> bytes:
+        """Return the state to which an order returns; nothing for another order."""
+        if order.kind != "rollback":
+            return b""
         run = self._follower.run
-        if order.kind == "warm":
-            with self._learner.keeping_records() as keep:
-                yield keep
-        elif order.kind == "rollback":
-            if run is None:
-                raise OptionError("there is no restore point yet; the model has learned nothing")
-            if order.to is None:
-                raise OptionError(
-                    'a rollback needs the position of a restore point, such as {"kind": "rollback", "to": 17}; '
-                    "the state of the model lists them as restore_points"
-                )
-            point = run.hold(order.to)
-            positions: list[int] = []
-            try:
-                run.check_point(point)
-                yield lambda admitted: positions.append(admitted.position)
-            finally:
-                run.release(point, positions[0] if positions else None)
-        else:
-            yield lambda admitted: None
+        if run is None:
+            raise OptionError("there is no restore point yet; the model has learned nothing")
+        if order.to is None:
+            raise OptionError(
+                'a rollback needs the position of a restore point, such as {"kind": "rollback", "to": 17}; '
+                "the state of the model lists them as restore_points"
+            )
+        return run.state_at(order.to)
 
     def _check(self) -> None:
         """Raise an error unless records are taken, and there is room for more of them."""
-        self._learner.refuse()
+        self._follower.refuse()
         self._room.check()
 
     def flush(self) -> None:
@@ -492,7 +486,7 @@ class ServedModel:
 
     def status(self) -> ModelStatus:
         """Return the model at this moment."""
-        follower, admission, learner = self._follower, self._admission, self._learner
+        follower, admission = self._follower, self._admission
         run, log, settings = follower.run, self.log, self.blueprint.settings
         version = self.snapshot
         errors, rare = ErrorFigures(), None
@@ -517,7 +511,7 @@ class ServedModel:
                     )
                     challengers.append(found)
         return ModelStatus(
-            name=self.name, phase=learner.phase, failure=learner.failure, model=leading, task=version.task,
+            name=self.name, phase=follower.phase, failure=follower.failure, model=leading, task=version.task,
             label=settings.label, version=version.version, steps=steps, pinned=pinned,
             applied=follower.applied, logged=log.next, durable=log.durable, lag_rows=self._room.lag_rows,
             lag_seconds=max(0.0, admission.time - at) if follower.applied < log.next else 0.0,
@@ -594,7 +588,6 @@ class ServedModel:
 
     def close(self) -> None:
         """Take nothing more, apply what is logged, save a checkpoint and end; a second call does nothing."""
-        self._learner.close()
         self._open.close()
 
 

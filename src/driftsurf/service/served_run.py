@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -12,8 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from driftsurf.core import files
+from driftsurf.core.contracts import State
 from driftsurf.core.files import parse_json
-from driftsurf.core.state import pick
+from driftsurf.core.state import nest, pick, to_bytes
 from driftsurf.data.source import Position
 from driftsurf.errors import DriftsurfError, OptionError, StateError
 from driftsurf.evaluation.scores import ScoreRecorder
@@ -36,6 +39,7 @@ from driftsurf.session.protocols import Model
 from driftsurf.session.session import Session
 
 Parts: TypeAlias = Sequence[tuple[Path, int | None]]
+log: logging.Logger = logging.getLogger("driftsurf.serve")
 KEPT = 10_000
 """Lines that are kept in memory."""
 
@@ -175,6 +179,8 @@ class ServedRun(LiveRun):
         Makes the session of a challenger by its name and options.
     warm
         Yields the labelled rows of the log between two positions, as time steps.
+    saved_state
+        Returns the state that the log has between two positions.
     feed
         Where new lines of the journal go.
     restore_points
@@ -193,6 +199,7 @@ class ServedRun(LiveRun):
         *,
         make_session: Callable[[str, Mapping[str, Any]], Session],
         warm: Callable[[int, int], Any],
+        saved_state: Callable[[int, int], State],
         feed: JournalFeed,
         restore_points: int,
     ) -> None:
@@ -202,14 +209,13 @@ class ServedRun(LiveRun):
         replayed.order = list(self.models)
         self.feed = feed
         self._restore_points = restore_points
-        self.held: dict[int, int] = {}
-        """Numbers of checkpoints that must not be removed yet, and the position of the order that needs each."""
-        self._asked: dict[int, int] = {}
-        """How many orders that are going to be logged need each checkpoint."""
+        self._recalled: dict[int, State] = {}
+        """States for rollbacks that were logged without one, by restore point."""
         self._saving = threading.Lock()
         """Held while checkpoints come and go."""
         self._make_session = make_session
         self._warm = warm
+        self._saved_state = saved_state
         self._failures: list[tuple[str, str]] = []
         self._files[JOURNAL] = JournalFile(place, JOURNAL, plan.rotation, feed)
 
@@ -338,7 +344,7 @@ class ServedRun(LiveRun):
                     self.replayed.contest.forget(self.leading)  # its errors so far are those of a model that is gone
                 return done
             case "rollback":
-                return self._roll_back(int(order["to"]), record)
+                return self._roll_back(order, position, record)
             case "mark":
                 return self._apply(RunOrder(position, kind, mark=order["mark"], drift=order["drift"]))
             case "challenge":
@@ -385,26 +391,26 @@ class ServedRun(LiveRun):
         self._numbering.roll_back(replace(Numbering.following(), drifts=self.drifts.shared_by(self.session.drifts)))
         return record(f"{name} predicts from step {self.step} on; {before} is a challenger now")
 
-    def _roll_back(self, to: int, record: Callable[..., OrderRecord]) -> OrderRecord:
-        assert self.checkpoints is not None
-        name = self.leading
-        point = next((one for one in reversed(self.replayed.points) if one.position == to), None)
-        if point is None:
+    def _roll_back(self, order: Mapping[str, Any], position: int, record: Callable[..., OrderRecord]) -> OrderRecord:
+        name, to = self.leading, int(order["to"])
+        logged = "from" in order
+        earlier = self._saved_state(int(order["from"]), position) if logged else self._recalled.get(to)
+        if earlier is None:
             return record(f"there is no restore point {to}", "no-checkpoints")
-        earlier = self.checkpoints.load(point.number, outputs=False)
-        assert earlier is not None
-        state = pick(f"models.{name}", earlier.state)
+        state = pick(f"models.{name}", earlier)
         if not state:
-            then = ", ".join(one for one in self.models if pick(f"models.{one}", earlier.state))
+            then = [one for one in json.loads(str(earlier["names"])) if one in self.models]
+            if name in then:
+                return record(f"{name} leads only since this order was given; repeat it", "no-such-model")
             text = f"{name} did not exist at restore point {to}; choose a later one" + (
-                f", or promote a model that did: {then}" if then else ""
+                f", or promote a model that did: {', '.join(then)}" if then else ""
             )
             return record(text, "no-such-model")
         try:
             self.models[name].return_to(state)
         except StateError as error:  # nothing has changed; a challenger of this name may have had other options then
             return record(f"{name} was another model at restore point {to} ({error})", "no-such-model")
-        self._numbering.roll_back(Numbering.from_json(str(earlier.state["numbering"])))
+        self._numbering.roll_back(Numbering.from_json(str(earlier["numbering"])))
         self.replayed.contest.forget(name)  # its errors so far are those of a model that is gone
         return record(f"{name} was restored to restore point {to}, with {self.models[name].steps} steps")
 
@@ -431,50 +437,42 @@ class ServedRun(LiveRun):
             self.replayed.lines = self.feed.lines
             outputs = {file.part_name: file.part for file in self._files.values()}
             with self._saving:
-                self._asked = {asked: orders for asked, orders in self._asked.items() if orders}
                 known = self.replayed.points
                 kept = spaced([one.time for one in known], self.replayed.joiner.time, self._restore_points)
-                spare = [*self.held, *self._asked, *(known[one].number for one in kept)]
-                number = self.checkpoints.save(self.state(), outputs, spare=spare)
-                self._note(number)
-                # An order that both this checkpoint and the one before it have behind them is not carried out again.
-                behind = known[-1].position if known else 0
-                self.held = {held: order for held, order in self.held.items() if order >= behind}
+                self._note(self.checkpoints.save(self.state(), outputs, spare=[known[one].number for one in kept]))
             self._rotate()
 
-    def hold(self, to: int) -> SavedPoint:
-        """Keep a restore point for an order that is going to be logged; OptionError if there is none.
+    def state_at(self, to: int) -> bytes:
+        """Return the leading model at a restore point, which is logged with the order to return to it.
 
-        Whether it is there must not depend on when the order is carried out, so it has to be kept from now on.
+        What such an order does must not depend on the checkpoints that this process has when it is carried out.
+        OptionError if there is no such restore point, or if it is damaged.
         """
         with self._saving:
-            point = next((one for one in self.replayed.points if one.position == to), None)
-            if point is None:
-                choices = ", ".join(str(one.position) for one in self.replayed.points) or "none"
-                raise OptionError(f"there is no restore point {to}; choices: {choices}")
-            self._asked[point.number] = self._asked.get(point.number, 0) + 1
-            return point
+            return to_bytes(_returned(self._earlier(to), [self.leading], self.models))
 
-    def check_point(self, point: SavedPoint) -> None:
-        """Raise OptionError if a restore point is damaged: once it is logged, an order to return to it has to succeed.
-
-        It must be held.
-        """
-        assert self.checkpoints is not None
+    def recall(self, to: int, state: State | None = None) -> None:
+        """Store a state, by default that of the checkpoint, for rollbacks that were logged without one."""
         try:
-            self.checkpoints.load(point.number, outputs=False)
+            known = self._earlier(to) if state is None else state
+        except OptionError as error:
+            log.warning("%s; an order in the log to return to it will be refused", error)
+        else:
+            self._recalled[to] = _returned(known, self.models, self.models)
+
+    def _earlier(self, to: int) -> State:
+        assert self.checkpoints is not None
+        points = self.replayed.points
+        point = next((one for one in reversed(points) if one.position == to), None)
+        if point is None:
+            choices = ", ".join(str(one.position) for one in points) or "none"
+            raise OptionError(f"there is no restore point {to}; choices: {choices}")
+        try:
+            earlier = self.checkpoints.load(point.number, outputs=False)
         except StateError as error:
-            raise OptionError(f"the restore point {point.position} cannot be used: {error}") from error
-
-    def release(self, point: SavedPoint, order: int | None) -> None:
-        """Keep a restore point no longer than until a checkpoint has the order at this position behind it.
-
-        None if no order was logged.
-        """
-        with self._saving:
-            self._asked[point.number] -= 1
-            if order is not None:
-                self.held[point.number] = max(order, self.held.get(point.number, order))
+            raise OptionError(f"the restore point {to} cannot be used: {error}") from error
+        assert earlier is not None
+        return earlier.state
 
     def newest(self, name: str, most: int = NEWEST) -> str:
         """Return the newest lines of a file of the run, also while a step is under way."""
@@ -496,3 +494,12 @@ class ServedRun(LiveRun):
     def checkpoint(self) -> None:
         """Save a checkpoint of everything so far."""
         self.save(self.applied)
+
+
+def _returned(state: State, models: Iterable[str], known: Iterable[str]) -> State:
+    """Return the part of the state of a run that a rollback needs: models, and which of the known ones there were."""
+    found: dict[str, Any] = {"numbering": state["numbering"]}
+    found["names"] = json.dumps([one for one in known if pick(f"models.{one}", state)])
+    for name in models:
+        found |= nest(f"models.{name}", pick(f"models.{name}", state))
+    return found

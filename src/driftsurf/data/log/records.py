@@ -1,4 +1,5 @@
-"""Records of a served model as bytes: columns, rows with ids and answers, labelled rows, labels, orders, ticks.
+"""Records of a served model as bytes: columns, rows with ids and answers, labelled rows, labels, orders,
+ticks, states.
 
 A record is a head (kind, format, length of the idempotency key, count, time), the key with the digest of its request,
 and a body. Cells of numbers, booleans and dates are words of eight bytes, row after row, so that the rows of many
@@ -47,6 +48,12 @@ class Kinds(IntEnum):
     """An order of an operator."""
     TICK = 6
     """Nothing but the time, which makes rows expire where nothing else is logged."""
+    STATE = 7
+    """A part of the saved state to which the next rollback returns."""
+
+
+UNJOINED = frozenset((Kinds.COLUMNS, Kinds.ORDER, Kinds.STATE))
+"""Kinds of records without rows, labels or time."""
 
 
 class ColumnKind(NamedTuple):
@@ -87,6 +94,8 @@ class Record:
     """Labels of LEARN and LABELS; for ROWS the labels of the answer, None for version 0."""
     content: dict[str, Any] = field(default_factory=dict)
     """For ORDER: the order."""
+    state: bytes = b""
+    """For STATE: the part."""
 
 
 # ---------------------------------------------------------------------------- writing
@@ -114,6 +123,8 @@ def encode(record: Record) -> bytes:
             parts += [*_rows(record.rows), *_labels(record.labels)]
         case Kinds.LABELS:
             parts += [*_texts(record.ids), *_labels(record.labels)]
+        case Kinds.STATE:
+            parts.append(record.state)
         case Kinds.TICK:
             pass
     return b"".join(parts)
@@ -203,6 +214,8 @@ def _decoded(payload: bytes, columns: Sequence[ColumnKind]) -> Record:
         case Kinds.ORDER:
             content = parse_json(reader.rest())
             found = Record(kind=Kinds.ORDER, time=time, key=key, digest=digest, content=content)
+        case Kinds.STATE:
+            found = Record(kind=Kinds.STATE, time=time, state=reader.rest())
         case Kinds.TICK:
             found = Record(kind=Kinds.TICK, time=time)
     if reader.place != len(payload):
