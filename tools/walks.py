@@ -36,7 +36,7 @@ from driftsurf.errors import DriftsurfWarning
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = str(ROOT / "src" / "driftsurf") + os.sep
 CEILINGS = ROOT / "tools" / "ceilings.toml"
-LEARNER = "learn"
+LEARNER = "follower"
 """Part of the name of the thread that learns in a served model."""
 LONG = 12_000
 """Characters of a text that a file has in each row, so that every step of 100 rows reads a block of the file."""

@@ -32,6 +32,7 @@ from driftsurf.service.contract import (
     Request,
     ServedColumn,
 )
+from driftsurf.service.model import ServedModel
 from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts
 
@@ -76,7 +77,7 @@ def first_table(columns: Mapping[str, Kind]) -> Table:
 
 
 @dataclass
-class MemoryModel:
+class MemoryModel(ServedModel):
     """A served model that keeps everything in memory and does everything at once."""
 
     name: str = "sales"

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from driftsurf.alerts.rules import Change, Lead, Reading
 from driftsurf.core.drifts import Drift
-from driftsurf.service.contract import Event, ModelStatus, Served
+from driftsurf.service.contract import Event, ModelStatus
+
+if TYPE_CHECKING:
+    from driftsurf.service.opening import Served
+
 
 MOST_LINES = 10_000
 FAILED_CHALLENGER = "cannot-learn"

@@ -1,7 +1,7 @@
-"""The API between a served model and its front ends, such as HTTP: values, receipts, events, and the protocol.
+"""The API between a served model and its front ends, such as HTTP: values, receipts and events.
 
-A front end turns requests into tables and labels, calls :class:`Served`, and turns answers, receipts and errors into
-responses. It never touches a session, a checkpoint or the log.
+A front end turns requests into tables and labels, calls a :class:`~driftsurf.service.model.ServedModel`, and turns
+answers, receipts and errors into responses. It never touches a session, a checkpoint or the log.
 
 Threads: every method may be called from any thread. ``predict``, ``status`` and the other readers never wait for
 learning. ``learn``, ``label`` and ``order`` validate, write one record to the log and return a future at once; the
@@ -23,11 +23,9 @@ Errors, all raised before anything is logged:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy.typing as npt
 
@@ -36,14 +34,8 @@ from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.core.wording import ERROR, ROOT_MEAN_SQUARED_ERROR
 from driftsurf.data.reading_options import Kind
 from driftsurf.data.row_encoder import Task
-from driftsurf.data.tables import Table
 from driftsurf.evaluation.summary import RareClass, Verdict
-from driftsurf.report.run_page import PageParts
-from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts
-
-if TYPE_CHECKING:
-    from driftsurf.service.versions import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,100 +313,3 @@ class ModelStatus:
     def ready(self) -> bool:
         """Whether the model takes rows and has applied everything that was logged before it was opened."""
         return self.phase == "ready"
-
-
-class Served(Protocol):
-    """A model that is served from a folder: it predicts, learns, and can be watched and steered."""
-
-    @property
-    def name(self) -> str:
-        """Name of the model: that of its folder."""
-        ...
-
-    @property
-    def folder(self) -> Path:
-        """The folder, which is the model: settings, log, checkpoints, journal."""
-        ...
-
-    @property
-    def snapshot(self) -> Version:
-        """The newest version; another object after each step."""
-        ...
-
-    @property
-    def columns(self) -> tuple[ServedColumn, ...]:
-        """The columns of a row; empty before the first rows of a model without declared columns."""
-        ...
-
-    def predict(self, table: Table, ids: Sequence[str] | None = None, request: Request | None = None) -> Answer:
-        """Predict rows. With ids, rows and answer are written to the log first, so that labels can come later by id.
-
-        The record survives a kill of the process (durability "process"). A repeated id replaces the row that waits
-        under it. Without ids nothing is logged.
-        """
-        ...
-
-    def predict_logged(
-        self, table: Table, ids: Sequence[str], request: Request | None = None
-    ) -> Answer | Future[Answer]:
-        """Predict rows with ids without waiting: a future if the log acknowledges records later."""
-        ...
-
-    def learn(
-        self, rows: Table | NumberRows, labels: npt.NDArray[Any] | Sequence[Any], request: Request | None = None
-    ) -> Future[Receipt]:
-        """Learn rows with their labels, all or none; the future ends when the record is on the storage device."""
-        ...
-
-    def label(self, labels: Mapping[str, Any], request: Request | None = None) -> Future[Receipt]:
-        """Give labels of rows by id; one that comes before its row waits for it, and one that comes late is counted."""
-        ...
-
-    def order(self, order: Order, request: Request | None = None) -> Future[OrderReceipt]:
-        """Log an order; the future ends when it is on the storage device and the model has carried it out."""
-        ...
-
-    def status(self) -> ModelStatus:
-        """Return the model at this moment. Cheap enough to be called for every scrape."""
-        ...
-
-    def judge(self) -> Judgement:
-        """Return the verdict on the model; it may take as long as reading the trace."""
-        ...
-
-    def journal(self, since: int = 0, most: int = 1000) -> list[Event]:
-        """Return lines of the journal after line ``since``, as far as they are kept."""
-        ...
-
-    @property
-    def journal_lines(self) -> int:
-        """Number of the last line of the journal."""
-        ...
-
-    def trace(self) -> str:
-        """Return the trace of the newest time steps as CSV: one line for each."""
-        ...
-
-    def moves(self) -> str:
-        """Return the columns that moved around each reaction as CSV, as ``columns.csv`` of a run."""
-        ...
-
-    def explain(self, step: int | None = None, *, everything: bool = False) -> str:
-        """Return a decision in words: that of a step, the last change, or everything since the model began."""
-        ...
-
-    def report(self) -> str:
-        """Return the report page of the model so far as HTML."""
-        ...
-
-    def parts(self) -> PageParts | None:
-        """Return the parts of that page, for a page that is kept up to date; None if no row has been scored yet."""
-        ...
-
-    def state(self) -> bytes:
-        """Return the leading model as bytes that ``driftsurf.load`` reads; CapabilityError if it cannot be saved."""
-        ...
-
-    def close(self) -> None:
-        """Take nothing more, apply what is logged, save a checkpoint and end; a second call does nothing."""
-        ...

@@ -6,16 +6,19 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from driftsurf.core.changes import Background
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import DriftsurfError
-from driftsurf.service.contract import Served
 from driftsurf.service.settings import ServedOptions
 from driftsurf.streams import Mixed
+
+if TYPE_CHECKING:
+    from driftsurf.service.opening import Served
+
 
 log: logging.Logger = logging.getLogger("driftsurf.service")
 NAMES = "switch", "valve", "pressure", "level"

@@ -243,7 +243,7 @@ def _is_same_path(one: str, other: str) -> bool:
 class ServedModel:
     """A model in a folder, which learns what its log holds. :func:`open_model` opens one.
 
-    See :class:`~driftsurf.service.contract.Served` for what a front end may rely on.
+    Every method may be called from any thread; :mod:`driftsurf.service.contract` has their errors.
     """
 
     def __init__(
@@ -358,7 +358,10 @@ class ServedModel:
     # ------------------------------------------------------------------------ predicting and learning
 
     def predict(self, table: Table, ids: Sequence[str] | None = None, request: Request | None = None) -> Answer:
-        """Predict rows. With ids, rows and answer are written to the log before the answer is returned."""
+        """Predict rows. With ids, rows and answer are written to the log first, so that labels can come later by id.
+
+        A repeated id replaces the row that waits under it. Without ids nothing is logged.
+        """
         if ids is None:
             return self.snapshot.predict(table)
         found = self.predict_logged(table, ids, request)
@@ -410,7 +413,7 @@ class ServedModel:
         return self._admission.when_durable(self._admission.learn(rows, labels, asked))
 
     def label(self, labels: Mapping[str, Any], request: Request | None = None) -> Future[Receipt]:
-        """Give labels of rows by their ids."""
+        """Give labels of rows by id; one that comes before its row waits for it, and one that comes late is counted."""
         asked = check_request(request)
         self._check()
         return self._admission.when_durable(self._admission.label(labels, asked))
@@ -485,7 +488,7 @@ class ServedModel:
         return label_type(run.replayed.task, labels) if labels or run.replayed.task == "regression" else None
 
     def status(self) -> ModelStatus:
-        """Return the model at this moment."""
+        """Return the model at this moment; cheap enough to be called for every scrape."""
         follower, admission = self._follower, self._admission
         run, log, settings = follower.run, self.log, self.blueprint.settings
         version = self.snapshot

@@ -8,14 +8,14 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from driftsurf.core.changes import Background
 from driftsurf.data.tables import Table, empty_column
 from driftsurf.errors import DriftsurfError, LockedError, MissingExtraError, OptionError, UnavailableError
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.connections import Connections
-from driftsurf.service.contract import UNJUDGED, Event, Judgement, ModelStatus, Phase, Served, ServedColumn
+from driftsurf.service.contract import UNJUDGED, Event, Judgement, ModelStatus, Phase, ServedColumn
 from driftsurf.service.model import ServedModel, add_challengers, open_model
 from driftsurf.service.settings import SETTINGS_FILE, Keeping, ModelSettings
 from driftsurf.service.storage import can_write, storage_problem
@@ -144,6 +144,10 @@ class OpeningModel:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+Served: TypeAlias = ServedModel | OpeningModel
+"""What a front end is given: a model, or what stands for it until it is open."""
 
 
 class _StoppedError(Exception):

@@ -17,11 +17,10 @@ from driftsurf.runs.start import FinishedRun
 from driftsurf.service.alert_readings import ModelReadings
 from driftsurf.service.config import ModelConfig, ServiceConfig, formats_of
 from driftsurf.service.connections import Connections
-from driftsurf.service.contract import Served
 from driftsurf.service.http.app import App
 from driftsurf.service.http.server import HttpServer, check_address
 from driftsurf.service.model import ServedModel
-from driftsurf.service.opening import Opener, OpeningModel
+from driftsurf.service.opening import Opener, OpeningModel, Served
 from driftsurf.service.page.pages import PAGES
 from driftsurf.service.settings import SETTINGS_FILE, require_telemetry
 from driftsurf.service.telemetry import Telemetry

@@ -37,7 +37,7 @@ from driftsurf.errors import (
 from driftsurf.errors.visible import safe_address
 from driftsurf.runs.folder import BAD_ROWS
 from driftsurf.service.broker_thread import Connection, Due, SourceKind, SourceOptions, Stopped, read_state, write_state
-from driftsurf.service.contract import Request, Served, ServedColumn
+from driftsurf.service.contract import Request, ServedColumn
 from driftsurf.service.model import ServedModel
 from driftsurf.service.wire.formats import Format, ModelFormats, Purpose
 from driftsurf.service.wire.rows import RowsRead
@@ -142,7 +142,7 @@ class MessageRows:
         self._header = header.getvalue().encode() if options.format == "csv" else b""
 
     def read(
-        self, served: Served, messages: Sequence[BrokerMessage]
+        self, served: ServedModel, messages: Sequence[BrokerMessage]
     ) -> tuple[RowsRead | None, list[BrokerMessage], list[Bad]]:
         """Return the rows of the messages that can be read, these messages, and the others."""
         known = _Known(tuple(served.columns), tuple(served.snapshot.classes))

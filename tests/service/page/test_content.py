@@ -12,7 +12,6 @@ import pytest
 
 from driftsurf.explanation.records import read_run
 from driftsurf.report.run_page import PageParts, record_parts
-from driftsurf.service.contract import Served
 from driftsurf.service.page.content import LiveContent, plain_parts
 
 
@@ -55,7 +54,7 @@ async def _at_once(function: Callable[[], bytes]) -> bytes:
 def test_content_is_made_once_for_a_version_and_not_too_often(parts: PageParts) -> None:
     now = [0.0]
     model = Model(parts)
-    content = LiveContent(cast("Served", model), lambda: now[0])
+    content = LiveContent(cast("Any", model), lambda: now[0])
 
     def get() -> int:
         return json.loads(asyncio.run(content.body(_at_once))[1])["version"]  # type: ignore[no-any-return]
@@ -75,7 +74,7 @@ def test_content_is_made_once_for_a_version_and_not_too_often(parts: PageParts) 
 
 
 def test_a_model_without_scored_rows_has_no_data() -> None:
-    content = LiveContent(cast("Served", Model(None)))
+    content = LiveContent(cast("Any", Model(None)))
     assert json.loads(asyncio.run(content.body(_at_once))[1]) == {
         "model": "sales",
         "version": 1,

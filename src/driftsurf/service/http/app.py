@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from driftsurf.core.disk import lower_priority
 from driftsurf.core.input import listed
 from driftsurf.errors import InputError
 from driftsurf.service.committer import LoopBridge
-from driftsurf.service.contract import ModelStatus, Served
+from driftsurf.service.contract import ModelStatus
 from driftsurf.service.http import metrics as metrics_text
 from driftsurf.service.http.answers import Models
 from driftsurf.service.http.endpoints import EVENTS, MODEL_ROUTES, V2_ROUTES, ModelRoute, info
@@ -43,6 +43,10 @@ from driftsurf.service.http.security import ApiKey, Gate
 from driftsurf.service.page.content import LiveContent
 from driftsurf.service.settings import Limits
 from driftsurf.service.wire.formats import ModelFormats
+
+if TYPE_CHECKING:
+    from driftsurf.service.opening import Served
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

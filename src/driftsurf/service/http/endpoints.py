@@ -12,7 +12,7 @@ import msgspec
 
 from driftsurf.core.files import repeated_keys
 from driftsurf.errors import BadRowError, DriftsurfError, InputError, OptionError, UnavailableError
-from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request, Served
+from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request
 from driftsurf.service.http import infer
 from driftsurf.service.http.answers import ModelInfo, OrderAnswer, Predictions, Taken, model_info
 from driftsurf.service.http.problems import HttpProblem
@@ -34,6 +34,7 @@ from driftsurf.session.model_names import imported_class
 
 if TYPE_CHECKING:
     from driftsurf.service.http.app import ServedEntry
+    from driftsurf.service.opening import Served
 
 
 LARGE = 2**18

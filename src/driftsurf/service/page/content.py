@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,7 +14,10 @@ from driftsurf.errors.visible import visible_values
 from driftsurf.report.figure import Bars, Figure, Overlay, data
 from driftsurf.report.run_page import PageParts
 from driftsurf.report.sections import events
-from driftsurf.service.contract import Served
+
+if TYPE_CHECKING:
+    from driftsurf.service.opening import Served
+
 
 MOST_BUCKETS = 600
 """Values of a curve at most."""
