@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from driftsurf import __version__
@@ -26,7 +25,7 @@ from driftsurf.runs.output import Rotation
 from driftsurf.runs.plan import RunPlan
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.start import FinishedRun
-from driftsurf.service.replayed_state import ReplayedState
+from driftsurf.service.replayed_state import LeadingSession, ReplayedState
 from driftsurf.service.settings import ModelSettings
 from driftsurf.session.default_model import choose_model
 from driftsurf.session.model_names import make_strategy, require_exact_state
@@ -48,24 +47,6 @@ class _ModelDescription:
     name: str
     classes: tuple[Any, ...]
     drifts: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Leading:
-    """The session of the leading model, whichever it is, for the files beside the trace."""
-
-    replayed: ReplayedState
-
-    def read(self, X: Any) -> Any:
-        return self.replayed.leading().read(X)
-
-    @property
-    def targets(self) -> Any:
-        return self.replayed.leading().targets
-
-    @property
-    def schema(self) -> Any:
-        return self.replayed.leading().schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +176,7 @@ class Blueprint:
 
         ``rotation`` is that of the journal, ``history`` that of the trace and the files beside it.
         """
-        leading: Any = _Leading(replayed)
+        leading: Any = LeadingSession(replayed)
         regression = replayed.task == "regression"
         classes = () if regression else open_labels(sorted(labels)[:MOST_CLASSES])
         warmup = 0 if self.start is not None else 1
@@ -205,7 +186,7 @@ class Blueprint:
             name=self.name,
             source=replayed,
             models=models,
-            recorder=TraceRecorder(described, self.batch_size, warmup, time=lambda: _iso(replayed.step_time)),
+            recorder=TraceRecorder(described, self.batch_size, warmup, time=replayed.step_moment),
             about=self._about(replayed, labels),
             label_type=label_type(replayed.task, labels),
             sidecars={
@@ -214,7 +195,7 @@ class Blueprint:
                     names=lambda: replayed.encoder.feature_names(),
                     calendar=lambda: replayed.encoder.calendar_columns(),
                 ),
-                SCORES: ScoreRecorder(lambda: leading.targets.labels, warmup),
+                SCORES: ScoreRecorder(leading.labels, warmup),
             },
             every=1,
             rotation=rotation,
@@ -267,8 +248,3 @@ def label_type(task: Task, labels: Sequence[Any]) -> LabelType:
         return "value"
     first = next(iter(labels), 0)
     return "boolean" if isinstance(first, bool) else "text" if isinstance(first, str) else "integer"
-
-
-def _iso(time: float) -> str:
-    """Return a time in UTC, as traces write it."""
-    return datetime.fromtimestamp(time, UTC).replace(tzinfo=None).isoformat(timespec="seconds")

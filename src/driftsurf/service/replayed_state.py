@@ -8,6 +8,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -427,6 +428,10 @@ class ReplayedState(PushedBatches):
     leading: Callable[[], Session] = lambda: None  # type: ignore[return-value,assignment]
     """Returns the session of the leading model; set by its run."""
 
+    def step_moment(self) -> str:
+        """Return the time of the step that is learned, as ISO 8601."""
+        return datetime.fromtimestamp(self.step_time, UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+
     def join(self, records: Sequence[Record], joiner: StepJoiner | None = None) -> None:
         """Apply records of rows, labels and ticks to the joiner, or to another one."""
         blocks = [record.rows for record in records if record.rows is not None]
@@ -465,6 +470,32 @@ class ReplayedState(PushedBatches):
         self.joiner.restore(pick("joiner", state))
         self.keys.restore(pick("keys", state))
         self.contest.restore(pick("contest", state))
+
+
+@dataclass(frozen=True, slots=True)
+class LeadingSession:
+    """The session of the leading model, whichever it is, for the files beside the trace."""
+
+    replayed: ReplayedState
+
+    def read(self, X: Any) -> Any:
+        """Return rows as the model takes them."""
+        return self.replayed.leading().read(X)
+
+    @property
+    def targets(self) -> Any:
+        """The labels of the model."""
+        return self.replayed.leading().targets
+
+    def labels(self) -> tuple[Any, ...]:
+        """Return the classes of the model."""
+        labels: tuple[Any, ...] = self.targets.labels
+        return labels
+
+    @property
+    def schema(self) -> Any:
+        """The columns of the model."""
+        return self.replayed.leading().schema
 
 
 def _read_challengers(saved: Any) -> dict[str, Challenger]:

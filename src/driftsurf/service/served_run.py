@@ -25,12 +25,12 @@ from driftsurf.evaluation.summary import Baselines, RareClass, baselines
 from driftsurf.evaluation.trace import Trace
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.folder import JOURNAL, NEWEST, SCORES, TRACE
-from driftsurf.runs.live import LiveRun
+from driftsurf.runs.live import BatchResults, LiveRun
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import OrderRecord, Refusal
 from driftsurf.runs.orders import PendingOrder as RunOrder
 from driftsurf.runs.output import RolledFile, Rotation
-from driftsurf.runs.plan import RunPlan
+from driftsurf.runs.plan import RunPlan, Step
 from driftsurf.service.contract import Event
 from driftsurf.service.joining import StepRows
 from driftsurf.service.replayed_state import Challenger, ReplayedState, SavedPoint, spaced
@@ -217,6 +217,7 @@ class ServedRun(LiveRun):
         self._warm = warm
         self._saved_state = saved_state
         self._failures: list[tuple[str, str]] = []
+        self._regression = plan.regression
         self._files[JOURNAL] = JournalFile(place, JOURNAL, plan.rotation, feed)
 
     @property
@@ -259,12 +260,18 @@ class ServedRun(LiveRun):
             own = self.write(step.X, step.y, self._observed(step), self.position)
         recorder, count = self.plan.recorder, len(step.y)
         assert isinstance(recorder, TraceRecorder)
-        classes = {} if self.plan.regression else {"true": np.asarray(step.y), "predicted": own.labels}
+        classes = {} if self._regression else {"true": np.asarray(step.y), "predicted": own.labels}
         errors, trivial = self.replayed.errors, recorder.trivial_errors
         self.replayed.errors = errors.after(count, own.mean_loss, trivial, counts=recorder.counts, **classes)
         for name, reason in self._failures:
             self._fail(name, reason)
         self._failures = []
+
+    def _taken(self, rows: Any, labels: Any, observed: Mapping[str, Observation]) -> BatchResults:
+        """Return the results of a step; it writes no predictions, because the log has the answers."""
+        seen, leading = dict(observed), self.leading
+        own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
+        return BatchResults(own, [Step(self.step, rows, labels, seen)], None, len(labels))
 
     def rare(self) -> RareClass | None:
         """Return how well the rare class is found, over all steps; None if labels are not imbalanced."""
