@@ -15,7 +15,6 @@ from driftsurf.core.samples import Samples
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
 from driftsurf.learners import NaiveBayes, Perceptron
-from driftsurf.learners._online import Moments
 from driftsurf.strategies import Oblivious
 
 LEARNERS: list[Any] = [NaiveBayes(), Perceptron(hidden=5), Perceptron(task="regression", hidden=5)]
@@ -54,17 +53,18 @@ def test_moments_of_batches_are_those_of_all_rows(weighted: bool) -> None:
     sparse = Samples(4, sparse=True)
     sparse.append(csr_view(X), y, weight)
     for store in (samples, sparse):
-        total = Moments.of_nothing(3, 4)
+        total: Any = NaiveBayes().fresh(0, 4, 3)._fitted
         for start in range(0, 200, 40):
             batch = store.view(Segment(start, start + 40))
-            total = total.after(batch.X, batch.weight, batch.y)
+            total = total.after(batch.X, batch.y, batch.weight, start + 40, 40)
+        count, mean, squares = (total.entries()[name] for name in ("count", "mean", "squares"))
         for k in range(3):
             own = y == k
-            mean = np.average(X[own], axis=0, weights=weight[own])
-            np.testing.assert_allclose(total.count[k], weight[own].sum())
-            np.testing.assert_allclose(total.mean[k], mean)
+            expected = np.average(X[own], axis=0, weights=weight[own])
+            np.testing.assert_allclose(count[k], weight[own].sum())
+            np.testing.assert_allclose(mean[k], expected)
             np.testing.assert_allclose(
-                total.squares[k], (weight[own, None] * (X[own] - mean) ** 2).sum(axis=0), rtol=1e-9
+                squares[k], (weight[own, None] * (X[own] - expected) ** 2).sum(axis=0), rtol=1e-9
             )
 
 
@@ -112,10 +112,10 @@ def test_the_perceptron_learns_by_the_formulas(task: Any) -> None:
     model = learner.fresh(seed=3, n_features=4, n_classes=0 if task == "regression" else 3)
     start = model.mark()
     model.update(samples, new, 300)
-    after = model._fitted
-    from driftsurf.learners.perceptron import _order
+    after: Any = model._fitted
+    from driftsurf.native.online import visits_of
 
-    order, _ = _order(200, 300, 3, start.words)
+    order, _ = visits_of(200, 300, 3, start.words)
     assert sorted(order[:200]) == list(range(200))  # a pass visits each row once
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     model.put_back(start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from row_arrays import csr_view, frozen
 from tests.native.twins import mixing, moments, perceptron, votes
 
 from driftsurf.core.contracts import CSR, FloatArray
+from driftsurf.errors import ShapeError
 from driftsurf.native import experts
+from driftsurf.native import online as native_online
 
 native: Any = experts
+online: Any = native_online
 networks: Any = perceptron
 stacks: Any = mixing
 
@@ -31,9 +35,31 @@ def data(random: np.random.Generator, n: int, d: int, *, single: bool) -> npt.ND
     return frozen(X.astype(np.float32 if single else np.float64))
 
 
-def none(groups: int, d: int) -> Any:
-    """Return the moments of no rows."""
-    return np.zeros(groups), np.zeros((groups, d)), np.zeros((groups, d))
+MOMENTS = "count", "mean", "squares"
+
+
+def bayes(groups: int, d: int, known: Any = None, smoothing: float = 1.0) -> Any:
+    """Return naive Bayes with these moments of classes, or with none."""
+    known = known or (np.zeros(groups), np.zeros((groups, d)), np.zeros((groups, d)))
+    counts = {"n_features": d, "n_classes": groups, "hi": 0, "gradients": 0}
+    return online.BayesModel(counts | dict(zip(MOMENTS, known, strict=True)), smoothing=smoothing)
+
+
+def network(d: int, H: int, K: int, theta: Any, *, centred: bool, size: int, seed: int, learned: Any = ()) -> Any:
+    """Return a network with these parameters and moments, and columns that have learned rows."""
+    known = dict(zip(("theta", "first", "second"), theta, strict=True)) | {"n_features": d, "n_classes": K}
+    known |= {"hi": 0, "gradients": 0, "hidden": H, "seed": seed, "words": 7, "steps": 4, "centred": centred}
+    for prefix, columns in (("column", d), ("target", 1)):
+        known |= {f"{prefix}_count": 0.0, f"{prefix}_mean": np.zeros(columns), f"{prefix}_squares": np.zeros(columns)}
+    if learned:
+        known |= {"column_count": learned[0][0], "column_mean": learned[1][0], "column_squares": learned[2][0]}
+    return online.NetworkModel(known, passes=5.0, rate=3e-3, rows_per_step=size)
+
+
+def moments_after(model: Any, X: Any, weight: Any, group: Any) -> Any:
+    """Return the moments by class after these rows."""
+    known = model.after(X, group, weight, 0, 1).entries()
+    return tuple(known[name] for name in MOMENTS)
 
 
 # ------------------------------------------------------------------------------------------- moments and naive Bayes
@@ -57,13 +83,14 @@ def test_moments_and_densities_equal_their_twins(n: int, d: int, K: int, seed: i
     X = data(random, n, d, single=single)
     rows: Any = csr_view(X) if sparse else X
     group, weight = random.integers(0, K, n), random.random(n) * (random.random(n) < 0.8)
-    found = native.moments_after(rows, weight, group.astype(float), none(K, d))
+    model = bayes(K, d)
+    found = moments_after(model, rows, weight, group.astype(float))
     expected = moments_of(rows, weight, group, K)
     # Merging with nothing multiplies means by 1; with no weight at all in a group, they stay 0.
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-15, atol=0.0)
-    mean, factor = random.normal(size=(K, d)), random.random((K, d))
-    start, out = random.normal(size=K), np.empty((n, K))
+    model = bayes(K, d, (random.integers(0, 5, K) * 1.0, random.normal(size=(K, d)), random.random((K, d))))
+    (mean, factor, start), out = model.densities, np.empty((n, K))
     if isinstance(rows, CSR):
         moments.densities_csr(rows.data, rows.indices, rows.indptr, mean, factor, start, out)
     else:
@@ -71,7 +98,7 @@ def test_moments_and_densities_equal_their_twins(n: int, d: int, K: int, seed: i
     size = np.abs(out).max()
     out -= np.logaddexp.reduce(out, axis=1, keepdims=True)
     # Sums over columns have eight parts here, and one in the twin; a density is a small difference of them.
-    np.testing.assert_allclose(native.log_posteriors(rows, mean, factor, start), out, rtol=1e-12, atol=1e-14 * size)
+    np.testing.assert_allclose(model.scores(rows), out, rtol=1e-12, atol=1e-14 * size)
 
 
 @settings(max_examples=40)
@@ -79,13 +106,14 @@ def test_moments_and_densities_equal_their_twins(n: int, d: int, K: int, seed: i
 def test_moments_of_two_batches_are_those_of_all_rows(seed: int, K: int, d: int) -> None:
     random = np.random.default_rng(seed)
     X, group, weight = random.normal(size=(9, d)) + 5.0, random.integers(0, K, 9), random.random(9)
-    known = none(K, d)
-    before = [array.copy() for array in known]
+    model = bayes(K, d)
     for part in (slice(0, 4), slice(4, 5), slice(5, 9)):
-        later = native.moments_after(X[part], weight[part], group[part].astype(float), known)
-        assert all(np.array_equal(one, other) for one, other in zip(known, before, strict=True)), "it changed its input"
-        known, before = later, [array.copy() for array in later]
-    for one, other in zip(known, moments_of(X, weight, group, K), strict=True):
+        before = pickle.dumps(model)
+        later = model.after(X[part], group[part].astype(float), weight[part], 0, 1)
+        assert pickle.dumps(model) == before, "it has changed"
+        model = later
+    known = model.entries()
+    for one, other in zip((known[name] for name in MOMENTS), moments_of(X, weight, group, K), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
@@ -102,16 +130,17 @@ def test_densities_follow_from_moments_by_the_formulas(seed: int, K: int, smooth
     with np.errstate(divide="ignore"):
         factor = np.where(variance > 0.0, 1.0 / np.sqrt(variance), 0.0)
     start = np.log((count + 1.0) / (count.sum() + K)) + np.log(np.where(factor > 0.0, factor, 1.0)).sum(axis=1)
-    found = native.bayes((count, mean, squares), smoothing)
+    found = bayes(K, 3, (count, mean, squares), smoothing).densities
     for one, other in zip(found, (np.where(count[:, None] > 0.0, mean, overall), factor, start), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
 def test_columns_are_standardised_and_constant_ones_left_out() -> None:
     X = np.array([[1.0, 7e9, 0.0, 2.0], [3.0, 7e9, 0.0, 2.5]])
-    known = native.moments_after(X, np.ones(2), None, none(1, 4))
+    start = [np.zeros(4 + 1 + 4, np.float32)] * 3
     for centred in (True, False):
-        centre, factor = native.standardise(known, centred)
+        model = network(4, 1, 2, start, centred=centred, size=1, seed=0)
+        centre, factor = model.after(X, np.zeros(2), np.ones(2), 2, 1).frame
         assert centre.tolist() == ([2.0, 7e9, 0.0, 2.25] if centred else [0.0] * 4)
         assert factor.tolist() == [1.0, 0.0, 0.0, 4.0]
 
@@ -168,17 +197,19 @@ def test_a_perceptron_learns_as_its_twin_does(
     rows: Any = csr_view(X) if sparse else X
     y, weight = (random.integers(0, K, n) * 1.0 if K else random.normal(size=n)), random.random(n)
     weight[0] = 1.0
-    known = native.moments_after(data(random, 5, d, single=False), np.ones(5), None, none(1, d))
-    outputs, order = K or 1, random.integers(0, n, 11)
+    known = moments_after(bayes(1, d), data(random, 5, d, single=False), np.ones(5), np.zeros(5))
+    outputs, order = K or 1, online.visits_of(n, 11, seed, 7)[0]
     start = [frozen(random.normal(size=(d + 1) * H + (H + 1) * outputs).astype(np.float32)) for _ in range(3)]
     start[2] = frozen(np.abs(start[2]))
     plan = order, size, 3e-3, 4, H
-    found = native.train_network(rows, y, weight, *plan, K, known, not sparse, *start)
-    columns, frame, *mine, time = found
-    for one, other in zip(columns, native.moments_after(rows, weight, None, known), strict=True):
-        assert np.array_equal(one, other)
-    for one, other in zip(frame, native.standardise(columns, not sparse), strict=True):
-        assert np.array_equal(one, other)
+    model = network(d, H, K, start, centred=not sparse, size=size, seed=seed, learned=known)
+    after = model.after(rows, y, weight, n, 11)
+    own, frame, mine = after.entries(), after.frame, [after.part(k) for k in range(3)]
+    for one, name in zip(moments_after(bayes(1, d, known), rows, weight, y * 0.0), MOMENTS, strict=True):
+        assert np.array_equal(np.ravel(one), np.ravel(own[f"column_{name}"]))
+    if not K:
+        unit = moments_after(bayes(1, 1), y[:, None], weight, y * 0.0)
+        y = (y - unit[1][0]) / (np.sqrt(unit[2][0] / unit[0]) if n > 1 else 1.0)
     others = [array.copy() for array in start]
     scratch: Any = np.zeros_like(start[0]), np.empty(d, np.float32), np.empty((3, max(H, outputs)), np.float32)
     state = *plan, bool(K), *frame, *others, *scratch
@@ -187,20 +218,26 @@ def test_a_perceptron_learns_as_its_twin_does(
         expected = networks.train_csr((rows.data, rows.indices, rows.indptr, y, weight), *state, last)
     else:
         expected = networks.train_dense((rows, y, weight), *state)
-    assert time == expected
+    assert own["steps"] == expected
     for one, other in zip(mine, others, strict=True):
         # The visits of a single row are one visit with their weight; powers may differ in the last bit.
         np.testing.assert_allclose(one, other, rtol=1e-4 if n == 1 else 1e-6, atol=1e-6 if n == 1 else 1e-9)
-    assert native.train_network(rows, y, weight * 0.0, *plan, K, known, not sparse, *start) is None
+    idle = model.after(rows, y, weight * 0.0, n, 11).entries()
+    assert (idle["hi"], idle["gradients"], idle["words"]) == (n, 11, 7)
+    assert all(np.array_equal(one, idle[name]) for one, name in zip(start, ("theta", "first", "second"), strict=True))
     out = np.empty((n, outputs))
     if isinstance(rows, CSR):
-        frame = frozen(random.normal(size=d)), frame[1]  # rows of a model that began with dense ones
+        entries = own | {"centred": True, "column_squares": own["column_squares"] + 1.0}
+        after = online.NetworkModel(entries)  # rows of a model that began with dense ones
+        frame = after.frame
         networks.outputs_csr(rows.data, rows.indices, rows.indptr, H, *frame, mine[0], *scratch[1:], out)
     else:
         networks.outputs_dense(rows, H, *frame, mine[0], scratch[2], out)
     if K:
         out -= np.logaddexp.reduce(out, axis=1, keepdims=True)
-    np.testing.assert_allclose(native.network_outputs(rows, H, K, frame, mine[0]), out, rtol=1e-12, atol=1e-12)
+    else:
+        out = out[:, 0] * after.unit[1] + after.unit[0]
+    np.testing.assert_allclose(after.scores(rows), out, rtol=1e-12, atol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------------------- stacking
@@ -396,20 +433,22 @@ def test_votes_equal_their_twins(voters: int, rows: int, seed: int) -> None:
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
     X, one = np.zeros((3, 2)), np.ones(3)
-    known = none(2, 2)
-    for group in (np.array([0.0, 1.0, 2.0]), np.array([0.0, -1.0, 0.0]), np.full(3, np.nan), np.zeros(2)):
-        with pytest.raises(ValueError, match=r"code|elements"):
-            native.moments_after(X, one, group, known)
-    with pytest.raises(ValueError, match="elements"):
-        native.moments_after(np.zeros((3, 4)), one, one * 0.0, known)
-    with pytest.raises(TypeError):
-        native.moments_after(X.astype(np.int32), one, None, known)
-    with pytest.raises(TypeError):
-        native.log_posteriors(X, *(array.astype(np.float32) for array in native.bayes(known, 1.0)))
+    naive = bayes(2, 2)
     theta = [np.zeros(2 * 3 + 3 + 4 * 2, np.float32) for _ in range(3)]
-    frame = np.zeros(2), np.ones(2)
-    for y, order in ((np.full(3, 2.0), [0]), (one, [3]), (one, [-1])):
-        with pytest.raises(ValueError, match=r"code|row"):
-            native.train_network(X, y, one, np.array(order), 2, 0.1, 0, 3, 2, none(1, 2), True, *theta)
-    with pytest.raises(ValueError, match="CSR"):
-        native.network_outputs(CSR(one, np.zeros(3, np.int32), np.array([0, 4]), 2), 3, 2, frame, theta[0])
+    net = network(2, 3, 2, theta, centred=True, size=2, seed=0)
+    for model in (naive, net):
+        for group in (np.array([0.0, 1.0, 2.0]), np.array([0.0, -1.0, 0.0]), np.full(3, np.nan), np.zeros(2)):
+            with pytest.raises(ValueError, match=r"code|rows"):
+                model.after(X, group, one, 3, 3)
+        with pytest.raises(ShapeError):
+            model.after(np.zeros((3, 4)), one, one, 3, 3)
+        with pytest.raises(TypeError):
+            model.after(X.astype(np.int32), one, one, 3, 3)
+        with pytest.raises(ValueError, match="CSR"):
+            model.scores(CSR(one, np.zeros(3, np.int32), np.array([0, 4]), 2))
+    with pytest.raises(ValueError, match="elements"):
+        online.BayesModel(naive.entries() | {"mean": np.zeros((3, 2))})
+    with pytest.raises(ValueError, match="elements"):
+        online.NetworkModel(net.entries() | {"first": theta[0][1:]})
+    with pytest.raises(MemoryError):
+        online.BayesModel(naive.entries() | {"n_features": 2**60})

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from driftsurf.core.changes import lazy, replace
-from driftsurf.core.contracts import Batch, Capabilities, FloatArray, Rows, Segment, State
+from driftsurf.core.contracts import Capabilities, Segment
 from driftsurf.core.fields import Array, FieldRule, Fields
 from driftsurf.core.options import number
-from driftsurf.learners._online import COUNTS, Moments, Online, OnlineLearner, counts_of
-from driftsurf.native.experts import bayes, log_posteriors
+from driftsurf.learners._online import COUNTS, OnlineLearner
+from driftsurf.native.online import BayesModel
 from driftsurf.registry import CLASSIFICATION, register
 
 
-@dataclass(frozen=True)
-class Bayes(Online):
-    """Moments of the columns of each class, and what follows from them."""
-
-    moments: Moments
-    smoothing: float
-
-    @lazy
-    def densities(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means, reciprocal standard deviations, and the score of each class at its mean."""
-        return bayes(self.moments.arrays, self.smoothing)
-
-
 @register("learner", "naive-bayes", title="Naive Bayes", tasks=CLASSIFICATION, draws=False)
-class NaiveBayes(OnlineLearner[Bayes]):
+class NaiveBayes(OnlineLearner):
     r"""Gaussian naive Bayes: each column of each class is normal, and columns are independent given the class.
 
     .. math::
@@ -82,34 +67,15 @@ class NaiveBayes(OnlineLearner[Bayes]):
         """Return one visit for each new row."""
         return len(new)
 
-    def _first(self, seed: int, n_features: int, n_classes: int) -> Bayes:
-        return Bayes(n_features, n_classes, -1, 0, Moments.of_nothing(n_classes, n_features), float(self.smoothing))
-
-    def _learned(self, known: Bayes, batch: Batch, steps: int) -> Bayes:
-        return _with(known, known.moments.after(batch.X, batch.weight, batch.y))
-
-    def _grown(self, known: Bayes, n_classes: int) -> Bayes:
-        return _with(known, known.moments.grown(n_classes))
-
-    def _scored(self, known: Bayes, X: Rows) -> FloatArray:
-        return log_posteriors(X, *known.densities)
+    def _first(self, counts: dict[str, int], seed: int) -> BayesModel:
+        K, d = counts["n_classes"], counts["n_features"]
+        return self._loaded(counts | {"count": np.zeros(K), "mean": np.zeros((K, d)), "squares": np.zeros((K, d))})
 
     def _fields(self) -> Fields:
         return FIELDS
 
-    def _entries(self, known: Bayes) -> State:
-        moments = known.moments
-        return {"count": moments.count, "mean": moments.mean, "squares": moments.squares}
-
-    def _loaded(self, known: Mapping[str, Any]) -> Bayes:
-        moments = Moments(known["count"], known["mean"], known["squares"])
-        return Bayes(**counts_of(known), moments=moments, smoothing=float(self.smoothing))
-
-
-def _with(known: Bayes, moments: Moments) -> Bayes:
-    made = replace(known, moments=moments)
-    vars(made).pop("densities", None)
-    return made
+    def _loaded(self, known: Mapping[str, Any]) -> BayesModel:
+        return BayesModel(known, smoothing=float(self.smoothing))
 
 
 FIELDS = Fields(

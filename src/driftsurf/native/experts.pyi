@@ -1,38 +1,12 @@
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import FloatArray, IntArray, Rows
+from driftsurf.core.contracts import FloatArray, IntArray
 
-Arrays: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-Frame: TypeAlias = tuple[FloatArray, FloatArray]
-Singles: TypeAlias = npt.NDArray[np.float32]
-
-def moments_after(X: Rows, weight: FloatArray, group: FloatArray | None, known: Arrays) -> Arrays: ...
-def standardise(known: Arrays, centred: bool) -> Frame: ...
-def bayes(known: Arrays, smoothing: float) -> Arrays: ...
-def log_posteriors(X: Rows, mean: FloatArray, factor: FloatArray, start: FloatArray) -> FloatArray: ...
 def log_shares(shares: npt.NDArray[Any], present: IntArray, n_classes: int, least: float) -> FloatArray: ...
 def log_losses(scores: FloatArray, y: FloatArray, most: float) -> FloatArray: ...
-def train_network(
-    X: Rows,
-    y: FloatArray,
-    weight: FloatArray,
-    order: IntArray,
-    size: int,
-    rate: float,
-    step: int,
-    H: int,
-    n_classes: int,
-    columns: Arrays,
-    centred: bool,
-    theta: Singles,
-    m: Singles,
-    v: Singles,
-) -> tuple[Arrays, Frame, Singles, Singles, Singles, float] | None: ...
-def network_outputs(X: Rows, H: int, n_classes: int, frame: Frame, theta: Singles) -> FloatArray: ...
 def stacked_shares(scores: Sequence[npt.NDArray[Any]], n_classes: int) -> FloatArray: ...
 def chain_scores(counts: FloatArray, last: int, rows: int, n_classes: int) -> FloatArray: ...
 def chain_after(counts: FloatArray, last: int, y: FloatArray, keep: float) -> FloatArray: ...

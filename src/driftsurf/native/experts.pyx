@@ -1,4 +1,4 @@
-"""Naive Bayes, the perceptron, the stacking of experts, and votes: calls of the loops in ``c/experts.c``."""
+"""The stacking of experts, what earlier labels say, and votes: calls of the loops in ``c/experts.c``."""
 
 import numpy as np
 
@@ -6,43 +6,15 @@ from libc.stdint cimport int64_t
 
 from driftsurf.native.buffers cimport Buffers, hold, integers, real_out, reals, release
 from driftsurf.native.gil cimport PyThreadState, let_go, take_back
-from driftsurf.native.rows cimport Labelled, Rows, rows_of
 
 
 cdef extern from "experts.h" nogil:
-    ctypedef struct CMoments "Moments":
-        double* count
-        double* mean
-        double* squares
-
-    ctypedef struct Network:
-        int64_t H
-        int64_t K
-        int64_t is_classes
-        const double* centre
-        const double* factor
-        float* theta
-        float* m
-        float* v
-        float* g
-        float* x
-        float* work
-        int64_t* last
-
     ctypedef struct Stacking:
         double* H
         double* Q
         double* work
         double* p
 
-    void ds_moments(Rows rows, const double* weight, const double* group, int64_t groups, CMoments out)
-    void ds_merge_moments(CMoments one, CMoments other, int64_t groups, int64_t d, CMoments out)
-    void ds_standardise(CMoments moments, int64_t d, int centred, double* centre, double* factor)
-    void ds_bayes(CMoments moments, int64_t K, int64_t d, double smoothing, double* mean, double* factor, double* start)
-    void ds_densities(Rows rows, int64_t K, const double* mean, const double* factor, const double* start, double* out)
-    int64_t ds_train_network(Labelled rows, const int64_t* order, int64_t visits, int64_t size, double rate, int64_t step,
-                            Network net)
-    void ds_network_outputs(Rows rows, Network net, double* out)
     void ds_expert_shares(const double* scores, int64_t n, int64_t columns, int64_t K, int64_t place, int64_t experts,
                           double* G)
     void ds_chain_scores(const double* counts, int64_t known, int64_t last, int64_t K, double* out)
@@ -62,9 +34,6 @@ cdef extern from "experts.h" nogil:
 cdef extern from "ds_math.h" nogil:
     double ds_log(double x)
 
-cdef extern from "scores.h" nogil:
-    void ds_log_softmax(double* z, int64_t n, int64_t K)
-
 
 cdef inline double* of_size(Buffers* held, object array, Py_ssize_t size, bint writable=False) except? NULL:
     """Return the memory of an array of float64 with this number of elements and any number of axes."""
@@ -75,15 +44,7 @@ cdef inline double* of_size(Buffers* held, object array, Py_ssize_t size, bint w
     return found
 
 
-cdef inline float* singles(Buffers* held, object array, Py_ssize_t size, bint writable=True) except? NULL:
-    """Return the memory of an array of float32 with this number of elements."""
-    cdef Py_buffer* view = hold(held, array, "f", 4, -1, writable)
-    if view.len // 4 != size:
-        raise ValueError(f"an array has {view.len // 4} elements instead of {size}")
-    return <float*>view.buf
-
-
-cdef inline int check_codes(const double* y, Py_ssize_t n, int64_t K) except -1:
+cdef int check_codes(const double* y, Py_ssize_t n, int64_t K) except -1:
     """Raise ValueError unless all values are codes of K classes."""
     cdef Py_ssize_t i
     for i in range(n):
@@ -92,101 +53,7 @@ cdef inline int check_codes(const double* y, Py_ssize_t n, int64_t K) except -1:
     return 0
 
 
-# ------------------------------------------------------------------------------------------- moments and naive Bayes
-
-
-cdef inline int moments_of(Buffers* held, object arrays, int64_t groups, int64_t d, CMoments* out, bint writable) except -1:
-    out.count = of_size(held, arrays[0], groups, writable)
-    out.mean = of_size(held, arrays[1], groups * d, writable)
-    out.squares = of_size(held, arrays[2], groups * d, writable)
-    return 0
-
-
-def moments_after(X, weight, group, known):
-    """Return count, mean and squares (a tuple of arrays) of earlier rows and of these; ``group`` may be None."""
-    cdef Buffers held
-    cdef Rows rows
-    cdef CMoments before, own, after
-    cdef double* w
-    cdef double* codes = NULL
-    cdef int64_t groups = len(known[0])
-    cdef PyThreadState* saved
-    held.count = 0
-    try:
-        rows_of(&held, X, &rows)
-        w = of_size(&held, weight, rows.n)
-        if group is not None:
-            codes = of_size(&held, group, rows.n)
-            check_codes(codes, rows.n, groups)
-        shape = known[1].shape
-        scratch = np.empty(groups), np.empty(shape), np.empty(shape)
-        found = np.empty(groups), np.empty(shape), np.empty(shape)
-        moments_of(&held, known, groups, rows.d, &before, False)
-        moments_of(&held, scratch, groups, rows.d, &own, True)
-        moments_of(&held, found, groups, rows.d, &after, True)
-        saved = let_go(rows.n * rows.d)
-        ds_moments(rows, w, codes, groups, own)
-        ds_merge_moments(before, own, groups, rows.d, after)
-        take_back(saved)
-        return found
-    finally:
-        release(&held)
-
-
-def standardise(known, bint centred):
-    """Return the centre and the factor of each column, given the moments of a single group."""
-    cdef Buffers held
-    cdef CMoments moments
-    cdef int64_t d = known[1].shape[1]
-    held.count = 0
-    try:
-        centre, factor = np.empty(d), np.empty(d)
-        moments_of(&held, known, 1, d, &moments, False)
-        ds_standardise(moments, d, centred, of_size(&held, centre, d, True), of_size(&held, factor, d, True))
-        return centre, factor
-    finally:
-        release(&held)
-
-
-def bayes(known, double smoothing):
-    """Return means, reciprocal standard deviations and the score at the mean of each class, given their moments."""
-    cdef Buffers held
-    cdef CMoments moments
-    cdef int64_t K = known[1].shape[0], d = known[1].shape[1]
-    held.count = 0
-    try:
-        mean, factor, start = np.empty((K, d)), np.empty((K, d)), np.empty(K)
-        moments_of(&held, known, K, d, &moments, False)
-        ds_bayes(moments, K, d, smoothing, of_size(&held, mean, K * d, True), of_size(&held, factor, K * d, True),
-                 of_size(&held, start, K, True))
-        return mean, factor, start
-    finally:
-        release(&held)
-
-
-def log_posteriors(X, mean, factor, start):
-    """Return the log-probabilities of the classes of rows by naive Bayes, given what ``bayes`` returned."""
-    cdef Buffers held
-    cdef Rows rows
-    cdef int64_t K = len(start)
-    cdef double* m
-    cdef double* f
-    cdef double* s
-    cdef double* to
-    cdef PyThreadState* saved
-    held.count = 0
-    try:
-        rows_of(&held, X, &rows)
-        out = np.empty((rows.n, K))
-        m, f = of_size(&held, mean, K * rows.d), of_size(&held, factor, K * rows.d)
-        s, to = of_size(&held, start, K), of_size(&held, out, rows.n * K, True)
-        saved = let_go(rows.n * rows.d * K)
-        ds_densities(rows, K, m, f, s, to)
-        ds_log_softmax(to, rows.n, K)
-        take_back(saved)
-        return out
-    finally:
-        release(&held)
+# ------------------------------------------------------------------------------------------------ losses and shares
 
 
 def log_losses(scores, y, double most):
@@ -247,109 +114,6 @@ def log_shares(shares, present, int64_t n_classes, double least):
                 else:
                     share = from_[i] if c else 1.0 - from_[i]
                 to[i * n_classes + codes[c]] = ds_log(share) if share > least else lowest
-        take_back(saved)
-        return out
-    finally:
-        release(&held)
-
-
-# -------------------------------------------------------------------------------------------------------- perceptron
-
-
-cdef inline int network_of(
-    Buffers* held, int64_t d, int64_t H, int64_t K, frame, theta, bint trained, work, Network* net
-) except -1:
-    net.H, net.K = H, K
-    net.centre, net.factor = of_size(held, frame[0], d), of_size(held, frame[1], d)
-    net.theta = singles(held, theta, (d + 1) * H + (H + 1) * K, trained)
-    net.x = singles(held, work, d + 3 * max(H, K))
-    net.work = net.x + d
-    return 0
-
-
-def train_network(X, y, weight, order, int64_t size, double rate, int64_t step, int64_t H, int64_t n_classes, columns,
-                  bint centred, theta, m, v):
-    """Take one step of Adam for every ``size`` rows of ``order``, after the moments of the columns have learned all rows.
-
-    ``columns`` are the moments as ``moments_after`` returns them; without ``centred``, columns are only scaled, as those
-    of sparse rows have to be. Without ``n_classes``, targets are standardised numbers. Returns None if no row has
-    weight; otherwise the moments, what ``standardise`` makes of them, the parameters ``theta`` and Adam's moments ``m``
-    and ``v`` after the steps, and their number so far.
-    """
-    cdef Buffers held
-    cdef Labelled rows
-    cdef Network net
-    cdef CMoments before, own, after
-    cdef Py_ssize_t visits = 0, i
-    cdef int64_t* visited
-    cdef int64_t K = n_classes or 1, d
-    cdef double* frame
-    cdef double* room
-    cdef bint idle = True
-    cdef PyThreadState* saved
-    held.count = 0
-    try:
-        rows_of(&held, X, &rows.rows)
-        d = rows.rows.d
-        rows.y, rows.weight = of_size(&held, y, rows.rows.n), of_size(&held, weight, rows.rows.n)
-        if n_classes:
-            check_codes(rows.y, rows.rows.n, K)
-        if centred and rows.rows.indptr != NULL:
-            raise ValueError("sparse rows cannot be centred")
-        visited = integers(&held, order, &visits)
-        for i in range(visits):
-            if not 0 <= visited[i] < rows.rows.n:
-                raise ValueError(f"there is no row {visited[i]}")
-        for i in range(rows.rows.n):
-            idle = idle and rows.weight[i] == 0.0
-        if idle:
-            return None
-        moments = np.empty(1), np.empty((1, d)), np.empty((1, d))
-        centre, factor = np.empty(d), np.empty(d)
-        theta, m, v = theta.copy(), m.copy(), v.copy()
-        gradient, work, scratch = np.zeros(len(theta), np.float32), np.empty(d + 3 * max(H, K), np.float32), np.empty(2 * d + 1)
-        moments_of(&held, columns, 1, d, &before, False)
-        moments_of(&held, moments, 1, d, &after, True)
-        own.count = of_size(&held, scratch, 2 * d + 1, True)
-        own.mean, own.squares = own.count + 1, own.count + 1 + d
-        frame, room = of_size(&held, centre, d, True), of_size(&held, factor, d, True)
-        network_of(&held, d, H, K, (centre, factor), theta, True, work, &net)
-        net.m, net.v = singles(&held, m, len(theta)), singles(&held, v, len(theta))
-        net.g = singles(&held, gradient, len(theta))
-        net.is_classes = n_classes > 0
-        net.last = NULL
-        if rows.rows.indptr != NULL:
-            last = np.zeros(d, np.int64)
-            net.last = <int64_t*>hold(&held, last, "lq", 8, 1, True).buf
-        saved = let_go(visits * d * H)
-        ds_moments(rows.rows, rows.weight, NULL, 1, own)
-        ds_merge_moments(before, own, 1, d, after)
-        ds_standardise(after, d, centred, frame, room)
-        step = ds_train_network(rows, visited, visits, size, rate, step, net)
-        take_back(saved)
-        return moments, (centre, factor), theta, m, v, step
-    finally:
-        release(&held)
-
-
-def network_outputs(X, int64_t H, int64_t n_classes, frame, theta):
-    """Return log-probabilities (n, n_classes) of rows, or standardised numbers (n, 1) without ``n_classes``."""
-    cdef Buffers held
-    cdef Rows rows
-    cdef Network net
-    cdef int64_t K = n_classes or 1
-    cdef double* to
-    cdef PyThreadState* saved
-    held.count = 0
-    try:
-        rows_of(&held, X, &rows)
-        out, work = np.empty((rows.n, K)), np.empty(rows.d + 3 * max(H, K), np.float32)
-        network_of(&held, rows.d, H, K, frame, theta, False, work, &net)
-        to = of_size(&held, out, rows.n * K, True)
-        saved = let_go(rows.n * rows.d * H)
-        ds_network_outputs(rows, net, to)
-        if n_classes:
-            ds_log_softmax(to, rows.n, K)
         take_back(saved)
         return out
     finally:

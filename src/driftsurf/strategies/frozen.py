@@ -32,7 +32,7 @@ def frozen(scorer: Any) -> Scorer | None:
 
 def can_freeze(scorer: Any) -> bool:
     """Return whether a function of scores can be saved with ``frozen_state``."""
-    if isinstance(scorer, MarginScorer):
+    if isinstance(scorer, MarginScorer) or _online(scorer) is not None:
         return True
     if not isinstance(scorer, functools.partial):
         return False
@@ -46,10 +46,22 @@ def can_freeze(scorer: Any) -> bool:
     return Freezable in abilities_of(owner) and owner.freezes(scorer.args[0])  # type: ignore[union-attr]
 
 
+def _online(scorer: Any) -> Any:
+    """Return the model whose method a function of scores is, if it learns each row once; otherwise None."""
+    owner = getattr(scorer, "__self__", None)
+    if owner is None:
+        return None
+    from driftsurf.native.online import OnlineModel  # which most models do not need
+
+    return owner if isinstance(owner, OnlineModel) else None
+
+
 def frozen_state(scorer: Any) -> State:
     """Return the values of a function of scores, for which ``can_freeze`` is true, as flat entries."""
     if isinstance(scorer, MarginScorer):
         return {"kind": "margins", "weights": scorer.weights}
+    if (model := _online(scorer)) is not None:
+        return {"kind": "learner"} | nest("learner", model.entries())
     if scorer.func is score_rows:
         _, weights, limits = scorer.args
         own: State = {"kind": "linear", "matrix": np.ascontiguousarray(weights)}

@@ -31,12 +31,12 @@ from driftsurf.core.options import Parameterised, choice, number, shown, whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.errors import CapabilityError, OptionError, RegistryWarning
-from driftsurf.learners._online import check_width
 from driftsurf.native import maths
 from driftsurf.native.columns import all_finite
 from driftsurf.native.experts import stacked_shares
 from driftsurf.native.guard import RangeGuard
 from driftsurf.native.linear import largest
+from driftsurf.native.online import check_width
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._base import PooledStrategy
 from driftsurf.strategies._chain import FEW, TRAIL, Chain, Last, Trail
