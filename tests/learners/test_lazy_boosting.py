@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from driftsurf.core.contracts import Batch, Segment
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import OptionError, StateError
-from driftsurf.learners.foreign import _boosted
 from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees, Pace
 from driftsurf.strategies import Oblivious
 
@@ -76,11 +73,11 @@ def test_it_is_fitted_when_its_loss_rises_and_seldom_otherwise() -> None:
 def test_a_batch_that_was_tested_is_not_predicted_again(task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = [0]
 
-    def counted(self: Any, fitted: Any, X: Any, outputs: Any = LazyBoostedTrees._outputs) -> Any:
+    def counted(self: Any, fitted: Any, X: Any, scored: Any = LazyBoostedTrees._scored) -> Any:
         counts[0] += 1
-        return outputs(self, fitted, X)
+        return scored(self, fitted, X)
 
-    monkeypatch.setattr(LazyBoostedTrees, "_outputs", counted)
+    monkeypatch.setattr(LazyBoostedTrees, "_scored", counted)
     K = 0 if task == "regression" else 2
     told, untold = (Oblivious(LazyBoostedTrees(task=task)) for _ in range(2))
     for strategy in (told, untold):
@@ -124,31 +121,6 @@ def test_it_fits_what_lightgbm_fits_through_scikit_learn(classes: int, columns: 
     expected = model._new(known).fit(X, y if not classes else y.astype(int), **weight)
     found = expected.predict_proba(X) if classes else expected.predict(X)
     assert (np.exp(model.scores(X)) if classes else model.scores(X)) == pytest.approx(found, rel=1e-12)
-
-
-@pytest.mark.parametrize("classes", [0, 2, 4])
-def test_a_single_row_is_predicted_as_the_library_does(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    random = np.random.default_rng(0)
-    X = random.normal(size=(300, 3))
-    y = X[:, 0] if not classes else np.digitize(X[:, 0] * X[:, 1], np.linspace(-1, 1, classes + 1)[1:-1]).astype(float)
-    model = LazyBoostedTrees(task="classification" if classes else "regression").fresh(5, 3, classes)
-    samples = Samples(3)
-    model.update(samples, samples.append(X, y), 10_000)
-    for rows in (X, X.astype(np.float32), np.asfortranarray(X)):
-        for row in range(50):
-            expected = model._fitted.model.booster_.predict(rows[row : row + 1], num_threads=1)
-            assert np.array_equal(model._fitted.model.predict(rows[row : row + 1]), expected)
-    assert model._fitted.model._row is not None
-    both = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
-    for other in both:
-        assert np.array_equal(other.scores(X[:1]), model.scores(X[:1]))
-    before = model.scores(X[:1])
-    with pytest.raises(ValueError, match="columns"):
-        model._fitted.model.predict(X[:1, :2])
-    monkeypatch.setattr(_boosted, "_library", lambda: None)
-    without = copy.deepcopy(model)
-    assert np.array_equal(without.scores(X[:1]), before)
-    assert without._fitted.model._row is None
 
 
 def test_its_options_say_how_patient_it_is() -> None:

@@ -18,6 +18,7 @@
 #include "scores.h"
 #include "tallies.h"
 #include "text.h"
+#include "trees.h"
 
 enum { N = 160, D = 54, K = 4, STEPS = 2 * N };
 
@@ -542,6 +543,39 @@ static void tables(void) {
     end("tables");
 }
 
+/* Trees of seven nodes and eight leaves, with every kind of node, on dense and CSR rows. */
+static void trees(void) {
+    enum { TREES = 6, INNER = 7, LEAVES = 8 };
+    static const int32_t kinds[] = {0, 2, 8, 10, 4, 6, 1};
+    static Node nodes[TREES * INNER];
+    static double leaves[TREES * LEAVES], room[D], out[N * 2];
+    static const uint32_t bits[] = {UINT32_C(0xa5a5f00f), UINT32_C(0x13)};
+    int32_t roots[TREES];
+    begin();
+    for (int sparse = 0; sparse < 2; sparse++)
+        for (int single = 0; single < 2; single++)
+            for (int outputs = 1; outputs <= 2; outputs++) {
+                const Rows rows = draw_rows(D, sparse, single, K);
+                for (int t = 0; t < TREES; t++) {
+                    roots[t] = t * INNER;
+                    for (int k = 0; k < INNER; k++) {
+                        const int32_t kind = kinds[(t + k) % 7];
+                        Node *node = nodes + t * INNER + k;
+                        *node = (Node){kind == 1 ? 0.0 : normal(), (int32_t)(D * uniform()), {0, 0}, kind, kind == 1 ? 2 : 0};
+                        for (int side = 0; side < 2; side++) {
+                            const int child = 2 * k + 1 + side;
+                            node->child[side] = child < INNER ? t * INNER + child : -1 - (t * LEAVES + child - INNER);
+                        }
+                    }
+                    for (int k = 0; k < LEAVES; k++) leaves[t * LEAVES + k] = normal();
+                }
+                const Forest forest = {nodes, leaves, bits, roots, TREES, outputs};
+                ds_sum_of_trees(rows, forest, room, out);
+                note(out, N * outputs);
+            }
+    end("trees");
+}
+
 int main(void) {
     functions();
     draws();
@@ -557,5 +591,6 @@ int main(void) {
     stacking();
     votes();
     tables();
+    trees();
     return 0;
 }

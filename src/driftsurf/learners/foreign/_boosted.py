@@ -1,11 +1,13 @@
-"""LightGBM itself: what it lacks, and a fitted model, which predicts a single row by a function made for that."""
+"""LightGBM: what it lacks on a machine, and its fitted trees, which the native core evaluates."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import shutil
 import sys
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.errors import MissingExtraError
+from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.errors import MissingExtraError, StateError
+from driftsurf.native.trees import TreeSum
 
 INSTALL = "pip install lightgbm"
 OPENMP = {
@@ -25,8 +29,15 @@ OPENMP = {
 }
 """Commands that install the library of threads that LightGBM needs, by the program that installs packages."""
 
-NORMAL, FLOAT64 = 0, 1
-"""Kind of prediction and type of numbers, as LightGBM's C interface calls them."""
+CATEGORY, MISSING_LEFT, ZERO_MISSING, NAN_MISSING = 1, 2, 4, 8
+"""Bits of a decision, both in LightGBM's ``decision_type`` and in ``native/c/trees.h``."""
+ENTRY = re.compile(
+    r"^(num_leaves|num_cat|split_feature|threshold|decision_type|left_child|right_child|leaf_value|cat_boundaries"
+    r"|cat_threshold|is_linear|num_tree_per_iteration|max_feature_idx|objective)=(.*)$",
+    re.MULTILINE,
+)
+OBJECTIVES = "regression", "binary", "multiclass"
+"""First words of the objectives whose trees are evaluated."""
 
 
 @functools.cache
@@ -71,71 +82,117 @@ def lightgbm() -> Any:
 
 
 class Boosted:
-    """A fitted model, as LightGBM's interface for scikit-learn holds it."""
+    """A fitted model of LightGBM, and its trees in the native core once they are needed.
 
-    def __init__(self, booster: Any) -> None:
+    The core evaluates the text that LightGBM writes of a model: no thread of LightGBM runs, few rows need no preparation,
+    and equal trees predict the same bits on every machine.
+    """
+
+    def __init__(self, booster: Any = None, written: str = "") -> None:
         self.booster_ = booster
-        self._row: SingleRow | None = None
-        self._tried = False
+        self._written = written
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Boosted, (self.booster_,)
+        return Boosted, (self.booster_, self._written)
 
-    def predict(self, matrix: Any) -> npt.NDArray[Any]:
-        """Return what ``Booster.predict`` does; for a single row it takes a tenth of the time."""
-        if len(matrix.shape) == 2 and matrix.shape[0] == 1 and isinstance(matrix, np.ndarray):
-            if not self._tried:
-                self._row, self._tried = SingleRow.of(self.booster_, matrix.shape[1]), True
-            if self._row is not None:
-                return self._row(matrix)
-        return np.asarray(self.booster_.predict(matrix, num_threads=1))
+    @property
+    def written(self) -> str:
+        """Text that LightGBM writes of the model."""
+        return self._written or self.booster_.model_to_string()
 
-
-class SingleRow:
-    """Predicts one row with a booster, which it keeps alive."""
-
-    def __init__(self, booster: Any, columns: int) -> None:
-        library, handle = _library(), getattr(booster, "_handle", None) or booster.handle
-        self._booster, self._outputs = booster, int(booster.num_model_per_iteration())
-        self._columns = columns
-        self._free, self._config = library.LGBM_FastConfigFree, ctypes.c_void_p()
-        self._predict = library.LGBM_BoosterPredictForMatSingleRowFast
-        self._predict.argtypes = [ctypes.c_void_p] * 4
-        values = NORMAL, 0, -1, FLOAT64, columns
-        begin = library.LGBM_BoosterPredictForMatSingleRowFastInit
-        if begin(handle, *map(ctypes.c_int, values), b"num_threads=1", ctypes.byref(self._config)):
-            raise OSError("LightGBM does not predict single rows")
-        self._type = ctypes.c_double * self._outputs
-
-    @classmethod
-    def of(cls, booster: Any, columns: int) -> SingleRow | None:
-        """Return the predictor of a booster; None if this version of LightGBM has no such function."""
-        try:
-            return cls(booster, columns)
-        except (AttributeError, OSError):
-            return None
-
-    def __call__(self, row: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the outputs of a row (1, columns), as ``Booster.predict`` does."""
-        values = np.ascontiguousarray(row, np.float64)
-        if values.shape[1] != self._columns:
-            raise ValueError(f"a row has {values.shape[1]} columns instead of {self._columns}")
-        found, count = np.empty(self._outputs), ctypes.c_int64()
-        address = found.__array_interface__["data"][0]
-        if self._predict(self._config, values.__array_interface__["data"][0], ctypes.addressof(count), address):
-            raise RuntimeError(_library().LGBM_GetLastError().decode())
-        return found if self._outputs == 1 else found[None]
-
-    def __del__(self) -> None:
-        config = getattr(self, "_config", None)
-        if config:
-            self._free(config)
+    @cached_property
+    def trees(self) -> TreeSum:
+        """Trees whose sums are the scores: margins of the second class, of each class, or numbers."""
+        return read_trees(self.written)
 
 
-def _library() -> Any:
-    """Return LightGBM's C library, whose functions keep the GIL: a call for one row takes about a microsecond."""
-    from lightgbm import basic
+def read_trees(text: str) -> TreeSum:
+    """Return the trees of a model from the text that LightGBM writes; StateError if they cannot be evaluated.
 
-    library: Any = ctypes.PyDLL(basic._LIB._name, handle=basic._LIB._handle)
-    library.LGBM_GetLastError.restype = ctypes.c_char_p
-    return library
+    Examples
+    --------
+    >>> stump = "num_leaves=2\\nnum_cat=0\\nsplit_feature=1\\nthreshold=0.5\\ndecision_type=2\\nleft_child=-1\\n"
+    >>> stump += "right_child=-2\\nleaf_value=3 4\\n"
+    >>> head = "num_tree_per_iteration=1\\nmax_feature_idx=1\\nobjective=regression\\n"
+    >>> trees = read_trees(f"{head}\\nTree=0\\n{stump}\\nend of trees")
+    >>> trees(np.array([[0.0, 0.2], [0.0, 0.9]]))[:, 0]
+    array([3., 4.])
+    """
+    head, *parts = text.partition("end of trees")[0].split("\nTree=")
+    try:
+        about, trees = _entries(head), [_entries(part) for part in parts]
+        if about["objective"].split()[0] not in OBJECTIVES:
+            raise ValueError(f"the objective {about['objective']!r} is not one of {', '.join(OBJECTIVES)}")
+        if any(tree.get("is_linear", "0") != "0" for tree in trees):
+            raise ValueError("trees with linear leaves are not evaluated")
+        leaves = np.array([max(int(tree["num_leaves"]), 1) for tree in trees], np.int64)
+        first_leaf, first_node = np.cumsum(leaves) - leaves, np.cumsum(leaves - 1) - leaves + 1
+        kinds = _joined(trees, "decision_type", int)
+        # A child is a number within its tree: from 0 on of nodes, from -1 down of leaves.
+        left, right = (_joined(trees, name, int) for name in ("left_child", "right_child"))
+        for child in left, right:
+            child += np.where(child < 0, -np.repeat(first_leaf, leaves - 1), np.repeat(first_node, leaves - 1))
+        thresholds, words, bits = _categories(trees, kinds, _joined(trees, "threshold", float), leaves)
+        values = _joined(trees, "leaf_value", float)
+        if len(values) != leaves.sum():
+            raise ValueError(f"there are {len(values)} values of {leaves.sum()} leaves")
+        return TreeSum(
+            _whole(np.column_stack([_joined(trees, "split_feature", int), left, right, kinds, words])),
+            thresholds,
+            values,
+            bits,
+            _whole(np.where(leaves > 1, first_node, -1 - first_leaf)),
+            outputs=int(about["num_tree_per_iteration"]),
+            columns=int(about["max_feature_idx"]) + 1,
+        )
+    except (KeyError, IndexError, ValueError, OverflowError) as error:
+        raise StateError(f"the saved trees cannot be read: {error}") from error
+
+
+def _categories(
+    trees: list[dict[str, str]], kinds: IntArray, thresholds: FloatArray, leaves: IntArray
+) -> tuple[FloatArray, IntArray, npt.NDArray[np.int32]]:
+    """Return thresholds in which a category has its first word, the words of each node, and the words of all trees.
+
+    The threshold of a category is the number of a set of values within its tree, and a set is a range of words.
+    """
+    words = np.zeros(len(kinds), np.int64)
+    coded = np.flatnonzero(kinds & CATEGORY)
+    if not len(coded):
+        return thresholds, words, np.empty(0, np.int32)
+    first_set, starts, lengths = [0], list[int](), list[int]()
+    for tree in trees:
+        bounds = _numbers(tree.get("cat_boundaries", "0"), int)
+        starts += (sum(lengths) + bounds[:-1]).tolist()
+        lengths += np.diff(bounds).tolist()
+        first_set.append(len(starts))
+    which = thresholds[coded].astype(np.int64)
+    tree_of = np.repeat(np.arange(len(trees)), leaves - 1)[coded]
+    if (which < 0).any() or (which >= np.diff(first_set)[tree_of]).any():
+        raise ValueError("a split names a set of values that is not there")
+    which += np.array(first_set)[tree_of]
+    thresholds[coded], words[coded] = np.array(starts)[which], np.array(lengths)[which]
+    bits = _joined([tree for tree in trees if "cat_threshold" in tree], "cat_threshold", int)
+    return thresholds, words, bits.astype(np.uint32).view(np.int32)
+
+
+def _entries(text: str) -> dict[str, str]:
+    """Return the entries that are needed of lines such as ``num_leaves=31``."""
+    return dict(ENTRY.findall(text))
+
+
+def _joined(trees: list[dict[str, str]], name: str, kind: type) -> npt.NDArray[Any]:
+    """Return the numbers of an entry of all trees; a tree of one leaf has no nodes."""
+    return _numbers(" ".join(tree[name] for tree in trees if name in tree), kind)
+
+
+def _numbers(text: str, kind: type) -> npt.NDArray[Any]:
+    return np.fromstring(text, np.float64 if kind is float else np.int64, sep=" ")
+
+
+def _whole(values: IntArray) -> npt.NDArray[np.int32]:
+    """Return numbers as int32; ValueError if one is too large."""
+    narrow = values.astype(np.int32)
+    if (narrow != values).any():
+        raise ValueError("a number is too large")
+    return narrow

@@ -54,8 +54,12 @@ class CategoryColumns:
     @property
     def coded(self) -> list[int]:
         """Numbers of the columns of codes."""
-        width = self._matrix.shape[1]
-        return list(range(width - len(self.categories), width))
+        return list(range(self.width - len(self.categories), self.width))
+
+    @property
+    def width(self) -> int:
+        """Number of columns with codes in place of the categories."""
+        return int(self._matrix.shape[1])
 
     @cached_property
     def _matrix(self) -> Any:
@@ -169,6 +173,11 @@ class BoostedTrees(SklearnLearner):
     @cached_property
     def _coding(self) -> CategoryColumns:
         return CategoryColumns(self._categories, self._fitted.n_features)
+
+    @property
+    def _width(self) -> int:
+        """Number of columns of the rows that LightGBM gets."""
+        return self._coding.width if self._categories else self._fitted.n_features
 
     def _learn(self, known: FittedModel, samples: SampleStore, new: Segment, steps: int) -> FittedModel:
         return self._refitted(replace(known, lo=max(known.lo, known.hi - self._size(known).rows)), samples, steps)

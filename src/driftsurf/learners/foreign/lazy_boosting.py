@@ -14,12 +14,12 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from driftsurf.core.changes import replace
-from driftsurf.core.contracts import Batch, FloatArray, Rows, SampleStore, Segment, State
+from driftsurf.core.contracts import CSR, Batch, FloatArray, Rows, SampleStore, Segment, State
 from driftsurf.core.fields import Array, FieldRule, Fields, Real, Text, Truth, Values, Whole
 from driftsurf.core.options import number, truth, whole
 from driftsurf.core.state import nest, pick
 from driftsurf.errors import StateError
-from driftsurf.learners.foreign._base import FittedModel, Risk, declared
+from driftsurf.learners.foreign._base import LEAST_PROBABILITY, FittedModel, Risk, declared
 from driftsurf.learners.foreign._boosted import INSTALL, Boosted, lacks, lightgbm
 from driftsurf.learners.foreign.boosting import MOST_DENSE, BoostedTrees, Size
 from driftsurf.native.linear import weighted_sum
@@ -215,9 +215,18 @@ class LazyBoostedTrees(BoostedTrees):
             booster = package.Booster(model_str=booster.model_to_string())
         return Boosted(booster)
 
-    @staticmethod
-    def _predicted(model: Any, matrix: Any) -> npt.NDArray[Any]:
-        return np.asarray(model.predict(matrix))
+    def _scored(self, fitted: FittedModel, X: Rows) -> FloatArray:
+        if not isinstance(fitted.model, Boosted):
+            return super()._scored(fitted, X)
+        if self._categories:
+            coded = self._coding.coded_rows(self._matrix(X))
+            X = coded if isinstance(coded, np.ndarray) else _csr(coded)
+        elif not isinstance(X, CSR):
+            X = np.ascontiguousarray(X)
+        if not fitted.n_classes:
+            return fitted.model.trees(X)[:, 0]
+        assert fitted.present is not None
+        return fitted.model.trees.log_shares(X, fitted.present, fitted.n_classes, LEAST_PROBABILITY)
 
     def _check(self) -> None:
         super()._check()
@@ -306,7 +315,7 @@ class LazyBoostedTrees(BoostedTrees):
         state: State = {"n_features": fitted.n_features, "n_classes": fitted.n_classes}
         if fitted.present is not None:
             state["present"] = np.asarray(fitted.present, np.int64)
-        return state if fitted.model is None else state | {"trees": fitted.model.booster_.model_to_string()}
+        return state if fitted.model is None else state | {"trees": fitted.model.written}
 
     def frozen_scorer(self, state: Mapping[str, Any]) -> Callable[[Rows], FloatArray]:
         """Return the scores of a model with this template, as ``scorer`` did at the time of the state."""
@@ -314,11 +323,11 @@ class LazyBoostedTrees(BoostedTrees):
         model = self.fresh(0, known["n_features"], known["n_classes"])
         fitted = replace(model._fitted, present=known.get("present"))
         if "trees" in known:
-            package = lightgbm()
-            try:
-                fitted = replace(fitted, model=Boosted(package.Booster(model_str=known["trees"])))
-            except package.basic.LightGBMError as error:
-                raise StateError(f"the saved trees cannot be read by LightGBM: {error}") from error
+            fitted = replace(fitted, model=Boosted(written=known["trees"]))
+            outputs, columns = fitted.model.trees.outputs, fitted.model.trees.columns
+            classes = 0 if fitted.present is None else len(fitted.present)
+            if outputs != (classes if classes > 2 else 1) or columns != model._width:
+                raise StateError(f"the saved trees have {outputs} outputs and {columns} columns; the state has others")
         return functools.partial(model._scored, fitted)
 
     # -------------------------------------------------------------------- state
@@ -337,6 +346,12 @@ class LazyBoostedTrees(BoostedTrees):
     def _fields(self) -> Fields:
         known = super()._fields()
         return declared({name: known.entries[name] for name in ("probe_digest",)}, ["fit", "pace"])
+
+
+def _csr(matrix: Any) -> CSR:
+    """Return a CSR matrix of scipy as the core takes it."""
+    indices, indptr = matrix.indices.astype(np.int32, copy=False), matrix.indptr.astype(np.int64, copy=False)
+    return CSR(matrix.data, indices, indptr, matrix.shape[1])
 
 
 def _rise(known: Values) -> bool:
