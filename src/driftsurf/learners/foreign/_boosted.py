@@ -84,7 +84,7 @@ def lightgbm() -> Any:
 class Boosted:
     """A fitted model of LightGBM, and its trees in the native core once they are needed.
 
-    The core evaluates the text that LightGBM writes of a model: no thread of LightGBM runs, few rows need no preparation,
+    The core reads the text that LightGBM writes of a model: no thread of LightGBM runs, few rows need no preparation,
     and equal trees predict the same bits on every machine.
     """
 
@@ -187,7 +187,9 @@ def _joined(trees: list[dict[str, str]], name: str, kind: type) -> npt.NDArray[A
 
 
 def _numbers(text: str, kind: type) -> npt.NDArray[Any]:
-    return np.fromstring(text, np.float64 if kind is float else np.int64, sep=" ")
+    # ``fromstring`` finds a number in text without any.
+    dtype = np.float64 if kind is float else np.int64
+    return np.fromstring(text, dtype, sep=" ") if text.strip() else np.empty(0, dtype)
 
 
 def _whole(values: IntArray) -> npt.NDArray[np.int32]:

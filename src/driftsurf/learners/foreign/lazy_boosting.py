@@ -218,15 +218,13 @@ class LazyBoostedTrees(BoostedTrees):
     def _scored(self, fitted: FittedModel, X: Rows) -> FloatArray:
         if not isinstance(fitted.model, Boosted):
             return super()._scored(fitted, X)
-        if self._categories:
-            coded = self._coding.coded_rows(self._matrix(X))
-            X = coded if isinstance(coded, np.ndarray) else _csr(coded)
-        elif not isinstance(X, CSR):
-            X = np.ascontiguousarray(X)
+        rows: Any = self._coding.coded_rows(self._matrix(X)) if self._categories else X
+        if not isinstance(rows, CSR):
+            rows = np.ascontiguousarray(rows) if isinstance(rows, np.ndarray) else _csr(rows)
         if not fitted.n_classes:
-            return fitted.model.trees(X)[:, 0]
+            return fitted.model.trees(rows)[:, 0]
         assert fitted.present is not None
-        return fitted.model.trees.log_shares(X, fitted.present, fitted.n_classes, LEAST_PROBABILITY)
+        return fitted.model.trees.log_shares(rows, fitted.present, fitted.n_classes, LEAST_PROBABILITY)
 
     def _check(self) -> None:
         super()._check()
