@@ -1,4 +1,4 @@
-"""Strategies, learners, detectors, streams, formats, sources, sinks, engines and pages by name.
+"""Strategies, learners, detectors, streams, formats, sources, sinks, engines, logs and pages by name.
 
 A part is registered once, beside its class::
 
@@ -52,7 +52,9 @@ __all__ = [
     "with_mark",
 ]
 
-Kind: TypeAlias = Literal["strategy", "learner", "detector", "stream", "format", "source", "sink", "engine", "page"]
+Kind: TypeAlias = Literal[
+    "strategy", "learner", "detector", "stream", "format", "source", "sink", "engine", "log", "page"
+]
 Part = TypeVar("Part", bound=Callable[..., Any])
 
 CLASSIFICATION = frozenset({"binary", "multiclass"})
@@ -68,6 +70,7 @@ ENTRY_POINTS: Mapping[Kind, str] = {
     "source": "driftsurf.sources",
     "sink": "driftsurf.sinks",
     "engine": "driftsurf.engines",
+    "log": "driftsurf.logs",
     "page": "driftsurf.pages",
 }
 """The groups of entry points through which another package adds parts."""
@@ -146,7 +149,8 @@ class Entry:
 
     Of a format: ``endings`` of its files, ``streamed``, whether it reads bytes front to back, and ``cells``, how values
     arrive (:data:`driftsurf.data.source.Cells`). Of a source: ``schemes``, and ``opens``, which
-    tells whether a path without a scheme is one of its own. Of a sink: ``endings`` or ``schemes``.
+    tells whether a path without a scheme is one of its own. Of a sink: ``endings`` or ``schemes``. Of a log:
+    ``schemes``.
     """
 
     @property

@@ -113,6 +113,10 @@ PARTS: Mapping[str, Mapping[str, str]] = {
         "sqlite": "driftsurf.connectors.sqlite:SqliteSink",
         "standard-output": "driftsurf.runs.sinks.files:StandardOutputSink",
     },
+    "log": {
+        "nats": "driftsurf.connectors.nats.log:NatsLog",
+        "postgresql": "driftsurf.connectors.postgresql.log:PostgresLog",
+    },
     "engine": {"local": "driftsurf.keyed.local:LocalEngine", "spark": "driftsurf.spark.engine:SparkEngine"},
     "page": {
         "explanation": "driftsurf.explanation.explain:explain",
@@ -199,6 +203,7 @@ MARKS: Mapping[str, Mapping[str, str]] = {
         ".db": "sqlite",
         "-": "standard-output",
     },
+    "log": {"nats": "nats", "postgresql": "postgresql", "postgres": "postgresql"},
 }
 """Name of the part to which an ending of files or a scheme of addresses belongs, by kind."""
 OPENS: Mapping[str, Mapping[str, str]] = {"source": {"log": "driftsurf.data.source:is_log"}}

@@ -16,6 +16,7 @@ class MemoryStore:
     records: list[bytes] = field(default_factory=list)
     first: int = 0
     holder: MemoryLog | None = None
+    address: str = ""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def write(self, *payloads: bytes) -> None:
@@ -29,6 +30,7 @@ class MemoryLog:
     """A :class:`~driftsurf.data.log.contract.Log` of which a record exists only once it is committed."""
 
     largest = 2**20
+    id = "memory"
     kept_at_append = False
 
     def __init__(self, store: MemoryStore) -> None:
@@ -109,12 +111,16 @@ class MemoryLog:
                 del self.store.records[0]
                 self.store.first += 1
 
-    def acquire(self, seconds: float) -> MemoryLease | None:
+    def acquire(self, seconds: float, address: str = "") -> MemoryLease | None:
         with self.store.changed:
             if self.store.holder not in (None, self):
                 return None
             self.store.holder = self
+            self.store.address = address
         return MemoryLease(self)
+
+    def leader(self) -> str:
+        return self.store.address if self.store.holder is not None else ""
 
     def close(self) -> None:
         with self.store.changed:

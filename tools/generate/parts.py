@@ -19,6 +19,7 @@ HOMES: Mapping[registry.Kind, tuple[str, ...]] = {
     "format": ("driftsurf.data.formats",),
     "source": ("driftsurf.data.sources", *CONNECTORS, "driftsurf.service.log_source"),
     "sink": ("driftsurf.runs.sinks", *CONNECTORS),
+    "log": CONNECTORS,
     "engine": ("driftsurf.keyed.local", "driftsurf.spark.engine"),
     "page": (
         *("driftsurf.report.run_page", "driftsurf.report.keys", "driftsurf.report.model_page"),
@@ -48,7 +49,7 @@ MARKS: Mapping[str, Mapping[str, str]] = {marks!r}
 OPENS: Mapping[str, Mapping[str, str]] = {opens!r}
 """Module and function that tell whether a part opens a location without a scheme, by kind and name of the part."""
 '''
-MARKED: tuple[registry.Kind, ...] = "format", "source", "sink"
+MARKED: tuple[registry.Kind, ...] = "format", "source", "sink", "log"
 """Kinds of parts that endings and schemes belong to."""
 
 

@@ -134,13 +134,14 @@ def has_one_lease(case: LogCase) -> None:
     """One process has the lease at a time, and renews it."""
     open_again = case.new()
     with closing(open_again()) as log:
-        lease = log.acquire(60.0)
+        lease = log.acquire(60.0, "http://one" if case.shared else "")
         expect(lease is not None, "nobody has the lease, and it cannot be had")
         assert lease is not None
         expect(lease.held and lease.renew(), "the lease is not held")
         if case.shared:
             with closing(open_again()) as other:
                 expect(other.acquire(60.0) is None, "two processes have the lease")
+                expect(other.leader() == "http://one", f"the process with the lease is at {other.leader()!r}")
         lease.release()
         lease.release()
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from driftsurf.data.log.records import Kinds, block_of
 from driftsurf.data.tables import Table
 from driftsurf.errors import (
     CapabilityError,
+    LogUnreachableError,
     NameTakenError,
     Option,
     OptionError,
@@ -60,6 +62,7 @@ from driftsurf.service.contract import (
 )
 from driftsurf.service.follower import Follower, open_log, when_carried_out
 from driftsurf.service.replayed_state import ErrorFigures, check_request
+from driftsurf.service.replicas import check_own_log, open_shared_log
 from driftsurf.service.served_run import JournalFeed, ServedRun
 from driftsurf.service.settings import CHECKPOINTS, SETTINGS_FILE, Keeping, ModelSettings
 from driftsurf.service.storage import storage_problem
@@ -255,12 +258,14 @@ class ServedModel:
         clock: Callable[[], float] = time.time,
         connections: Connections | None = None,
         make_log: Callable[[int], Log] | None = None,
+        address: str = "",
     ) -> None:
         self.folder = folder
         self.name: str = blueprint.name
         self.keeping = keeping
         self.blueprint = blueprint
         self._clock = clock
+        self._address = address
         self._connections = connections
         self._judge = Judge()
         self._began = began_with(folder)
@@ -287,6 +292,7 @@ class ServedModel:
         self._follower.start()
 
     def _open_files(self, known: int) -> FileLog:
+        check_own_log(self.folder)
         return FileLog(self.folder / LOG, segment_bytes=self.keeping.segment_bytes, known=known)
 
     def wait_ready(self, seconds: float | None = None) -> bool:
@@ -331,7 +337,10 @@ class ServedModel:
 
     def _lead(self) -> bool:
         """Begin to take records; return False if another process does."""
-        lease = self.log.acquire(LEASE_SECONDS)
+        try:
+            lease = self.log.acquire(LEASE_SECONDS, self._address)
+        except LogUnreachableError:
+            return False
         if lease is None:
             return False
         follower, run = self._follower, self._follower.run
@@ -605,6 +614,8 @@ def open_model(
     challengers: Mapping[str, Mapping[str, Any]] | None = None,
     clock: Callable[[], float] = time.time,
     connections: Connections | None = None,
+    log: str | None = None,
+    address: str = "",
 ) -> ServedModel:
     """Open the folder of a served model, or make it.
 
@@ -622,6 +633,10 @@ def open_model(
         Returns the seconds since 1970, which become the times of records.
     connections
         Sources and sinks of the model, whose state is shown with it, and whose records are kept.
+    log
+        Address of the log, if it is not in the folder.
+    address
+        Where this process answers requests, for other processes with this log.
 
     Returns
     -------
@@ -631,7 +646,12 @@ def open_model(
     keeping = Keeping() if keeping is None else keeping
     keeping.check()
     blueprint = folder_blueprint(folder, settings)
-    model = ServedModel(folder, blueprint, keeping, clock=clock, connections=connections)
+    make_log: Callable[[int], Log] | None = None
+    if log is not None:
+        make_log = partial(open_shared_log, folder, log, blueprint.settings, folder / START)
+    model = ServedModel(
+        folder, blueprint, keeping, clock=clock, connections=connections, make_log=make_log, address=address
+    )
     if challengers:
         try:
             if model.wait_ready():

@@ -307,10 +307,15 @@ def settings_of(model: ModelConfig, folder: Path) -> ModelSettings | None:
     return None if settings == ModelSettings() and (folder / SETTINGS_FILE).exists() else settings
 
 
-def open_served(folder: Path, model: ModelConfig, keeping: Keeping) -> tuple[ServedModel, Connections]:
+def open_served(
+    folder: Path, model: ModelConfig, keeping: Keeping, address: str = ""
+) -> tuple[ServedModel, Connections]:
     """Open a model with its sources and sinks, which are not connected yet."""
     connections = Connections(folder, model.sources, model.sinks)
-    return open_model(folder, settings_of(model, folder), keeping, connections=connections), connections
+    served = open_model(
+        folder, settings_of(model, folder), keeping, connections=connections, log=model.options.log, address=address
+    )
+    return served, connections
 
 
 def warm_up(served: Served) -> None:

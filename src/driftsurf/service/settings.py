@@ -300,6 +300,12 @@ class ServedOptions:
         100_000, "Rows that wait for a label, and labels that wait for a row, at most.", at_least=1
     )
     timeout: float | None = option(None, "Seconds after which a label is too late.  [default: never]", above=0.0)
+    log: str | None = option(
+        None,
+        "Where records are stored, if not in the folder of the model: nats://HOST/STREAM or "
+        "postgresql://HOST/DATABASE/TABLE.",
+        metavar="ADDRESS",
+    )
     on_schema_change: OnSchemaChange = option(
         "fail", "What to do with rows that have more or fewer columns.", choices=get_args(OnSchemaChange)
     )

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from driftsurf.core.secrets import Secret, read_secret
 from driftsurf.data.messages.client import PASSWORD, Address, RetryPolicy
-from driftsurf.errors import OptionError, SourceError, reason
+from driftsurf.errors import DriftsurfError, OptionError, SourceError, reason
 
 FORM = "nats://HOST:PORT/STREAM"
-PARAMETERS = "subject", "tls", "ca", "cert", "key", "token"
+PARAMETERS = "subject", "replicas", "tls", "ca", "cert", "key", "token"
 ANSWER = 10.0
 """Seconds of silence after which a connection counts as broken."""
 
@@ -86,7 +86,7 @@ class Link:
         own: Any = importlib.import_module("nats.js.errors")
         try:
             return future.result()
-        except (Interrupted, SourceError):
+        except (Interrupted, DriftsurfError):  # some of ours are errors of the system, too
             raise
         except (own.ServiceUnavailableError, OSError, TimeoutError) as error:
             raise Interrupted(reason(error) if isinstance(error, OSError) else str(error)) from error

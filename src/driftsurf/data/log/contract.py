@@ -37,6 +37,11 @@ class Log(Protocol):
         ...
 
     @property
+    def id(self) -> str:
+        """What tells the log from one that is made in its place later; empty for one that only a folder has."""
+        ...
+
+    @property
     def first(self) -> int:
         """Number of the first record that has not been dropped."""
         ...
@@ -97,8 +102,15 @@ class Log(Protocol):
         """Drop records below ``before`` that are durable, but none of the last ones with so many bytes; or fewer."""
         ...
 
-    def acquire(self, seconds: float) -> Lease | None:
-        """Return a lease that another process can take after so many seconds without a renewal; None if one has it."""
+    def acquire(self, seconds: float, address: str = "") -> Lease | None:
+        """Return a lease that another process can take after so many seconds without a renewal; None if one has it.
+
+        ``address`` is where this process answers requests, which :meth:`leader` tells others.
+        """
+        ...
+
+    def leader(self) -> str:
+        """Return where the process that has the lease answers requests; empty if nobody has it, or it did not tell."""
         ...
 
     def close(self) -> None:

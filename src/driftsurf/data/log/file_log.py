@@ -108,6 +108,7 @@ class FileLog:
         return sum(size for _, size in self.sizes())
 
     largest: int = LARGEST
+    id: str = ""
     """Bytes of a record at most."""
     kept_at_append: bool = True
     """True: the system has every record that was appended."""
@@ -348,9 +349,13 @@ class FileLog:
         while self._drop_first(before):
             pass
 
-    def acquire(self, seconds: float) -> FileLease:
+    def acquire(self, seconds: float, address: str = "") -> FileLease:
         """Return the lease that this process has for as long as the log is open: opening it takes a lock."""
         return FileLease(self._owner)
+
+    def leader(self) -> str:
+        """Return nothing: no other process has the log."""
+        return ""
 
     def _drop_first(self, number: int) -> bool:
         """Remove the first file if it has no record that is needed; return whether it did."""
