@@ -37,6 +37,7 @@ PARTS: Mapping[str, Mapping[str, str]] = {
         "linear": "driftsurf.learners.regression:LinearRegression",
         "logistic": "driftsurf.learners.logistic:LogisticRegression",
         "naive-bayes": "driftsurf.learners.naive_bayes:NaiveBayes",
+        "nearest-neighbours": "driftsurf.learners.nearest_neighbours:NearestNeighbours",
         "perceptron": "driftsurf.learners.perceptron:Perceptron",
         "softmax": "driftsurf.learners.softmax:SoftmaxRegression",
         "svm": "driftsurf.learners.svm:LinearSVM",

@@ -1,4 +1,4 @@
-"""Perceptron and naive Bayes: equal to plain versions, dense and sparse, exact to resume, safe with extreme values."""
+"""Perceptron, naive Bayes, nearest neighbours: equal to plain versions, exact to resume, safe with extreme values."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ import numpy as np
 import pytest
 from row_arrays import csr_view
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from driftsurf.checks import check_learner
 from driftsurf.core.contracts import CSR, Batch, FloatArray, Segment
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import CapabilityError, OptionError, ShapeError, StateError
-from driftsurf.learners import NaiveBayes, Perceptron
+from driftsurf.learners import NaiveBayes, NearestNeighbours, Perceptron
 from driftsurf.strategies import Oblivious
 
 LEARNERS: list[Any] = [NaiveBayes(), Perceptron(hidden=5), Perceptron(task="regression", hidden=5)]
-every = pytest.mark.parametrize("learner", LEARNERS, ids=["bayes", "classes", "values"])
+DENSE: list[Any] = [NearestNeighbours(window=70), NearestNeighbours(task="regression", neighbours=3)]
+NAMES = ["bayes", "classes", "values", "nearest classes", "nearest values"]
+every = pytest.mark.parametrize("learner", [*LEARNERS, *DENSE], ids=NAMES)
+of_sparse_rows = pytest.mark.parametrize("learner", LEARNERS, ids=NAMES[:3])
 
 
 def rows(n: int = 200, d: int = 4, K: int = 3, seed: int = 0) -> tuple[FloatArray, FloatArray]:
@@ -124,7 +128,7 @@ def test_the_perceptron_learns_by_the_formulas(task: Any) -> None:
     np.testing.assert_allclose(after.theta, expected, atol=2e-4)
 
 
-@every
+@of_sparse_rows
 def test_sparse_rows_are_learned(learner: Any) -> None:
     X, y = rows(600, K=0 if learner.capabilities.regression else 3)
     X = X * (np.abs(X) > 0.5)
@@ -150,6 +154,8 @@ def test_a_model_of_dense_rows_can_go_on_with_sparse_ones() -> None:
 @every
 @pytest.mark.parametrize("sparse", [False, True])
 def test_resumed_in_the_middle_it_is_the_same(learner: Any, sparse: bool) -> None:
+    if sparse and not learner.capabilities.sparse:
+        pytest.skip("it learns dense rows only")
     X, y = rows(K=0 if learner.capabilities.regression else 3)
     model, samples = taught(learner, X, y, sparse=sparse)
     again = type(learner).from_state(learner, model.state())
@@ -169,7 +175,8 @@ def test_extreme_values_leave_it_finite(learner: Any) -> None:
         y[7] = 1e150
     model, _ = taught(learner, X, y)
     assert np.isfinite(model.scores(X)).all()
-    assert np.isfinite(model.scores(csr_view(X))).all()
+    if learner.capabilities.sparse:
+        assert np.isfinite(model.scores(csr_view(X))).all()
     type(learner).from_state(learner, model.state())
 
 
@@ -178,7 +185,7 @@ def test_a_damaged_state_is_refused(learner: Any) -> None:
     X, y = rows(K=0 if learner.capabilities.regression else 3)
     state = taught(learner, X, y)[0].state()
     for name, value in state.items():
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and value.size:
             for bad in (value[..., :-1] if value.shape[-1] > 1 else np.zeros(7), np.full_like(value, np.nan)):
                 with pytest.raises(StateError) as caught:
                     type(learner).from_state(learner, state | {name: bad})
@@ -198,6 +205,7 @@ def test_rows_of_another_width_are_refused() -> None:
 def test_options_and_tasks_are_checked() -> None:
     bad: list[Any] = [NaiveBayes(smoothing=0.0), Perceptron(hidden=0), Perceptron(rate=2.0), Perceptron(passes=0.0)]
     bad += [Perceptron(rows_per_step=0), Perceptron(task="ranking")]  # type: ignore[arg-type]
+    bad += [NearestNeighbours(neighbours=0), NearestNeighbours(window=0), NearestNeighbours(smoothing=0.0)]
     for learner in bad:
         with pytest.raises(OptionError):
             learner.fresh(seed=0, n_features=2, n_classes=2)
@@ -228,6 +236,47 @@ def test_rows_that_are_not_stored_are_learned_like_stored_ones(learner: Any) -> 
     assert to_bytes(either[0].state()) == to_bytes(either[1].state())
     rows = [one.incremental_state()["pool.samples.X"] for one in either]
     assert rows[0].first == rows[0].stop == rows[1].first == rows[1].stop
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_neighbours_are_those_of_scikit_learn(numbers: bool) -> None:
+    """Its neighbours of the last rows, with columns scaled by hand; without smoothing, nothing but votes is left."""
+    X, y = rows(400, K=0 if numbers else 3)
+    X = X + 1e-3 * np.random.default_rng(9).normal(size=X.shape)  # no two rows have the same distance
+    learner = NearestNeighbours(task="regression" if numbers else "classification", window=150, smoothing=1e-9)
+    model, _ = taught(learner, X[:300], y[:300])
+    kind = KNeighborsRegressor if numbers else KNeighborsClassifier
+    unit = X[:300].std(axis=0)
+    other = kind(5, weights="distance").fit(X[150:300] / unit, y[150:300])
+    if numbers:
+        np.testing.assert_allclose(model.scores(X[300:]), other.predict(X[300:] / unit))
+    else:
+        np.testing.assert_allclose(np.exp(model.scores(X[300:])), other.predict_proba(X[300:] / unit), atol=1e-8)
+
+
+def test_a_value_reads_what_it_read_whatever_is_learned_later() -> None:
+    """Rows are appended to one array, from which values of different times, and of steps that were undone, read."""
+    X, y = rows(400)
+    model, samples = taught(NearestNeighbours(window=60), X[:100], y[:100], size=10)
+    early, mark = model.scorer(), model.mark()
+    first = early(X)
+    new = samples.append(X[100:120], y[100:120])
+    model.update(samples, new, 20)
+    late = model.scorer()
+    second = late(X)
+    model.put_back(mark)
+    other = samples.append(X[200:230], y[200:230])
+    model.update(samples, other, 30)
+    third = model.scores(X)
+    for start in range(230, 400, 7):
+        part = samples.append(X[start : start + 7], y[start : start + 7])
+        model.update(samples, part, 7)
+    assert np.array_equal(early(X), first)
+    assert np.array_equal(late(X), second)
+    anew, stored = taught(NearestNeighbours(window=60), X[:100], y[:100], size=10)
+    anew.update(stored, stored.append(X[200:230], y[200:230]), 30)
+    assert np.array_equal(anew.scores(X), third)
+    assert model.nbytes < 60 * 6 * 8 * 4
 
 
 def test_a_class_that_was_never_seen_gets_little() -> None:

@@ -15,6 +15,7 @@
 #include "linear.h"
 #include "losses.h"
 #include "multi.h"
+#include "nearest.h"
 #include "scores.h"
 #include "tallies.h"
 #include "text.h"
@@ -436,6 +437,28 @@ static void perceptron(void) {
     end("perceptron");
 }
 
+static void neighbours(void) {
+    enum { WINDOW = 60, MOST = 7 };
+    static double window[WINDOW * (D + 2)], factor[D], counts[K], room[D + MOST], out[N * K];
+    static int64_t place[MOST];
+    begin();
+    for (int single = 0; single < 2; single++)
+        for (int d = 1; d <= D; d += d < 12 ? 1 : 21)
+            for (int classes = 0; classes <= K; classes += K) {
+                const Rows rows = draw_rows(d, 0, single, K);
+                for (int i = 0; i < WINDOW; i++) {
+                    for (int c = 0; c < d; c++) window[i * (d + 2) + c] = normal();
+                    window[i * (d + 2) + d] = classes ? targets[i] : numbers[i];
+                    window[i * (d + 2) + d + 1] = between(0.5, 2.0);
+                }
+                for (int c = 0; c < d; c++) factor[c] = between(0.0, 2.0);
+                for (int c = 0; c < K; c++) counts[c] = between(0.0, 50.0);
+                ds_nearest(rows, (Neighbours){window, WINDOW, d, factor, MOST, classes, counts, 0.5, room, place}, out);
+                note(out, N * (classes ? K : 1));
+            }
+    end("neighbours");
+}
+
 static void stacking(void) {
     enum { M = 2 * 3 };
     static double logits[N * K], G[N * K * M], chain[K], mixed[N * K], H[M * M], Q[M * M], room[(M + 6) * M], p[K];
@@ -592,5 +615,6 @@ int main(void) {
     votes();
     tables();
     trees();
+    neighbours();
     return 0;
 }

@@ -1,4 +1,4 @@
-"""Naive Bayes, perceptron, stacking and votes in C, and their twins in plain Python."""
+"""Naive Bayes, perceptron, nearest neighbours, stacking and votes in C, and their twins in plain Python."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import reference_mixing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_arrays import csr_view, frozen
-from tests.native.twins import mixing, moments, perceptron, votes
+from tests.native.twins import mixing, moments, nearest, perceptron, votes
 
 from driftsurf.core.contracts import CSR, FloatArray
 from driftsurf.errors import ShapeError
 from driftsurf.native import experts
 from driftsurf.native import online as native_online
+from driftsurf.native.nearest import NeighboursModel
 
 native: Any = experts
 online: Any = native_online
@@ -238,6 +239,41 @@ def test_a_perceptron_learns_as_its_twin_does(
     else:
         out = out[:, 0] * after.unit[1] + after.unit[0]
     np.testing.assert_allclose(after.scores(rows), out, rtol=1e-12, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------ nearest neighbours
+
+
+@settings(max_examples=60)
+@given(
+    n=st.integers(0, 40), d=st.integers(1, 70), K=st.integers(0, 4), most=st.integers(1, 12), seed=st.integers(0, 10**6)
+)
+def test_neighbours_equal_their_twin(n: int, d: int, K: int, most: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    single, K = bool(random.random() < 0.5), K if K > 1 else 0
+    X = data(random, 5, d, single=single)
+    past = np.clip(data(random, n, d, single=False), -1e100, 1e100) if n else np.empty((0, d))
+    if n > 3:
+        past[: min(n, 5)] = np.clip(X[: min(n, 5)].astype(float), -1e100, 1e100)  # rows of distance 0
+        past[-1] = past[0]
+    y = random.integers(0, K, n).astype(float) if K else random.normal(size=n)
+    rows = np.column_stack([past, y, 0.1 + random.random(n)])
+    variance = (0.1 + random.random(d)) * (random.random(d) < 0.8)
+    factor = np.divide(1.0, np.sqrt(variance), where=variance > 0.0, out=np.zeros(d))
+    known = {"n_features": d, "n_classes": K, "hi": n, "gradients": n, "rows": rows, "column_count": 1.0}
+    known |= {"column_mean": np.zeros(d), "column_squares": variance}
+    counts = random.integers(0, 9, K).astype(float)
+    model = NeighboursModel(known | {"count": counts}, neighbours=most, window=50, smoothing=0.5)
+    found = model.scores(X)
+    expected = nearest.neighbours_say(X, rows, factor, counts, most, 0.5)
+    assert found.shape == ((5, K) if K else (5,))
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+    entries = model.entries()
+    assert np.array_equal(entries["rows"], rows)
+    with pytest.raises(ValueError, match="dense rows"):
+        model.scores(csr_view(X))
+    with pytest.raises(ValueError, match="dense rows"):
+        model.after(csr_view(X), np.zeros(5), np.ones(5), 5, 5)
 
 
 # ---------------------------------------------------------------------------------------------------------- stacking

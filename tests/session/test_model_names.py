@@ -16,6 +16,7 @@ from driftsurf.learners import (
     LinearSVM,
     LogisticRegression,
     NaiveBayes,
+    NearestNeighbours,
     Perceptron,
     SoftmaxRegression,
 )
@@ -43,6 +44,7 @@ def test_every_learner_can_be_made_by_name_for_its_tasks() -> None:
         "linear": LinearRegression,
         "perceptron": Perceptron,
         "naive-bayes": NaiveBayes,
+        "nearest-neighbours": NearestNeighbours,
     }
     assert set(names("learner")) == {*kinds, "lightgbm", "lightgbm-lazy"}
     for name, kind in kinds.items():
@@ -136,7 +138,7 @@ def test_a_hint_to_install_a_package_is_given_only_if_it_cannot_be_imported(monk
         ("recommended", "svm", ["'recommended'", "'svm'"]),
         ("recommended(threshold=1)", None, ["recommended(threshold=1)", "portfolio:softmax"]),
         ("recommendd", None, ["'recommendd'", "'recommended'", "driftsurf"]),
-        ("driftsurf:forest", None, ["'forest'", "logistic, naive-bayes, perceptron, softmax, svm"]),
+        ("driftsurf:forest", None, ["'forest'", "logistic, naive-bayes, nearest-neighbours, perceptron, softmax, svm"]),
         ("driftsurf(l2=1)", None, ["driftsurf", "'l2'"]),
         ("ddm(drift=1)", None, ["ddm", "'drift'", "'drift_level'", "min_rows"]),
         ("driftsurf(1)", None, ["driftsurf(1)"]),

@@ -440,6 +440,7 @@ _WORDS: Final = {
     "LazyBoostedTrees(batches=4)": ("recent trees", "the recent trees"),
     "Perceptron": ("network", "the network"),
     "NaiveBayes": ("naive Bayes", "naive Bayes"),
+    "NearestNeighbours": ("neighbours", "the nearest neighbours"),
 }
 """Label and noun of an expert, by its name in the journal."""
 
