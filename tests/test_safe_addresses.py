@@ -21,10 +21,9 @@ from commands import invoke
 import driftsurf
 from driftsurf.core.options import shown
 from driftsurf.core.secrets import storable
-from driftsurf.data.source import open_source
+from driftsurf.data.source import open_source, short_name
 from driftsurf.errors import DriftsurfError, Message, OptionError
 from driftsurf.errors.visible import escape, safe_address, visible, without_secrets
-from driftsurf.runs.folder import short_name
 
 SECRET = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(24))
 PARTS = (

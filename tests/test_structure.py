@@ -38,8 +38,9 @@ def test_definitions_are_repeated_unless_they_override(
 
 
 def test_programs_are_traced() -> None:
-    program = "import driftsurf.registry_index\nopen('small.csv').close()\nopen('small.csv').close()"
-    assert structure.loaded(program) == ["driftsurf", "driftsurf.exports", "driftsurf.registry_index", "open", "open"]
+    program = "import driftsurf.errors.visible\nopen('small.csv').close()\nopen('small.csv').close()"
+    package = ["driftsurf", "driftsurf.core", "driftsurf.core.exports"]
+    assert structure.loaded(program) == [*package, "driftsurf.errors", "driftsurf.errors.visible", "open", "open"]
 
 
 def test_every_count_and_every_walk_has_a_ceiling() -> None:

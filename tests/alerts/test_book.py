@@ -10,9 +10,9 @@ from drifting import BEGAN, GREW, OVER
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftsurf.alerts import AlertBook, AlertOptions, Reading
-from driftsurf.alerts.rules import Change
 from driftsurf.core.drifts import Drift
+from driftsurf.runs.alerts import AlertBook, AlertOptions, Reading
+from driftsurf.runs.alerts.rules import Change
 
 OPTIONS = AlertOptions(hold=10.0, lag_rows=5, transitions=True)
 

@@ -18,11 +18,11 @@ import pytest
 from drifting import BEGAN, GREW, OVER
 from receivers import Receiver, receiving
 
-from driftsurf.alerts import AlertOptions, AlertThread, Notice, Reading, read_alerts
-from driftsurf.alerts.channels import AlertmanagerChannel, MailChannel, SlackChannel, WebhookChannel
-from driftsurf.alerts.delivery import MOST_WAITING, Outbox
-from driftsurf.alerts.rules import Change
 from driftsurf.errors import DeliveryError
+from driftsurf.runs.alerts import AlertOptions, AlertThread, Notice, Reading, read_alerts
+from driftsurf.runs.alerts.channels import AlertmanagerChannel, MailChannel, SlackChannel, WebhookChannel
+from driftsurf.runs.alerts.delivery import MOST_WAITING, Outbox
+from driftsurf.runs.alerts.rules import Change
 
 NOTICE = Notice("sales/lag//1.000/firing", "firing", "sales", "lag", "warning", "9 rows wait", 1.0)
 
@@ -275,7 +275,7 @@ def test_the_level_of_the_log_is_that_of_the_severity(
     caplog.set_level(logging.INFO)
     service.tick(0.0)
     service.tick(1.0, lag_rows=9, failure="no memory", changes=[Change(7, "switched")])
-    levels = {record.levelname: record.message for record in caplog.records if record.name == "driftsurf.alerts"}
+    levels = {record.levelname: record.message for record in caplog.records if record.name == "driftsurf.runs.alerts"}
     assert {level: text.split()[1] for level, text in levels.items()} == {
         "INFO": "switched",
         "WARNING": "9",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from driftsurf.alerts import AlertOptions, read_alerts
+from driftsurf.runs.alerts import AlertOptions, read_alerts
 
 PAGE = (Path(__file__).parents[2] / "docs/alerts.md").read_text(encoding="utf-8")
 
@@ -27,7 +27,8 @@ def test_the_documented_configuration_holds_the_defaults(monkeypatch: pytest.Mon
 
 def test_every_rule_is_documented() -> None:
     source = "".join(
-        (Path(__file__).parents[2] / "src/driftsurf/alerts" / name).read_text() for name in ("rules.py", "delivery.py")
+        (Path(__file__).parents[2] / "src/driftsurf/runs/alerts" / name).read_text()
+        for name in ("rules.py", "delivery.py")
     )
     rules = set(re.findall(r"Condition\(\s*\"([a-z-]+)\"", source)) | {"transition", "drift"}
     assert rules == set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.M))

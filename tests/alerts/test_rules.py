@@ -9,9 +9,9 @@ import pytest
 from drifting import BEGAN
 from served_models import MemoryModel
 
-from driftsurf.alerts import AlertOptions, Reading, read_alerts
-from driftsurf.alerts.rules import Lead, conditions, ending
 from driftsurf.errors import DriftsurfWarning, OptionError
+from driftsurf.runs.alerts import AlertOptions, Reading, read_alerts
+from driftsurf.runs.alerts.rules import Lead, conditions, ending
 from driftsurf.service.alert_readings import changes_of, reading_of
 from driftsurf.service.contract import Event
 

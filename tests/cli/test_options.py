@@ -20,12 +20,12 @@ from driftsurf.cli.run import run as run_command
 from driftsurf.comparison.compare import compare
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.options import COMPARE_GROUPS, CompareOptions, InputOptions, WorkOptions
-from driftsurf.core.options import option_fields, python_help
+from driftsurf.core.options import OptionGroup, option_fields, python_help
 from driftsurf.data import ReadingOptions
 from driftsurf.errors import OptionError
 from driftsurf.reproduction.options import REPRODUCE_GROUPS, ReproduceOptions, ReproduceWorkOptions
 from driftsurf.reproduction.reproduce import reproduce
-from driftsurf.runs.options import GROUPS, OptionGroup, RunOptions
+from driftsurf.runs.options import GROUPS, RunOptions
 
 ROOT = Path(__file__).parents[2]
 FIELDS = {name: field for group in GROUPS for name, field in group.fields.items()}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from driftsurf.alerts import read_alerts
 from driftsurf.core.secrets import Secret, read_secret
 from driftsurf.errors import OptionError
+from driftsurf.runs.alerts import read_alerts
 
 
 def test_first_line_of_a_file(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from driftsurf import DriftSurfClassifier, prequential
 from driftsurf.checks import check_stream
 from driftsurf.errors import OptionError
 from driftsurf.estimators import ObliviousClassifier, ObliviousRegressor, SlidingWindowClassifier
-from driftsurf.estimators.capymoa import CapyMOAStream, OnlineClassifier, OnlineRegressor
+from driftsurf.estimators.capymoa import CapyMOAClassifier, CapyMOARegressor, CapyMOAStream
 from driftsurf.learners import LogisticRegression
 
 
@@ -88,7 +88,7 @@ def served(model: Any, source: Source) -> list[Any]:
 
 def test_a_classifier_learns_in_time_steps() -> None:
     source = Source()
-    model = OnlineClassifier(source.get_schema(), batch_size=50, random_seed=1)
+    model = CapyMOAClassifier(source.get_schema(), batch_size=50, random_seed=1)
     found = served(model, source)
     assert str(model) == "DriftSurfClassifier"
     assert all(predicted is None for predicted, _ in found[:50])
@@ -98,14 +98,14 @@ def test_a_classifier_learns_in_time_steps() -> None:
     assert shares is not None
     assert (shares.shape, int(shares.argmax())) == ((2,), model.predict(found[-1][1]))
     assert len(model.journal) == 10
-    again = OnlineClassifier(source.get_schema(), batch_size=50, random_seed=1)
+    again = CapyMOAClassifier(source.get_schema(), batch_size=50, random_seed=1)
     assert again.predict_proba(found[0][1]) is None
     assert [p for p, _ in served(again, source)] == [p for p, _ in found]
 
 
 def test_nominal_values_are_one_hot_and_gaps_are_zero() -> None:
     source = Source(Schema(nominal={"b": ["x", "y", "z"]}))
-    model = OnlineClassifier(source.get_schema(), ObliviousClassifier(LogisticRegression()), batch_size=2)
+    model = CapyMOAClassifier(source.get_schema(), ObliviousClassifier(LogisticRegression()), batch_size=2)
     for x in ([1.0, 2.0], [np.nan, np.nan]):
         model.train(SimpleNamespace(x=np.array(x), y_index=1))
     rows = [model._columns.row(x).tolist() for x in ([1.0, 2.0], [np.nan, np.nan])]
@@ -115,16 +115,16 @@ def test_nominal_values_are_one_hot_and_gaps_are_zero() -> None:
 
 def test_a_regressor_predicts_numbers() -> None:
     source = Source(Schema(classes=0))
-    model = OnlineRegressor(source.get_schema(), ObliviousRegressor(), batch_size=50)
+    model = CapyMOARegressor(source.get_schema(), ObliviousRegressor(), batch_size=50)
     found = served(model, source)
     assert found[0][0] == 0.0
     assert np.mean([abs(predicted - instance.y_value) for predicted, instance in found[200:]]) < 0.5
     model.flush()  # nothing waits
-    assert str(OnlineRegressor(source.get_schema())) == "DriftSurfRegressor"
+    assert str(CapyMOARegressor(source.get_schema())) == "DriftSurfRegressor"
 
 
 def test_rows_that_cannot_be_learned_are_dropped() -> None:
-    model = OnlineClassifier(Schema(), SlidingWindowClassifier(window=3), batch_size=2)
+    model = CapyMOAClassifier(Schema(), SlidingWindowClassifier(window=3), batch_size=2)
     model.train(SimpleNamespace(x=np.array([1.0, 2.0]), y_index=1))
     strategy: Any = model.estimator._session.strategy
     strategy.step = strategy.observe = None  # fails
@@ -135,11 +135,11 @@ def test_rows_that_cannot_be_learned_are_dropped() -> None:
 
 def test_unusable_arguments_are_refused() -> None:
     with pytest.raises(OptionError, match=r"numbers.*classes"):
-        OnlineRegressor(Schema())
+        CapyMOARegressor(Schema())
     with pytest.raises(OptionError, match="LogisticRegression"):
-        OnlineClassifier(Schema(), LogisticRegression())  # type: ignore[arg-type]
+        CapyMOAClassifier(Schema(), LogisticRegression())  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="batch_size"):
-        OnlineClassifier(Schema(), batch_size=0)
+        CapyMOAClassifier(Schema(), batch_size=0)
     with pytest.raises(OptionError, match="numbers"):
         CapyMOAStream(Source(Schema(classes=0)))
     endless: Any = SimpleNamespace(get_schema=Schema)
@@ -169,15 +169,15 @@ def test_in_capymoas_own_evaluation() -> None:
     from capymoa.stream.generator import SEA, RandomTreeGenerator
 
     stream = DriftStream(stream=[SEA(function=1), AbruptDrift(position=3_000), SEA(function=3)])
-    model = OnlineClassifier(stream.get_schema(), batch_size=100)
+    model = CapyMOAClassifier(stream.get_schema(), batch_size=100)
     result = prequential_evaluation(stream, model, max_instances=6_000)
     assert result.cumulative.accuracy() > 85.0
     X = np.random.default_rng(0).normal(size=(2_000, 2))
     values = NumpyStream(X, 100.0 + 3.0 * X[:, 0], target_type="numeric")
-    result = prequential_evaluation(values, OnlineRegressor(values.get_schema()), window_size=500)
+    result = prequential_evaluation(values, CapyMOARegressor(values.get_schema()), window_size=500)
     assert result.windowed.rmse()[-1] < 1.0
     mixed = RandomTreeGenerator(num_nominals=2, num_numerics=3, num_vals_per_nominal=4)
-    result = prequential_evaluation(mixed, OnlineClassifier(mixed.get_schema()), max_instances=3_000)
+    result = prequential_evaluation(mixed, CapyMOAClassifier(mixed.get_schema()), max_instances=3_000)
     assert result.cumulative.accuracy() > 55.0
     check_stream(CapyMOAStream(mixed, 1_000))
     assert CapyMOAStream(mixed, 1_000).n_features == 2 * 4 + 3

@@ -21,10 +21,10 @@ from driftsurf.core.wording import significant
 from driftsurf.detectors import DDM
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation.summary import summarise_regression, verdict_of
-from driftsurf.explanation.explain import explain_decision, explain_last_change, recorded
-from driftsurf.explanation.lineage import lineages
-from driftsurf.explanation.records import RunRecord
 from driftsurf.learners import LogisticRegression
+from driftsurf.runs.explanation.explain import explain_decision, explain_last_change, recorded
+from driftsurf.runs.explanation.lineage import lineages
+from driftsurf.runs.explanation.records import RunRecord
 from driftsurf.session.session import Session
 from driftsurf.strategies import ResetOnDrift
 

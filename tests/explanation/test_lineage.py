@@ -8,8 +8,8 @@ import numpy as np
 from noisy_decisions import ROWS, STEPS, decisions_of, numbers
 
 from driftsurf.core.decisions import Decision
-from driftsurf.explanation.lineage import Lineage, lineages, timeline
 from driftsurf.learners import LogisticRegression
+from driftsurf.runs.explanation.lineage import Lineage, lineages, timeline
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, Aware
 

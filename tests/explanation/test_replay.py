@@ -14,7 +14,7 @@ from noisy_decisions import STEPS, decisions_of, differs, entered
 from driftsurf import DriftSurfRegressor, explain
 from driftsurf.core.decisions import Decision
 from driftsurf.errors import InputError, OptionError
-from driftsurf.explanation.replay import Replay, replay, same_decisions
+from driftsurf.runs.explanation.replay import Replay, replay, same_decisions
 
 
 @pytest.mark.parametrize("variant", ["algorithm-1", "authors"])

@@ -18,10 +18,10 @@ from driftsurf.comparison.inputs import Input
 from driftsurf.core.drifts import Drift
 from driftsurf.errors import RunFolderError
 from driftsurf.evaluation.summary import mean_error_of
-from driftsurf.explanation.records import read_run
 from driftsurf.keyed import run_keyed
 from driftsurf.report import comparison, html
 from driftsurf.report.index import RunEntry, list_runs, render, write_runs_page
+from driftsurf.runs.explanation.records import read_run
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,6 @@ from driftsurf.errors import InputError, SmallBatchWarning
 from driftsurf.errors.visible import visible
 from driftsurf.evaluation.column_moves import ColumnMove
 from driftsurf.evaluation.summary import Baselines, ClassificationSummary, baselines, summarise, summarise_regression
-from driftsurf.explanation.explain import explain
-from driftsurf.explanation.records import RunRecord, read_run
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.figure import Curve, Figure, Overlay, TransitionMark, as_json
 from driftsurf.report.index import list_runs
@@ -34,6 +32,8 @@ from driftsurf.report.run_summary import print_run
 from driftsurf.report.sections import RunView, Section, changes, classes, columns, drifts, sections
 from driftsurf.report.sections.settings import command_line, settings
 from driftsurf.report.svg import LEFT, RIGHT, WIDTH, Chart
+from driftsurf.runs.explanation.explain import explain
+from driftsurf.runs.explanation.records import RunRecord, read_run
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE

@@ -12,7 +12,7 @@ from table_runs import good, killed
 
 import driftsurf
 from driftsurf.data import open_source
-from driftsurf.explanation.records import read_run
+from driftsurf.runs.explanation.records import read_run
 from driftsurf.runs.plan_tables import default_batch_rows
 from driftsurf.session.session import step_rows
 

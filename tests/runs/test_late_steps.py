@@ -14,12 +14,12 @@ from table_runs import LATE, ROWS, SAVED, files_of, good, killed, split
 
 import driftsurf
 from driftsurf.errors import StateError
-from driftsurf.explanation import explain
-from driftsurf.explanation.lineage import lineages
-from driftsurf.explanation.records import read_run
 from driftsurf.learners import LogisticRegression
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.sections import RunView
+from driftsurf.runs.explanation import explain
+from driftsurf.runs.explanation.lineage import lineages
+from driftsurf.runs.explanation.records import read_run
 from driftsurf.runs.late import Arrived, LateSession, LateSteps
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.orders import give

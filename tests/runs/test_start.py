@@ -14,8 +14,8 @@ from table_runs import ROWS, good, killed, split
 
 import driftsurf
 from driftsurf.errors import OptionError, RunFolderError, SchemaError, StateError
-from driftsurf.explanation.lineage import lineages
-from driftsurf.explanation.records import BEGAN_REACTIVE
+from driftsurf.runs.explanation.lineage import lineages
+from driftsurf.runs.explanation.records import BEGAN_REACTIVE
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.ColumnWarning")  # columns tell the label
 LABEL: dict[str, Any] = {"label": "sold", "drop": ["id"], "batch_size": 100, "model": "driftsurf"}

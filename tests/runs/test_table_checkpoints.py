@@ -13,8 +13,8 @@ from table_runs import LATE, LEARN, ROWS, SAVED, broken, files_of, good, killed,
 
 from driftsurf import Trace
 from driftsurf.core.state import from_bytes, to_bytes
-from driftsurf.explanation import explain
-from driftsurf.explanation.records import pinned, read_run
+from driftsurf.runs.explanation import explain
+from driftsurf.runs.explanation.records import pinned, read_run
 
 
 def test_output_parts_rotate_and_old_parts_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ import driftsurf
 from driftsurf import Trace
 from driftsurf.errors import DriftsurfWarning, LabelError
 from driftsurf.evaluation.summary import RegressionSummary
-from driftsurf.explanation.records import read_run
 from driftsurf.report.run_page import render_record
+from driftsurf.runs.explanation.records import read_run
 
 
 def test_late_labels_are_scored_only_after_a_model_has_learned(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from driftsurf.core.drifts import Drift, DriftNews, Drifts, InputChange
 from driftsurf.core.journal import drifts_of, read_lines
 from driftsurf.errors import OptionError, RunDrifted, StateError
 from driftsurf.evaluation.summary import Baselines, verdict
-from driftsurf.explanation import explain
-from driftsurf.explanation.records import read_run
 from driftsurf.report.sections.settings import command_line
 from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.explanation import explain
+from driftsurf.runs.explanation.records import read_run
 from driftsurf.runs.folder import JOURNAL
 from driftsurf.runs.hooks import DriftCommand, DriftLog
 from driftsurf.runs.numbering import Numbering, RunDrifts

@@ -20,9 +20,9 @@ import httpx
 
 from driftsurf.data.frames import read_table
 from driftsurf.evaluation import scores
-from driftsurf.explanation import records
-from driftsurf.explanation.records import read_run
 from driftsurf.runs import folder as run_folder
+from driftsurf.runs.explanation import records
+from driftsurf.runs.explanation.records import read_run
 from driftsurf.service import served_run
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.contract import Order

@@ -15,11 +15,11 @@ import pytest
 from drifting import BEGAN, report_drifts
 from receivers import receiving
 
-from driftsurf.alerts import AlertThread, read_alerts
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import OptionError
 from driftsurf.evaluation.summary import baselines, verdict_of
-from driftsurf.explanation.records import read_run
+from driftsurf.runs.alerts import AlertThread, read_alerts
+from driftsurf.runs.explanation.records import read_run
 from driftsurf.service.alert_readings import ModelReadings
 from driftsurf.service.contract import Order
 from driftsurf.service.http.answers import model_info

@@ -39,8 +39,8 @@ from driftsurf.errors import (
 )
 from driftsurf.evaluation.summary import rare_class_of, summarise_classification
 from driftsurf.evaluation.trace import Trace
-from driftsurf.explanation.records import read_run
 from driftsurf.runs.api import run
+from driftsurf.runs.explanation.records import read_run
 from driftsurf.runs.output import Rotation
 from driftsurf.service.alert_readings import reading_of
 from driftsurf.service.contract import Order, Request

@@ -15,10 +15,10 @@ from driftsurf.core.contracts import Batch, Capabilities
 from driftsurf.core.decisions import Decision
 from driftsurf.core.state import from_bytes, to_bytes
 from driftsurf.errors import CapabilityError, OptionError
-from driftsurf.explanation import explain
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.learners.foreign import SklearnLearner
 from driftsurf.native.rule import USUAL_BATCHES, challenger_predicts, switching
+from driftsurf.runs.explanation import explain
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies.driftsurf_state import WINDOW, RiskUnit
 

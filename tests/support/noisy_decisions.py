@@ -9,8 +9,8 @@ import numpy as np
 
 from driftsurf.core.contracts import Batch
 from driftsurf.core.decisions import Decision
-from driftsurf.explanation.replay import replay
 from driftsurf.learners import LogisticRegression
+from driftsurf.runs.explanation.replay import replay
 from driftsurf.strategies import AuthorsDriftSurf, DriftSurf
 
 STEPS, ROWS = 60, 60

@@ -30,7 +30,7 @@ EXTRA: dict[str, dict[str, tuple[str, ...]]] = {
     "driftsurf.learners": {"driftsurf.learners.logistic": ("paper_learner",)},
     "driftsurf.streams": {
         "driftsurf.streams.arrays": ("ArrayStream",),
-        "driftsurf.streams.base": ("Drift", "Stream"),
+        "driftsurf.streams.base": ("Drift", "DriftSpan", "Stream"),
         "driftsurf.streams.inject": ("change_prior", "mix", "rotate", "shift_features", "swap_labels"),
     },
     "driftsurf.estimators": {
@@ -45,7 +45,7 @@ BASELINES = "driftsurf.reproduction.strategies"
 
 
 def stub(package: str) -> str:
-    """Return the source of a package's ``__init__.pyi``; :mod:`driftsurf.exports` finds names at run time by it."""
+    """Return the source of a package's ``__init__.pyi``, by which :mod:`driftsurf.core.exports` finds names."""
     modules: dict[str, list[str]] = {}
     for name, module in _homes(package).items():
         modules.setdefault(module, []).append(f"{name} as {name}")

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from driftsurf.cli.options import value_types
 from driftsurf.comparison.options import COMPARE_GROUPS
-from driftsurf.core.options import OptionField
+from driftsurf.core.options import OptionField, OptionGroup
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.reproduction.options import REPRODUCE_GROUPS
-from driftsurf.runs.options import GROUPS, OptionGroup, PredictOptions
+from driftsurf.runs.options import GROUPS, PredictOptions
 from driftsurf.service.config import SERVE_TABLES
 from driftsurf.service.settings import SERVE_GROUPS
 
@@ -24,7 +24,7 @@ HEAD = """# Options
 
 Every option is defined once, in `driftsurf.runs.options`, `driftsurf.data.reading_options`, `driftsurf.keyed.options`,
 `driftsurf.comparison.options`, `driftsurf.reproduction.options`, `driftsurf.service.settings`,
-`driftsurf.service.settings`, `driftsurf.service.settings`, `driftsurf.alerts.rules` or
+`driftsurf.service.settings`, `driftsurf.service.settings`, `driftsurf.runs.alerts.rules` or
 `driftsurf.service.telemetry`. This page is made from them by `make generate`.
 
 An option of a run has the same name on the command line (`driftsurf run SOURCE --batch-size 500`), in a TOML file

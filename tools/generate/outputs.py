@@ -19,7 +19,7 @@ def outputs() -> dict[Path, str]:
     """Return the text of every file that is generated, in whole or in part."""
     parts.refresh()
     made = {PACKAGE / "estimators" / "_made.pyi": estimators.stub()}
-    made[PACKAGE / "registry_index.py"] = parts.index()
+    made[PACKAGE / "registry" / "index.py"] = parts.index()
     for package in exports.PACKAGES:
         made[PACKAGE.joinpath(*package.split(".")[1:]) / "__init__.pyi"] = exports.stub(package)
     made = {path: _formatted(path, text) for path, text in made.items()}

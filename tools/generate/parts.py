@@ -6,7 +6,8 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from driftsurf import registry, registry_index
+from driftsurf import registry
+from driftsurf.registry import index as registry_index
 
 __all__ = ["index", "refresh"]
 
@@ -23,7 +24,7 @@ HOMES: Mapping[registry.Kind, tuple[str, ...]] = {
     "engine": ("driftsurf.keyed.local", "driftsurf.spark.engine"),
     "page": (
         *("driftsurf.report.run_page", "driftsurf.report.keys", "driftsurf.report.model_page"),
-        *("driftsurf.report.notebook", "driftsurf.explanation.explain"),
+        *("driftsurf.report.notebook", "driftsurf.runs.explanation.explain"),
     ),
 }
 """The packages whose public modules register parts, or single modules. A "page" is registered so that a lower layer,

@@ -273,10 +273,10 @@ _RUN = click.argument("run", type=click.Path(path_type=Path, exists=True, file_o
 
 
 def _order(run: Path, kind: str, to: int | None = None, *, mark: str = "", drift: int | None = None) -> None:
-    from driftsurf.explanation.records import newest_head
     from driftsurf.keyed.folder import is_keyed_run
     from driftsurf.runs import orders
     from driftsurf.runs.checkpoint import CheckpointFolder
+    from driftsurf.runs.explanation.records import newest_head
 
     if is_keyed_run(run):
         raise RunFolderError(

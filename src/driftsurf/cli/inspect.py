@@ -64,10 +64,10 @@ def explain(
     as far as the record determines them.
     """
     from driftsurf.core import files
-    from driftsurf.explanation.explain import explain as explained
-    from driftsurf.explanation.records import read_run
     from driftsurf.keyed.folder import is_keyed_run
     from driftsurf.report.terminal import console
+    from driftsurf.runs.explanation.explain import explain as explained
+    from driftsurf.runs.explanation.records import read_run
 
     if stable_threshold is not None and threshold is None:
         raise click.UsageError("--stable-threshold needs --threshold")

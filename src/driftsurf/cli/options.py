@@ -16,10 +16,9 @@ import click
 from click.core import ParameterSource
 
 from driftsurf.cli.terminal import flag_name, say
-from driftsurf.core.options import OptionField, RunsCode, option, option_fields
+from driftsurf.core.options import OptionField, OptionGroup, RunsCode, StrPath, option, option_fields
 from driftsurf.errors import InputError, OptionError
 from driftsurf.errors.visible import without_secrets
-from driftsurf.runs.options import OptionGroup, StrPath
 
 Command = Callable[..., Any]
 METAVARS: Final[Mapping[Any, str]] = {int: "N", float: "NUMBER"}

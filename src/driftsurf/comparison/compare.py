@@ -18,12 +18,11 @@ from driftsurf.comparison.matches import FIRST_STEP, SAME, InUnits, Match, Model
 from driftsurf.comparison.models import ComparedModel, Schedule, Situation, model, schedules
 from driftsurf.comparison.runner import Ledger, run
 from driftsurf.core.contracts import FloatArray
-from driftsurf.core.options import number, whole
+from driftsurf.core.options import StrPath, number, whole
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.errors import CapabilityError, Message, Option, OptionError
 from driftsurf.evaluation.ranks import Pair, Ranking, interval, pairs_with, ranking, ranks, resampled_means
 from driftsurf.evaluation.summary import ClassQuality
-from driftsurf.runs.options import StrPath
 from driftsurf.session.default_model import has_trees
 from driftsurf.session.model_names import split_names
 

@@ -15,10 +15,10 @@ import numpy as np
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.matches import Match, Score, SourcePredictions
 from driftsurf.core import files
-from driftsurf.core.files import parse_json
+from driftsurf.core.files import NEW_RUNS, parse_json
 from driftsurf.core.secrets import storable
+from driftsurf.data.source import NAME_LETTERS, short_name
 from driftsurf.errors import Option, RunFolderError
-from driftsurf.runs.folder import NAME_LETTERS, NEW_RUNS, short_name
 
 LEDGER = "ledger.jsonl"
 """Results of finished matches, by which an interrupted comparison continues."""

@@ -24,13 +24,13 @@ from driftsurf.data.datasets import known as datasets
 from driftsurf.data.datasets.real import category_numbers
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.data.inferred_options import infer_options, with_inferred
+from driftsurf.data.reading_options import BATCH_ROWS
 from driftsurf.data.row_encoder import TASKS, Target, find_target
 from driftsurf.data.source import is_web_address
 from driftsurf.data.tables import Table
 from driftsurf.errors import InputError, LabelError, Message, Option, OptionError, SourceError
 from driftsurf.errors.visible import safe_address
-from driftsurf.runs.options import BATCH_ROWS
-from driftsurf.streams.base import Block, Drift
+from driftsurf.streams.base import Block, DriftSpan
 
 BATCHES = 100
 MOST_CLASSES = 1000
@@ -180,7 +180,7 @@ class StreamInMemory:
     batch_size: int
     drift_steps: tuple[int, ...] | None
     """Steps at which the stream drifts; None if they are unknown."""
-    drifts: tuple[Drift, ...] = ()
+    drifts: tuple[DriftSpan, ...] = ()
     compact: Any = None
     """Dense rows with fewer columns, for models that do not accept the sparse ones."""
     categories: Categories = ()

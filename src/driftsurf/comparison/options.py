@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-from driftsurf.core.options import option
+from driftsurf.core.options import OptionGroup, StrPath, option
 from driftsurf.data.reading_options import ReadingOptions
-from driftsurf.runs.options import OptionGroup
-
-StrPath: TypeAlias = str | os.PathLike[str]
 
 
 def _parse_models(text: str) -> Sequence[str]:

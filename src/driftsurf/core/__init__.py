@@ -10,6 +10,7 @@
 ``samples``, ``buffer``                  the sample store; the growing arrays it is made of
 ``column_sizes``                         norms of rows and scales of columns
 ``state``                                the state format: flat dictionaries as bytes
+``exports``                              public names of packages, whose modules are imported when a name is first used
 ``options``                              checks of constructor arguments; reading and changing them
 ``option_fields``                        options of a run, each defined once with its help text
 ``files``, ``disk``                      durable files and their JSON; every call to the operating system behind them

@@ -91,7 +91,7 @@ def _after_fork() -> None:
             lock._renew()
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32":
     os.register_at_fork(after_in_child=_after_fork)
 
 

@@ -24,6 +24,8 @@ from typing import Any, NamedTuple, Self
 from driftsurf.core import disk
 from driftsurf.errors import InputError, LockedError, StateError, StateVersionError, StateWarning
 
+NEW_RUNS = Path("runs")
+"""Where folders of results are made if no place is given."""
 PARTIAL = ".partial"
 PREVIOUS = ".previous"
 LOCK = "lock"

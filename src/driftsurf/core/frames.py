@@ -35,8 +35,8 @@ class ByType(type(Protocol)):  # type: ignore[misc]  # typing does not say which
         except KeyError:
             pass
         bases = [base for base in cls.__mro__ if isinstance(base, ByType)]
-        has_all = all(hasattr(kind, name) for base in bases for name in vars(base) if not name.startswith("_"))
-        if not has_all and hasattr(instance, "__dict__") and not hasattr(kind, "__getattr__"):
+        has_all = set(dir(kind)).issuperset(name for base in bases for name in vars(base) if name[0] != "_")
+        if not has_all and "__dict__" in dir(kind) and "__getattr__" not in dir(kind):
             return bool(super().__instancecheck__(instance))  # an object may have a member that its type has not
         if len(_DECIDED) > MOST_DECIDED:
             _DECIDED.clear()
@@ -164,10 +164,10 @@ def number_matrix(X: Any, names: Sequence[str]) -> npt.NDArray[np.float64] | Non
     if type(X) is np.ndarray or type(X) is list:
         return None
     try:
-        if hasattr(type(X), "to_batches"):  # pyarrow; a frame of pandas would look for a column of that name
+        if callable(getattr(type(X), "to_batches", None)):
             batches: Sequence[Any] = X.to_batches() if X.column_names == names else ()
             values = batches[0].to_tensor().to_numpy() if len(batches) == 1 else None
-        elif not hasattr(type(X), "to_numpy"):
+        elif not callable(getattr(type(X), "to_numpy", None)):
             return None
         elif type(X.columns) is list:  # polars, which would make numbers of dates
             numeric = X.columns == names and all(kind.is_float() or kind.is_integer() for kind in X.dtypes)
@@ -196,7 +196,7 @@ def frame_columns(X: Any) -> Iterator[tuple[Any, Any]]:
 
 def plain_column(y: Any) -> Any:
     """Return a column of pandas, polars or pyarrow as an array, if its library can make one; anything else as it is."""
-    if type(y) is np.ndarray or type(y) is list or not hasattr(type(y), "to_numpy"):
+    if type(y) is np.ndarray or type(y) is list or not callable(getattr(type(y), "to_numpy", None)):
         return y
     try:
         return y.to_numpy()

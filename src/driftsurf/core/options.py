@@ -11,11 +11,12 @@ import functools
 import inspect
 import math
 import numbers
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, Literal, ParamSpec, Self, TypeAlias, TypeVar, get_type_hints
+from typing import Any, Final, Literal, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, get_type_hints
 
 from driftsurf.core.wording import optional
 from driftsurf.errors import Option, OptionError
@@ -23,6 +24,7 @@ from driftsurf.errors.visible import without_secrets
 
 __all__ = ["Parameterised", "parameter_names"]
 
+StrPath: TypeAlias = str | os.PathLike[str]
 LARGEST = 2**62
 """Largest integer of an option, so that compiled loops can add to it."""
 
@@ -368,6 +370,22 @@ def option_fields(options: Any) -> dict[str, OptionField]:
     """Return the options of a dataclass by name, in the order of their definition. Other fields are left out."""
     kind: Any = options if isinstance(options, type) else type(options)
     return dict(_fields_of_class(kind))
+
+
+class OptionGroup(NamedTuple):
+    """Options that belong together."""
+
+    name: str
+    """Short name of the group."""
+    title: str
+    """Heading in ``--help`` and in the documentation."""
+    options: type
+    """The dataclass that defines them."""
+
+    @property
+    def fields(self) -> dict[str, OptionField]:
+        """The options by name."""
+        return option_fields(self.options)
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 import mmap
+import sys
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -315,7 +316,7 @@ def can_map() -> bool:
 
     Without the second, a resized mapping would leave views pointing to memory that is gone.
     """
-    if not hasattr(mmap, "MAP_PRIVATE"):  # pragma: no cover - Windows
+    if sys.platform == "win32":  # pragma: no cover
         return False
     mapping = _mapping(mmap.PAGESIZE)
     view = _array((8,), np.dtype(np.uint8), mapping)[2:]

@@ -19,6 +19,6 @@ Nothing here learns; generators of synthetic streams are in :mod:`driftsurf.stre
 
 from __future__ import annotations
 
-from driftsurf.exports import exports
+from driftsurf.core.exports import exports
 
 __getattr__, __dir__, __all__ = exports(__name__)

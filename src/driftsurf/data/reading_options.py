@@ -13,6 +13,8 @@ from typing import Literal, TypeAlias, get_args
 from driftsurf.core.options import choice, number, option, whole
 from driftsurf.errors import Option, OptionError
 
+BATCH_ROWS = 1000
+"""Rows of a time step of tables, if nothing else is asked for."""
 STANDARD_INPUT = "-"
 """Location of standard input, as a source."""
 FRAME = "<frame>"

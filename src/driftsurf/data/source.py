@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 from driftsurf import registry
-from driftsurf.data.reading_options import STANDARD_INPUT, Kind, ReadingOptions
+from driftsurf.data.reading_options import FRAME, STANDARD_INPUT, Kind, ReadingOptions
 from driftsurf.data.tables import Table
 from driftsurf.errors import LogError, Message, Option, OptionError
+from driftsurf.errors.visible import safe_address
 
 if TYPE_CHECKING:
     from driftsurf.data.sources.frame import FrameRows
@@ -27,6 +28,10 @@ Cells: TypeAlias = Literal["text", "json", "declared", "typed"]
 declares the kinds; a column can be read as another kind. "typed": values that have a type and cannot be text.
 """
 
+NAME_LETTERS = 60
+"""Characters of the name of a source that the name of its folder has: many file systems allow 255 bytes."""
+NAMES = {STANDARD_INPUT: "stdin", FRAME: "frame"}
+"""Short names of sources that have no name of their own."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -296,3 +301,19 @@ def is_log(path: str) -> bool:
         return bool(segments_of(Path(path)))
     except (LogError, OSError):
         return False
+
+
+def short_name(path: str) -> str:
+    """Return a name for a source: its file or folder without endings, or the last part of an address.
+
+    >>> short_name("data/elec2.csv.gz"), short_name("-"), short_name("logs/2007-*.csv")
+    ('elec2', 'stdin', '2007')
+    >>> short_name("redis://host/0/orders?password=env:SECRET")
+    'orders'
+    """
+    if path in NAMES:
+        return NAMES[path]
+    if "://" in path:
+        path = re.split("[?#]", safe_address(path))[0]
+    name = Path(os.path.normpath(path)).name.partition(".")[0]
+    return "".join(letter for letter in name if letter.isalnum() or letter in "-_").strip("-_") or "tables"

@@ -30,6 +30,6 @@ Detection(consumed=1037, drift=True)
 
 from __future__ import annotations
 
-from driftsurf.exports import exports
+from driftsurf.core.exports import exports
 
 __getattr__, __dir__, __all__ = exports(__name__)

@@ -304,8 +304,8 @@ class DeliveryError(DriftsurfError, OSError):
 
     Examples
     --------
-    >>> from driftsurf.alerts.channels import WebhookChannel
-    >>> from driftsurf.alerts.channels import Notice
+    >>> from driftsurf.runs.alerts.channels import WebhookChannel
+    >>> from driftsurf.runs.alerts.channels import Notice
     >>> notice = Notice("1", "firing", "sales", "lag", "warning", "9 rows wait to be learned", 0.0)
     >>> try:
     ...     WebhookChannel("http://127.0.0.1:9/").send([notice])

@@ -6,6 +6,6 @@ An estimator is a thin front of a session: it holds parameters, and learns throu
 
 from __future__ import annotations
 
-from driftsurf.exports import exports
+from driftsurf.core.exports import exports
 
 __getattr__, __dir__, __all__ = exports(__name__, found_by="driftsurf.estimators._made")

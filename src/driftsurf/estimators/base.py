@@ -633,7 +633,7 @@ class AdaptiveRegressor(RegressorMixin, AdaptiveEstimator):
         return self._observe(X, y, None, sample_weight)
 
     def _has_intervals(self) -> bool:
-        if not hasattr(self._strategy_class, "half_width"):
+        if getattr(self._strategy_class, "half_width", None) is None:
             raise AttributeError(f"{type(self).__name__} has no intervals; recommended(task='regression') has")
         return True
 

@@ -17,7 +17,7 @@ from driftsurf.estimators._sklearn import clone
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
 from driftsurf.learners import SoftmaxRegression
 from driftsurf.session.session import Session
-from driftsurf.streams import Drift, Stream
+from driftsurf.streams.base import DriftSpan, Stream
 
 BLOCK_ROWS = 4096
 
@@ -111,7 +111,7 @@ class _CapymoaModel(Generic[M]):
         return self._session.scores(self._columns.row(instance.x))
 
 
-class OnlineClassifier(_CapymoaModel[AdaptiveClassifier]):
+class CapyMOAClassifier(_CapymoaModel[AdaptiveClassifier]):
     """Classifier for ``capymoa.evaluation.prequential_evaluation``: any strategy around any learner.
 
     Instances are buffered until they make a time step. Before the first time step it predicts None.
@@ -160,10 +160,10 @@ class OnlineClassifier(_CapymoaModel[AdaptiveClassifier]):
         return probabilities
 
 
-class OnlineRegressor(_CapymoaModel[AdaptiveRegressor]):
+class CapyMOARegressor(_CapymoaModel[AdaptiveRegressor]):
     """Regressor for ``capymoa.evaluation.prequential_evaluation``: any strategy around any learner.
 
-    Parameters are those of :class:`OnlineClassifier`; without a ``model`` it is ``DriftSurfRegressor()``.
+    Parameters are those of :class:`CapyMOAClassifier`; without a ``model`` it is ``DriftSurfRegressor()``.
     """
 
     _regression = True
@@ -178,6 +178,10 @@ class OnlineRegressor(_CapymoaModel[AdaptiveRegressor]):
         """Return the predicted number; 0 before the first time step."""
         scores = self._scores(instance)
         return 0.0 if scores is None else float(scores[0])
+
+
+OnlineClassifier = CapyMOAClassifier  # former names, which the wrappers for river have too
+OnlineRegressor = CapyMOARegressor
 
 
 @runtime_checkable
@@ -220,11 +224,11 @@ class CapyMOAStream(Stream):
         self.n_features = self._columns.width
 
     @property
-    def drifts(self) -> tuple[Drift, ...]:
+    def drifts(self) -> tuple[DriftSpan, ...]:
         """Drifts that the stream declares; a gradual one is centred on its position."""
         declared = self.stream.get_drifts() if isinstance(self.stream, _DriftStream) else ()
         halves = [(int(drift.position), int(drift.width) // 2) for drift in declared]
-        return tuple(Drift(max(0, place - half), place + half) for place, half in halves)
+        return tuple(DriftSpan(max(0, place - half), place + half) for place, half in halves)
 
     def blocks(self) -> Iterator[tuple[Any, Any]]:
         """Yield all rows from the first one on, in blocks."""

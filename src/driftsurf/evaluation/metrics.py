@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.streams.base import Drift
+from driftsurf.streams.base import DriftSpan
 
 Numbers = npt.NDArray[Any]
 Transitions = Sequence[Sequence[str]]
@@ -67,14 +67,14 @@ def kappa_temporal(errors: int, persistence_errors: int) -> float:
     return float("nan") if persistence_errors == 0 else 1.0 - errors / persistence_errors
 
 
-def recovery_by_training(first_row: Numbers, trained_from: Numbers, drifts: Sequence[Drift]) -> list[int | None]:
+def recovery_by_training(first_row: Numbers, trained_from: Numbers, drifts: Sequence[DriftSpan]) -> list[int | None]:
     """Steps after each drift until the predicting model is trained on rows of the new concept alone.
 
     This is the paper's recovery time. It counts from the first step whose batch begins at or after the end of the
     drift. It is None if the next drift begins before that.
 
     >>> steps = np.arange(6)
-    >>> recovery_by_training(10 * steps, np.array([0, 0, 0, 0, 20, 20]), [Drift(20, 20)])
+    >>> recovery_by_training(10 * steps, np.array([0, 0, 0, 0, 20, 20]), [DriftSpan(20, 20)])
     [2]
     """
     times: list[int | None] = []
@@ -89,7 +89,7 @@ def recovery_by_error(
     first_row: Numbers,
     error: Numbers,
     oracle_error: Numbers,
-    drifts: Sequence[Drift],
+    drifts: Sequence[DriftSpan],
     tolerance: float = 0.1,
 ) -> list[int | None]:
     """Steps from the start of each drift until the error is within ``tolerance`` (10 %) of the oracle's.
@@ -99,7 +99,7 @@ def recovery_by_error(
 
     >>> steps = np.arange(5)
     >>> error, oracle = np.array([0.1, 0.5, 0.3, 0.2, 0.2]), np.array([0.1, 0.5, 0.2, 0.2, 0.2])
-    >>> recovery_by_error(10 * steps, error, oracle, [Drift(10, 10)])
+    >>> recovery_by_error(10 * steps, error, oracle, [DriftSpan(10, 10)])
     [2]
     """
     times: list[int | None] = []
@@ -128,7 +128,7 @@ def false_reactions(
     rows: Numbers,
     trained_from: Numbers,
     transitions: Transitions,
-    drifts: Sequence[Drift],
+    drifts: Sequence[DriftSpan],
     kind: str = "entered",
 ) -> int:
     """Number of reactions without a cause.
@@ -137,7 +137,7 @@ def false_reactions(
     drifts: it was trained only on rows after them.
 
     >>> kinds = [(), ("entered",), (), ("entered",)]
-    >>> false_reactions(10 * np.arange(4), np.full(4, 10), np.zeros(4), kinds, [Drift(30, 30)])
+    >>> false_reactions(10 * np.arange(4), np.full(4, 10), np.zeros(4), kinds, [DriftSpan(30, 30)])
     1
     """
     count = 0
@@ -159,7 +159,7 @@ def share_reactive(state: Numbers) -> float:
     return float(np.mean(state == "reactive"))
 
 
-def _spans(drifts: Sequence[Drift]) -> list[tuple[Drift, float]]:
+def _spans(drifts: Sequence[DriftSpan]) -> list[tuple[DriftSpan, float]]:
     """Return each drift with the row at which the next one begins."""
     starts = [float(drift.start) for drift in drifts[1:]] + [np.inf]
     return list(zip(drifts, starts, strict=False))

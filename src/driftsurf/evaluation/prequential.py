@@ -31,7 +31,7 @@ from driftsurf.evaluation.scoring import Scorebook, StepReport, StreamInfo
 from driftsurf.evaluation.trace import Trace, TraceBuilder
 from driftsurf.session.observation import Observation
 from driftsurf.session.session import step_rows
-from driftsurf.streams.base import Drift
+from driftsurf.streams.base import DriftSpan
 
 
 @runtime_checkable
@@ -61,7 +61,7 @@ class LabelledRows:
     """
 
     name: str = "rows"
-    drifts: tuple[Drift, ...] = ()
+    drifts: tuple[DriftSpan, ...] = ()
 
     def __init__(self, X: Any, y: Any, *, regression: bool | None = None) -> None:
         if isinstance(X, LazyFrame):

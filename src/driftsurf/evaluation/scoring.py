@@ -27,7 +27,7 @@ from driftsurf.evaluation.trace import (
     csv_head,
 )
 from driftsurf.session.observation import Observation, Origin
-from driftsurf.streams.base import Drift
+from driftsurf.streams.base import DriftSpan
 
 MOST_CLASSES = 50
 """Classes that are counted one by one, if more may appear; all others are counted together."""
@@ -344,7 +344,7 @@ class StreamInfo(Protocol):
         ...
 
     @property
-    def drifts(self) -> Sequence[Drift]:
+    def drifts(self) -> Sequence[DriftSpan]:
         """The true drifts; empty if they are not known."""
         ...
 

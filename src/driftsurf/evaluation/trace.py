@@ -22,7 +22,7 @@ from driftsurf.core.files import parse_json
 from driftsurf.core.frames import new_frame
 from driftsurf.core.input import listed
 from driftsurf.errors import InputError, OptionError
-from driftsurf.streams.base import Drift
+from driftsurf.streams.base import DriftSpan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -185,7 +185,7 @@ class Trace:
 
     stream: str
     batch_size: int
-    drifts: tuple[Drift, ...]
+    drifts: tuple[DriftSpan, ...]
     labels: tuple[Any, ...]
     columns: dict[str, npt.NDArray[Any]]
     seconds: dict[str, float] = field(default_factory=dict)
@@ -314,7 +314,7 @@ class Trace:
             if LATER in columns:
                 later = [parse_json(cell) if cell else [] for cell in columns.pop(LATER).tolist()]
                 labels, columns = _with_later_classes(labels, columns, later)
-            drifts = tuple(Drift(**drift) for drift in head["drifts"])
+            drifts = tuple(DriftSpan(**drift) for drift in head["drifts"])
             begun = int(columns["step"][0]) if lines else 0  # of a trace whose first steps were removed
             warmup_steps = max(0, int(head.get("warmup_steps", 0)) - begun)
             trace = cls(head["stream"], head["batch_size"], drifts, labels, columns, warmup_steps=warmup_steps)
@@ -338,7 +338,7 @@ class Trace:
 
 
 def csv_head(
-    stream: str, batch_size: int, drifts: tuple[Drift, ...], labels: tuple[Any, ...], warmup_steps: int = 0
+    stream: str, batch_size: int, drifts: tuple[DriftSpan, ...], labels: tuple[Any, ...], warmup_steps: int = 0
 ) -> str:
     """Return the comment line that a saved trace begins with."""
     head = {
@@ -407,7 +407,7 @@ class TraceBuilder:
         for name, column in self._columns.items():
             column.append(row[name])
 
-    def build(self, stream: str, batch_size: int, drifts: tuple[Drift, ...], seconds: dict[str, float]) -> Trace:
+    def build(self, stream: str, batch_size: int, drifts: tuple[DriftSpan, ...], seconds: dict[str, float]) -> Trace:
         """Return the finished trace."""
         columns = {
             name: np.array(values, {int: np.int64, float: np.float64}.get(TYPES.get(name, int), np.str_))

@@ -26,6 +26,6 @@ Learners, strategies and readers of files do not belong here: this package hands
 
 from __future__ import annotations
 
-from driftsurf.exports import exports
+from driftsurf.core.exports import exports
 
 __getattr__, __dir__, __all__ = exports(__name__)

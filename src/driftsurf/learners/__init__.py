@@ -8,6 +8,6 @@ their number in a store and nothing of drift, labels, strategies or files.
 
 from __future__ import annotations
 
-from driftsurf.exports import exports
+from driftsurf.core.exports import exports
 
 __getattr__, __dir__, __all__ = exports(__name__)

@@ -24,7 +24,6 @@ from driftsurf.errors.visible import escape, safe_address
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import baselines
 from driftsurf.evaluation.trace import Trace
-from driftsurf.explanation.records import newest_head, read_run
 from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
 from driftsurf.keyed.outcomes import KeyScore, Outcomes
 from driftsurf.report import html
@@ -32,6 +31,7 @@ from driftsurf.report.comparison import TRIVIAL
 from driftsurf.report.svg import drawing, element
 from driftsurf.report.terminal import console
 from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.explanation.records import newest_head, read_run
 from driftsurf.runs.folder import JOURNAL, REPORT, RESULT, TRACE
 
 Kind: TypeAlias = Literal["run", "keyed run", "comparison"]

@@ -10,10 +10,10 @@ import numpy as np
 from driftsurf.core.decisions import INSIDE, Decision, Transition, alike, describe_alike, expert_noun
 from driftsurf.core.wording import percent
 from driftsurf.evaluation.trace import StepMap
-from driftsurf.explanation.lineage import TURNED, beliefs
-from driftsurf.explanation.records import pinned
 from driftsurf.report.figure import EventMark, Overlay, TransitionMark
 from driftsurf.report.sections import RunView
+from driftsurf.runs.explanation.lineage import TURNED, beliefs
+from driftsurf.runs.explanation.records import pinned
 from driftsurf.runs.orders import OrderRecord
 
 MOST_MARKED_STEPS = 2_000

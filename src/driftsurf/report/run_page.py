@@ -12,14 +12,14 @@ from driftsurf.errors import InputError
 from driftsurf.errors.visible import escape
 from driftsurf.evaluation.summary import verdict_of
 from driftsurf.evaluation.trace import Trace
-from driftsurf.explanation.lineage import experts_of
-from driftsurf.explanation.records import RunRecord
 from driftsurf.registry import register
 from driftsurf.report import html
 from driftsurf.report.figure import Overlay
 from driftsurf.report.overlay import overlay_of
 from driftsurf.report.sections import Built, RunView, interactive_page, sections
 from driftsurf.report.sections.settings import settings
+from driftsurf.runs.explanation.lineage import experts_of
+from driftsurf.runs.explanation.records import RunRecord
 from driftsurf.runs.folder import work_unit
 from driftsurf.runs.plan import ORACLE
 from driftsurf.runs.result import RunResult

@@ -22,11 +22,11 @@ from driftsurf.evaluation.summary import (
     verdict_of,
 )
 from driftsurf.evaluation.trace import Trace
-from driftsurf.explanation.lineage import experts_of
-from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report.run_page import orphan_warning
 from driftsurf.report.sections.numbers import reaction_rows
 from driftsurf.report.terminal import console
+from driftsurf.runs.explanation.lineage import experts_of
+from driftsurf.runs.explanation.records import looks_for_drift
 from driftsurf.runs.folder import WORK_PER_ROW, work_unit
 from driftsurf.runs.result import RunResult
 

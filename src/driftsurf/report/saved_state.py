@@ -18,9 +18,9 @@ from driftsurf.core.state import digest, peek, read_header
 from driftsurf.core.wording import significant
 from driftsurf.errors import DriftsurfError, StateError, StateWarning
 from driftsurf.evaluation.summary import mean_error_of
-from driftsurf.explanation.records import newest_head, pinned, read_run
 from driftsurf.report.terminal import console
 from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.explanation.records import newest_head, pinned, read_run
 from driftsurf.runs.folder import SERVED_CHECKPOINTS
 
 

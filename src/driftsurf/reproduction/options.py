@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from driftsurf.comparison.options import StrPath, WorkOptions
-from driftsurf.core.options import option
-from driftsurf.runs.options import OptionGroup
+from driftsurf.comparison.options import WorkOptions
+from driftsurf.core.options import OptionGroup, StrPath, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

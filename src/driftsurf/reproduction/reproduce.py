@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from driftsurf.comparison.options import StrPath
 from driftsurf.comparison.runner import Ledger, Result, Task, run
 from driftsurf.core import files
-from driftsurf.core.options import choice, whole
+from driftsurf.core.options import StrPath, choice, whole
 from driftsurf.data import catalogue
 from driftsurf.data.datasets import known as datasets
 from driftsurf.errors import OptionError, RunFolderError

@@ -22,7 +22,7 @@ from driftsurf.learners import LogisticRegression, paper_learner
 from driftsurf.reproduction.published import OPTIONS, Update, settings_of
 from driftsurf.strategies import BudgetRule, Variant
 from driftsurf.streams.arrays import ArrayStream
-from driftsurf.streams.base import Drift, Stream
+from driftsurf.streams.base import DriftSpan, Stream
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Timeline:
 
     dataset: str
     batch_size: int
-    drifts: tuple[Drift, ...]
+    drifts: tuple[DriftSpan, ...]
     """The drifts as row positions, each moved to the first row of its batch: there Aware resets."""
     n_rows: int
 
@@ -41,7 +41,7 @@ class Timeline:
         return bool(self.drifts) or self.dataset not in DATASETS
 
     @property
-    def bounded(self) -> tuple[Drift, ...]:
+    def bounded(self) -> tuple[DriftSpan, ...]:
         """The drifts that end before the stream does, so that a model can recover from them."""
         return tuple(drift for drift in self.drifts if drift.end < self.n_rows)
 
@@ -71,7 +71,7 @@ def timeline(dataset: str) -> Timeline:
     size, n_rows = entry.batch_size, entry.n_rows
     # A real stream whose number of rows is given does not open its file.
     stream: Stream = RealStream(dataset, n_rows=n_rows) if dataset in DATASETS else entry.make(n_rows=n_rows)
-    drifts = tuple(Drift(drift.start // size * size, drift.end // size * size) for drift in stream.drifts)
+    drifts = tuple(DriftSpan(drift.start // size * size, drift.end // size * size) for drift in stream.drifts)
     return Timeline(dataset, size, drifts, n_rows)
 
 

@@ -11,6 +11,7 @@
 ``orders``, ``numbering``          orders of operators; numbers that continue after a rollback
 ``sinks/``, ``predictions``        where predictions go
 ``hooks``, ``prometheus``          listeners of a run: the log, a command, metrics
+``explanation/``, ``alerts/``      why a model changed, from what a run has written; notices of what is wrong
 =================================  ================================================================================
 
 Pages and terminal output do not belong here: they read the files that a run has written (:mod:`driftsurf.report`).
@@ -18,6 +19,6 @@ Pages and terminal output do not belong here: they read the files that a run has
 
 from __future__ import annotations
 
-from driftsurf.exports import exports
+from driftsurf.core.exports import exports
 
 __getattr__, __dir__, __all__ = exports(__name__)

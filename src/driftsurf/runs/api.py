@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from driftsurf import registry
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.frames import Frame
-from driftsurf.core.options import accepts, argument, described
+from driftsurf.core.options import StrPath, accepts, argument, described
 from driftsurf.data.reading_options import STANDARD_INPUT
+from driftsurf.data.source import short_name
 from driftsurf.errors import Option, OptionError, RunDrifted
 from driftsurf.evaluation.scoring import StepReport
 from driftsurf.runs.execute import Execution
-from driftsurf.runs.folder import short_name
-from driftsurf.runs.options import RunOptions, StrPath
+from driftsurf.runs.options import RunOptions
 from driftsurf.runs.orders import OrderReport
 from driftsurf.runs.plan import OnStart, PlanMaker
 from driftsurf.runs.result import RunResult

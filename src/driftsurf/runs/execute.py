@@ -16,6 +16,7 @@ from driftsurf import registry
 from driftsurf.core import files
 from driftsurf.core.changes import deferred_interrupts
 from driftsurf.core.drifts import Drifts
+from driftsurf.core.options import StrPath
 from driftsurf.errors import (
     ColumnWarning,
     DriftsurfError,
@@ -47,7 +48,7 @@ from driftsurf.runs.folder import (
     partial_path,
 )
 from driftsurf.runs.live import LiveRun
-from driftsurf.runs.options import RunOptions, StrPath
+from driftsurf.runs.options import RunOptions
 from driftsurf.runs.orders import OrderReport
 from driftsurf.runs.output import JOURNAL_COLUMNS, Rotation, trace_columns
 from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunStart

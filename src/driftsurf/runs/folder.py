@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
 from driftsurf.core import disk
-from driftsurf.core.files import PARTIAL, backup_path, usable
+from driftsurf.core.files import NEW_RUNS, PARTIAL, backup_path, usable
 from driftsurf.core.input import listed
-from driftsurf.data.reading_options import FRAME, STANDARD_INPUT
-from driftsurf.data.source import Source
+from driftsurf.data.source import NAME_LETTERS, Source
 from driftsurf.errors import Option, RunFolderError
-from driftsurf.errors.visible import safe_address
 from driftsurf.registry import nearest
 
 
@@ -71,30 +68,6 @@ RUN_FILES = ABOUT, TRACE, JOURNAL, MODEL, COLUMNS, SCORES, BAD_ROWS, TIMINGS, RE
 
 RESULT = "result"
 """Name of the run folder below a folder of checkpoints, unless another place is given."""
-NEW_RUNS = Path("runs")
-"""Where run folders are made if no place is given."""
-NAME_LETTERS = 60
-"""Characters of the name of a source that the name of its folder has: many file systems allow 255 bytes."""
-
-
-NAMES = {STANDARD_INPUT: "stdin", FRAME: "frame"}
-"""Short names of sources that have no name of their own."""
-
-
-def short_name(path: str) -> str:
-    """Return a name for a source: its file or folder without endings, or the last part of an address.
-
-    >>> short_name("data/elec2.csv.gz"), short_name("-"), short_name("logs/2007-*.csv")
-    ('elec2', 'stdin', '2007')
-    >>> short_name("redis://host/0/orders?password=env:SECRET")
-    'orders'
-    """
-    if path in NAMES:
-        return NAMES[path]
-    if "://" in path:
-        path = re.split("[?#]", safe_address(path))[0]
-    name = Path(os.path.normpath(path)).name.partition(".")[0]
-    return "".join(letter for letter in name if letter.isalnum() or letter in "-_").strip("-_") or "tables"
 
 
 class RunFolder:

@@ -11,6 +11,7 @@ from driftsurf.data import Source
 from driftsurf.data.advice import hints
 from driftsurf.data.reading_options import STANDARD_INPUT
 from driftsurf.data.row_encoder import Target
+from driftsurf.data.source import short_name
 from driftsurf.data.tables import Table
 from driftsurf.errors import ColumnWarning, Message, Option, OptionError
 from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, KeyedOptions, run_keyed
@@ -18,7 +19,7 @@ from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import DerivedColumns
 from driftsurf.keyed.models import keyed_strategy, keyed_task, summarise_columns
 from driftsurf.keyed.run import EpochReport
-from driftsurf.runs.folder import ABOUT, short_name
+from driftsurf.runs.folder import ABOUT
 from driftsurf.runs.options import KEYED_GROUPS, NAMED_PARAMETERS, RunOptions
 from driftsurf.runs.plan import OnStart, RunStart
 

@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, get_args
 
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.options import (
-    OptionField,
+    OptionGroup,
+    StrPath,
     check_bounds,
     number,
     option,
@@ -19,7 +20,7 @@ from driftsurf.core.options import (
     parse_value,
     whole,
 )
-from driftsurf.data.reading_options import STANDARD_INPUT, ReadingOptions
+from driftsurf.data.reading_options import BATCH_ROWS, STANDARD_INPUT, ReadingOptions
 from driftsurf.errors import Message, Option, OptionError
 from driftsurf.keyed.options import EngineOptions, KeyOptions
 from driftsurf.registry import nearest
@@ -50,7 +51,6 @@ class PredictOptions:
 
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-StrPath: TypeAlias = str | os.PathLike[str]
 LAST_PORT = 65_535
 
 
@@ -119,8 +119,6 @@ class WatchOptions:
         return (host or "127.0.0.1", int(port)) if port.isdecimal() else None
 
 
-BATCH_ROWS = 1000
-"""Rows of a time step of tables, if nothing else is asked for."""
 MAX_PENDING = 100_000
 """Rows that wait for their labels at most, if nothing else is asked for."""
 
@@ -366,22 +364,6 @@ class OutputOptions:
             raise OptionError(Option("checkpoint_copy"), " needs ", Option("checkpoint"), ": the local folder")
         if self.all_classes and self.predictions is None:
             raise OptionError(Option("all_classes"), " needs ", Option("predictions"), ": where probabilities go")
-
-
-class OptionGroup(NamedTuple):
-    """Options that belong together."""
-
-    name: str
-    """Short name of the group."""
-    title: str
-    """Heading in ``--help`` and in the documentation."""
-    options: type
-    """The dataclass that defines them."""
-
-    @property
-    def fields(self) -> dict[str, OptionField]:
-        """The options by name."""
-        return option_fields(self.options)
 
 
 KEYED_TITLE = "A learner for each key"

@@ -36,7 +36,7 @@ from driftsurf.data.row_encoder import (
     is_unread_number,
     time_hints,
 )
-from driftsurf.data.source import Planning
+from driftsurf.data.source import Planning, short_name
 from driftsurf.data.sources.files import FileSource
 from driftsurf.data.sources.frame import FrameRows, FrameSource
 from driftsurf.data.tables import Table, which_columns
@@ -46,7 +46,7 @@ from driftsurf.evaluation.scores import ScoreRecorder
 from driftsurf.evaluation.scoring import MOST_CLASSES, TraceRecorder
 from driftsurf.evaluation.trace import open_labels
 from driftsurf.runs.batches import SourceReader, TableBatches
-from driftsurf.runs.folder import COLUMNS, SCORES, check_not_input, files_of, short_name
+from driftsurf.runs.folder import COLUMNS, SCORES, check_not_input, files_of
 from driftsurf.runs.options import GROUPS, MAX_PENDING, WAITING, RunOptions
 from driftsurf.runs.plan import KEPT_ROWS, NO_CHECKPOINTS, RunPlan, Sidecar
 from driftsurf.runs.predictions import LabelType, shown_classes
@@ -55,7 +55,7 @@ from driftsurf.session.model_names import make_strategy, read_model, require_exa
 from driftsurf.session.session import MOST_ROWS, STEPS, Session, step_rows
 from driftsurf.strategies import DEFAULT_MAX_ROWS
 from driftsurf.strategies._base import saved_class
-from driftsurf.streams.base import Drift
+from driftsurf.streams.base import DriftSpan
 
 if TYPE_CHECKING:
     from driftsurf.runs.late import LateBatches, LateSession
@@ -133,7 +133,7 @@ class _Description:
 
     name: str
     classes: tuple[Any, ...]
-    drifts: tuple[Drift, ...] = ()
+    drifts: tuple[DriftSpan, ...] = ()
 
 
 def plan_tables(

@@ -12,7 +12,7 @@ import numpy as np
 
 from driftsurf.core import files
 from driftsurf.core.files import parse_json
-from driftsurf.core.options import check_bounds
+from driftsurf.core.options import StrPath, check_bounds
 from driftsurf.core.state import peek, read_header
 from driftsurf.data import open_source
 from driftsurf.data.reading_options import ReadingOptions
@@ -22,7 +22,7 @@ from driftsurf.errors import Option, OptionError, RunFolderError, SchemaError, S
 from driftsurf.registry import find
 from driftsurf.runs.batches import SourceReader, text_of
 from driftsurf.runs.folder import ABOUT, check_not_input, files_of, model_path
-from driftsurf.runs.options import PredictOptions, StrPath
+from driftsurf.runs.options import PredictOptions
 from driftsurf.runs.predictions import LabelType, PredictionBatch, by_class, label_text, predict_now, shown_classes
 from driftsurf.runs.sinks import Closable, SinkContext, open_sink
 from driftsurf.session.model_names import imported_class, make_strategy

@@ -11,11 +11,12 @@ from driftsurf.core import files
 from driftsurf.core.files import parse_json
 from driftsurf.core.state import from_bytes, peek, pick, read_header
 from driftsurf.core.targets import ClassTargets
+from driftsurf.data.reading_options import BATCH_ROWS
 from driftsurf.data.row_encoder import FrameEncoder
 from driftsurf.errors import Option, OptionError, RunFolderError, StateError
 from driftsurf.estimators.saved import estimator_name
 from driftsurf.runs.folder import ABOUT, model_path
-from driftsurf.runs.options import BATCH_ROWS, GROUPS, RunOptions
+from driftsurf.runs.options import GROUPS, RunOptions
 from driftsurf.runs.plan import KEPT_ROWS
 from driftsurf.session.described import described_option, told_apart
 from driftsurf.session.model_names import imported_class

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from driftsurf.alerts.rules import Change, Lead, Reading
 from driftsurf.core.drifts import Drift
+from driftsurf.runs.alerts.rules import Change, Lead, Reading
 from driftsurf.service.contract import Event, ModelStatus
 
 if TYPE_CHECKING:

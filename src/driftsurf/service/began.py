@@ -12,8 +12,8 @@ from driftsurf.core import files
 from driftsurf.core.files import parse_json
 from driftsurf.errors import InputError
 from driftsurf.evaluation.trace import Trace
-from driftsurf.explanation.explain import explain_last_change
-from driftsurf.explanation.records import read_run
+from driftsurf.runs.explanation.explain import explain_last_change
+from driftsurf.runs.explanation.records import read_run
 from driftsurf.service.replayed_state import AnswerErrors, ErrorFigures
 
 FILE = "began.json"

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from driftsurf.alerts.rules import AlertOptions, read_alerts
-from driftsurf.core.options import OptionField, check_bounds, choice, option_fields, options_given, shown
+from driftsurf.core.options import OptionField, OptionGroup, check_bounds, choice, option_fields, options_given, shown
 from driftsurf.core.secrets import read_secret
 from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.data.toml_file import read_toml
 from driftsurf.errors import DriftsurfWarning, Option, OptionError
-from driftsurf.runs.options import OptionGroup
+from driftsurf.runs.alerts.rules import AlertOptions, read_alerts
 from driftsurf.runs.start import FinishedRun
 from driftsurf.service.blueprint import Blueprint
 from driftsurf.service.broker_thread import LEAST_KEYS, SinkOptions, SourceOptions

@@ -135,7 +135,7 @@ class LogSource:
 
     def _saved_columns(self) -> list[ColumnKind]:
         """Return the columns that the newest checkpoint knows: the record that told them has been dropped."""
-        from driftsurf.explanation.records import newest_head  # most logs need no checkpoint
+        from driftsurf.runs.explanation.records import newest_head  # most logs need no checkpoint
 
         about = json.loads(str(newest_head(self.path.parent / CHECKPOINTS)["about"]))
         return [ColumnKind(name, kind) for name, kind in about["columns"]]

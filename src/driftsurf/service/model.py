@@ -36,10 +36,10 @@ from driftsurf.errors import (
 from driftsurf.estimators.saved import session_bytes
 from driftsurf.evaluation.summary import verdict
 from driftsurf.evaluation.trace import Trace
-from driftsurf.explanation.explain import explain, explain_last_change
-from driftsurf.explanation.records import RunRecord, read_run
 from driftsurf.report.run_page import PageParts, record_parts, render_record
 from driftsurf.runs.checkpoint import CheckpointFolder
+from driftsurf.runs.explanation.explain import explain, explain_last_change
+from driftsurf.runs.explanation.records import RunRecord, read_run
 from driftsurf.runs.folder import ABOUT, COLUMNS, MODEL, TRACE, model_path
 from driftsurf.runs.predictions import LabelType
 from driftsurf.runs.start import FinishedRun

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from driftsurf.alerts import AlertThread
 from driftsurf.core import files
 from driftsurf.errors import Option, OptionError
+from driftsurf.runs.alerts import AlertThread
 from driftsurf.runs.start import FinishedRun
 from driftsurf.service.alert_readings import ModelReadings
 from driftsurf.service.config import ModelConfig, ServiceConfig, formats_of

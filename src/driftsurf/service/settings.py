@@ -11,12 +11,22 @@ from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from driftsurf.core.drifts import DRIFT_RISK, SMALLEST_RISE
 from driftsurf.core.files import parse_json
-from driftsurf.core.options import choice, number, option, option_fields, parse_label, parse_value, whole
+from driftsurf.core.options import (
+    OptionGroup,
+    StrPath,
+    choice,
+    number,
+    option,
+    option_fields,
+    parse_label,
+    parse_value,
+    whole,
+)
 from driftsurf.data.reading_options import KINDS, Kind, OnSchemaChange, ReadingOptions
 from driftsurf.data.row_encoder import TASKS, Task
 from driftsurf.errors import MissingExtraError, Option, OptionError, StateError
 from driftsurf.runs.folder import SERVED_CHECKPOINTS, SERVED_SETTINGS
-from driftsurf.runs.options import LAST_PORT, LogLevel, OptionGroup
+from driftsurf.runs.options import LAST_PORT, LogLevel
 from driftsurf.session.drift_monitor import DriftMonitor
 
 PACKAGES = "httptools", "msgspec", "pyarrow"
@@ -208,9 +218,6 @@ class Keeping:
         for name, one in option_fields(self).items():
             if one.hint is int:
                 whole(name, getattr(self, name), at_least=int(one.at_least or 0))
-
-
-StrPath: TypeAlias = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from driftsurf.core.exports import exports
 from driftsurf.errors import MissingExtraError
-from driftsurf.exports import exports
 
 _find, __dir__, __all__ = exports(__name__)
 

@@ -14,6 +14,6 @@ They are exported here, and loaded when they are asked for.
 
 from __future__ import annotations
 
-from driftsurf.exports import exports
+from driftsurf.core.exports import exports
 
 __getattr__, __dir__, __all__ = exports(__name__)

@@ -6,6 +6,6 @@ Streams are registered beside their classes with :func:`~driftsurf.streams.base.
 
 from __future__ import annotations
 
-from driftsurf.exports import exports
+from driftsurf.core.exports import exports
 
 __getattr__, __dir__, __all__ = exports(__name__)

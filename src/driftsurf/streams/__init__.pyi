@@ -1,6 +1,7 @@
 # Made by `make generate`: do not edit.
 from driftsurf.streams.arrays import ArrayStream as ArrayStream
 from driftsurf.streams.base import Drift as Drift
+from driftsurf.streams.base import DriftSpan as DriftSpan
 from driftsurf.streams.base import Stream as Stream
 from driftsurf.streams.circles import Circles as Circles
 from driftsurf.streams.friedman import Friedman as Friedman

@@ -11,7 +11,7 @@ import numpy as np
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.options import whole
 from driftsurf.native.streams import balanced
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction
+from driftsurf.streams.base import Block, DriftSpan, Stream, block_sizes, fraction
 
 WORDS = 2**18
 """Number of random words that are drawn at a time."""
@@ -62,10 +62,10 @@ class BalancedStream(Stream):
         return k * self.n_rows // self.n_segments
 
     @property
-    def drifts(self) -> tuple[Drift, ...]:
+    def drifts(self) -> tuple[DriftSpan, ...]:
         """Abrupt drifts at the start of every segment but the first."""
         starts = [self.segment_start(k) for k in range(1, self.n_segments)]
-        return tuple(Drift(start, start) for start in starts)
+        return tuple(DriftSpan(start, start) for start in starts)
 
     def transitions(self) -> tuple[ConceptChange, ...]:
         """Return the first 50 rows of every segment but the first: too few to call the drift gradual."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import CSR, FloatArray
 from driftsurf.core.frames import SparseMatrix
 from driftsurf.errors import LabelError, NonFiniteError, OptionError, ShapeError, ValueTypeError
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes
+from driftsurf.streams.base import Block, DriftSpan, Stream, block_sizes
 
 
 class ArrayStream(Stream):
@@ -41,10 +41,10 @@ class ArrayStream(Stream):
     """
 
     name: str
-    drifts: tuple[Drift, ...]
+    drifts: tuple[DriftSpan, ...]
     sparse: bool
 
-    def __init__(self, X: Any, y: npt.ArrayLike, *, drifts: Sequence[Drift] = (), name: str = "arrays") -> None:
+    def __init__(self, X: Any, y: npt.ArrayLike, *, drifts: Sequence[DriftSpan] = (), name: str = "arrays") -> None:
         self.sparse = isinstance(X, SparseMatrix)
         self.X = _read_sparse(X) if self.sparse else _read_dense(X)
         labels = np.asarray(y)

@@ -37,7 +37,7 @@ class SupportsShape(Protocol):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Drift:
+class DriftSpan:
     """A change of concept, which begins with row ``start`` and is complete with row ``end``.
 
     Parameters
@@ -47,7 +47,7 @@ class Drift:
 
     Examples
     --------
-    >>> Drift(40_000, 60_000).gradual, Drift(25_000, 25_000).gradual
+    >>> DriftSpan(40_000, 60_000).gradual, DriftSpan(25_000, 25_000).gradual
     (True, False)
     """
 
@@ -63,6 +63,9 @@ class Drift:
     def gradual(self) -> bool:
         """Whether the old and the new concept overlap."""
         return self.end > self.start
+
+
+Drift = DriftSpan  # former name, which a detected drift has too: driftsurf.core.drifts.Drift
 
 
 class Stream(ABC):
@@ -98,7 +101,7 @@ class Stream(ABC):
             """Number of columns."""
 
         @property
-        def drifts(self) -> tuple[Drift, ...]:
+        def drifts(self) -> tuple[DriftSpan, ...]:
             """Drifts in the order of their start."""
 
         @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from driftsurf.streams._balanced import BalancedStream, ConceptChange
-from driftsurf.streams.base import Drift, register_stream
+from driftsurf.streams.base import DriftSpan, register_stream
 
 
 @register_stream(
@@ -63,10 +63,10 @@ class Circles(BalancedStream):
         return self.n_rows // 20
 
     @property
-    def drifts(self) -> tuple[Drift, ...]:
+    def drifts(self) -> tuple[DriftSpan, ...]:
         """Gradual drifts in the first fifth of every quarter but the first."""
         starts = [self.segment_start(k) for k in (1, 2, 3)]
-        return tuple(Drift(start, start + self._width) for start in starts)
+        return tuple(DriftSpan(start, start + self._width) for start in starts)
 
     def transitions(self) -> tuple[ConceptChange, ...]:
         """Return the transitions at the start of every quarter but the last: see the notes of the class."""

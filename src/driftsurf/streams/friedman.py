@@ -14,7 +14,7 @@ from driftsurf.core.numeric import derive
 from driftsurf.core.options import choice, is_number, shown, whole
 from driftsurf.errors import OptionError
 from driftsurf.registry import REGRESSION
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, register_stream
+from driftsurf.streams.base import Block, DriftSpan, Stream, block_sizes, register_stream
 
 Kind: TypeAlias = Literal["abrupt", "gradual", "local"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -101,15 +101,15 @@ class Friedman(Stream):
         return f"Friedman-{self.drift}"
 
     @property
-    def drifts(self) -> tuple[Drift, ...]:
+    def drifts(self) -> tuple[DriftSpan, ...]:
         """Drifts that begin after the first row."""
         return tuple(drift for drift in self._changes() if drift.start > 0)
 
-    def _changes(self) -> tuple[Drift, ...]:
+    def _changes(self) -> tuple[DriftSpan, ...]:
         length = self.n_rows // 10 if self.drift == "gradual" else 0
         quarters = (1, 2, 3) if self.drift == "local" else (2, 3)
         places = (quarter * self.n_rows // 4 for quarter in quarters)
-        return tuple(Drift(place, min(place + length, self.n_rows)) for place in places)
+        return tuple(DriftSpan(place, min(place + length, self.n_rows)) for place in places)
 
     def blocks(self) -> Iterator[Block]:
         """Yield rows. Attributes, coins and noise have one generator each, which continues from block to block."""

@@ -10,7 +10,7 @@ import numpy as np
 from driftsurf.core.options import is_number, shown, whole
 from driftsurf.errors import OptionError
 from driftsurf.native.streams import hyperplane, java_doubles, java_state
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent, register_stream
+from driftsurf.streams.base import Block, DriftSpan, Stream, block_sizes, percent, register_stream
 
 
 @register_stream(
@@ -48,7 +48,7 @@ class Hyperplane(Stream):
     >>> X[0, :3]
     array([0.39717434, 0.34751803, 0.29405703])
     >>> stream.drifts, stream.drift_steps(100)
-    ((Drift(start=0, end=1000),), ())
+    ((DriftSpan(start=0, end=1000),), ())
 
     References
     ----------
@@ -92,9 +92,9 @@ class Hyperplane(Stream):
         return {0.001: "Hyper-slow", 0.1: "Hyper-fast"}.get(self.magnitude, f"Hyper-{self.magnitude:g}")
 
     @property
-    def drifts(self) -> tuple[Drift, ...]:
+    def drifts(self) -> tuple[DriftSpan, ...]:
         """One drift from the first row to the last: there is no step at which a reset would help."""
-        return (Drift(0, self.n_rows),)
+        return (DriftSpan(0, self.n_rows),)
 
     def blocks(self) -> Iterator[Block]:
         """Yield rows as MOA's HyperplaneGenerator draws them."""

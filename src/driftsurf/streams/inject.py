@@ -20,7 +20,7 @@ from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.options import shown, whole
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.streams.arrays import ArrayStream
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, fraction
+from driftsurf.streams.base import Block, DriftSpan, Stream, block_sizes, fraction
 
 StreamLike: TypeAlias = Stream | tuple[Any, npt.ArrayLike]
 """A stream, or rows and labels."""
@@ -188,7 +188,7 @@ def mix(first: StreamLike, second: StreamLike, *, position: int, width: int, see
     >>> [round(float(X.mean()), 2) for X, y in stream.batches(50)]
     [0.0, 0.0, 0.06, 0.22, 0.72, 0.92, 0.98, 1.0, 1.0, 1.0, 1.0]
     >>> stream.drifts
-    (Drift(start=150, end=250),)
+    (DriftSpan(start=150, end=250),)
     """
     return _Mixture(first, second, position, width, seed)
 
@@ -200,7 +200,7 @@ class _Changed(Stream):
     n_rows: int
     n_features: int
     sparse: bool
-    drifts: tuple[Drift, ...]
+    drifts: tuple[DriftSpan, ...]
 
     def __init__(
         self, stream: StreamLike, start: int, stop: int | None, change: Change, call: str, options: str
@@ -234,7 +234,7 @@ class _Thinned(Stream):
     n_rows: int
     n_features: int
     sparse: bool
-    drifts: tuple[Drift, ...]
+    drifts: tuple[DriftSpan, ...]
 
     def __init__(self, stream: StreamLike, start: int, stop: int | None, positive: float, seed: int) -> None:
         self.source = _labelled(stream, "change_prior")
@@ -246,7 +246,7 @@ class _Thinned(Stream):
         self.sparse = self.source.sparse
         self._kept = self._choose()
         self.n_rows = self._place(self.source.n_rows)
-        moved = tuple(Drift(self._place(d.start), self._place(d.end)) for d in self.source.drifts)
+        moved = tuple(DriftSpan(self._place(d.start), self._place(d.end)) for d in self.source.drifts)
         self.drifts = _with_interval(moved, self.start, self._place(self.stop), self.n_rows)
 
     def _choose(self) -> Mask:
@@ -295,7 +295,7 @@ class _Mixture(Stream):
     name: str
     n_rows: int
     n_features: int
-    drifts: tuple[Drift, ...]
+    drifts: tuple[DriftSpan, ...]
 
     def __init__(self, first: StreamLike, second: StreamLike, position: int, width: int, seed: int) -> None:
         self.first, self.second = _dense(first, "mix"), _dense(second, "mix")
@@ -317,12 +317,12 @@ class _Mixture(Stream):
         self.n_features = self.first.n_features
         self.n_rows = sum(map(len, self._choices()))
         half = self.width // 2
-        own = Drift(max(self.position - half, 0), self.position + half)
+        own = DriftSpan(max(self.position - half, 0), self.position + half)
         inherited = [
             *_moved(self.first.drifts, self._choices()),
             *_moved(self.second.drifts, (~choice for choice in self._choices())),
         ]
-        found = (Drift(d.start, min(d.end, self.n_rows)) for d in [own, *inherited] if d.start < self.n_rows)
+        found = (DriftSpan(d.start, min(d.end, self.n_rows)) for d in [own, *inherited] if d.start < self.n_rows)
         self.drifts = tuple(sorted(set(found)))
 
     def _choices(self) -> Iterator[Mask]:
@@ -405,13 +405,13 @@ def _parts(stream: Stream, start: int, stop: int) -> Iterator[tuple[Any, IntArra
         at += len(y)
 
 
-def _with_interval(drifts: Iterable[Drift], start: int, stop: int, n_rows: int) -> tuple[Drift, ...]:
+def _with_interval(drifts: Iterable[DriftSpan], start: int, stop: int, n_rows: int) -> tuple[DriftSpan, ...]:
     """Return ``drifts`` and those at the ends of an interval that are inside of the stream."""
-    own = (Drift(row, row) for row in (start, stop) if 0 < row < n_rows)
+    own = (DriftSpan(row, row) for row in (start, stop) if 0 < row < n_rows)
     return tuple(sorted({*drifts, *own}))
 
 
-def _moved(drifts: Iterable[Drift], masks: Iterable[Mask]) -> Iterator[Drift]:
+def _moved(drifts: Iterable[DriftSpan], masks: Iterable[Mask]) -> Iterator[DriftSpan]:
     """Yield the drifts of a stream at the new places of its rows, which are the true entries of the masks."""
     places: dict[int, int] = {}
     wanted = {row for drift in drifts for row in (drift.start, drift.end)}
@@ -422,7 +422,7 @@ def _moved(drifts: Iterable[Drift], masks: Iterable[Mask]) -> Iterator[Drift]:
         at, used = at + len(mask), used + len(rows)
     for drift in drifts:
         if drift.start in places:
-            yield Drift(places[drift.start], places.get(drift.end, at))
+            yield DriftSpan(places[drift.start], places.get(drift.end, at))
 
 
 def _columns(columns: Iterable[int], n_features: int) -> list[int]:

@@ -12,7 +12,7 @@ from driftsurf.core.contracts import FloatArray
 from driftsurf.core.numeric import derive
 from driftsurf.core.options import is_number, shown, whole
 from driftsurf.errors import OptionError
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, register_stream
+from driftsurf.streams.base import Block, DriftSpan, Stream, block_sizes, register_stream
 
 
 @register_stream("recurring", "three linear concepts that take turns, twenty times")
@@ -93,10 +93,10 @@ class Recurring(Stream):
         return "Recurring" if self.positive == 0.5 else f"Recurring-{100 * self.positive:g}%"
 
     @property
-    def drifts(self) -> tuple[Drift, ...]:
+    def drifts(self) -> tuple[DriftSpan, ...]:
         """A drift at each turn; none if there is one concept."""
         turns = range(self.period, self.n_rows, self.period) if self.concepts > 1 else ()
-        return tuple(Drift(row, row) for row in turns)
+        return tuple(DriftSpan(row, row) for row in turns)
 
     def directions(self) -> FloatArray:
         """Return the direction of each concept, one per row."""

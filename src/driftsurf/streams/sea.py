@@ -8,7 +8,7 @@ import numpy as np
 
 from driftsurf.core.options import truth, whole
 from driftsurf.native.streams import java_state, sea
-from driftsurf.streams.base import Block, Drift, Stream, block_sizes, percent, register_stream
+from driftsurf.streams.base import Block, DriftSpan, Stream, block_sizes, percent, register_stream
 
 
 @register_stream("sea0", "SEA, three abrupt drifts, no noise", noise=0.0, table_row=1, paper_settings=(1e-3, 1e-2))
@@ -83,12 +83,12 @@ class SEA(Stream):
         return kind if self.gradual and noise == 10 else f"{kind}{noise}"
 
     @property
-    def drifts(self) -> tuple[Drift, ...]:
+    def drifts(self) -> tuple[DriftSpan, ...]:
         """Three abrupt drifts, or one gradual drift."""
         if self.gradual:
-            return (Drift(2 * self.n_rows // 5, 3 * self.n_rows // 5),)
+            return (DriftSpan(2 * self.n_rows // 5, 3 * self.n_rows // 5),)
         quarter = self.n_rows // 4
-        return tuple(Drift(k * quarter, k * quarter) for k in (1, 2, 3))
+        return tuple(DriftSpan(k * quarter, k * quarter) for k in (1, 2, 3))
 
     def blocks(self) -> Iterator[Block]:
         """Yield rows as MOA's ConceptDriftStream draws them from SEAGenerator."""

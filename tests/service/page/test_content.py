@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from driftsurf.explanation.records import read_run
 from driftsurf.report.run_page import PageParts, record_parts
+from driftsurf.runs.explanation.records import read_run
 from driftsurf.service.page.content import LiveContent, plain_parts
 
 

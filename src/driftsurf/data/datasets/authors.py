@@ -14,7 +14,7 @@ from driftsurf.data.datasets.known import FOLDER_VARIABLE, find_file
 from driftsurf.data.reading_options import Kind
 from driftsurf.errors import DriftsurfError, InputError
 from driftsurf.streams.arrays import ArrayStream
-from driftsurf.streams.base import Block, Drift, Stream
+from driftsurf.streams.base import Block, DriftSpan, Stream
 
 _LABELS = {"p": 1, "n": -1}
 _REMEDY = "use the file as published at github.com/Ashraf-T/DriftSurf, or a file with a header and rows like 0.1,0.2,p"
@@ -95,7 +95,7 @@ class AuthorsFile(Stream):
         return self._rows.n_features
 
     @property
-    def drifts(self) -> tuple[Drift, ...]:
+    def drifts(self) -> tuple[DriftSpan, ...]:
         """Drifts of the stream of this name."""
         name = self.name.lower()
         if name not in ("sine1", "mixed", "circles"):

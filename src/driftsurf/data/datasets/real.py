@@ -18,7 +18,7 @@ from driftsurf.data.datasets.known import DATASETS, Dataset
 from driftsurf.errors import DriftsurfError, InputError, OptionError
 from driftsurf.registry import register
 from driftsurf.streams.arrays import ArrayStream
-from driftsurf.streams.base import Block, Drift, Stream
+from driftsurf.streams.base import Block, DriftSpan, Stream
 from driftsurf.streams.inject import rotate, swap_labels
 
 ROTATED_COLUMNS = 0, 7
@@ -120,13 +120,13 @@ class RealStream(Stream):
         return self._prepared.n_features if known is None else known
 
     @property
-    def drifts(self) -> tuple[Drift, ...]:
+    def drifts(self) -> tuple[DriftSpan, ...]:
         """Where drift was injected, or where Aware is reset in the paper."""
         entry = self.entry
         if entry.injected and not self.drift:
             return ()
         starts = _interval(entry) if entry.injected else [step * entry.batch_size for step in entry.aware_steps]
-        return tuple(Drift(start, start) for start in starts if start < self.n_rows)
+        return tuple(DriftSpan(start, start) for start in starts if start < self.n_rows)
 
     def blocks(self) -> Iterator[Block]:
         """Yield the prepared rows."""

@@ -88,7 +88,7 @@ class RiverLearner(ForeignLearner):
         kinds = extra("river.base", "river")
         if not isinstance(self.model, (kinds.Classifier, kinds.Regressor)):
             raise refuse(self.model, "is neither a classifier nor a regressor of river")
-        if self.mode == "many" and not hasattr(self._last, "learn_many"):
+        if self.mode == "many" and not callable(getattr(self._last, "learn_many", None)):
             raise refuse(self.model, "has no learn_many; use mode='rows'")
 
     def budget(self, new: Segment) -> int:

@@ -127,21 +127,24 @@ class SklearnLearner(ForeignLearner):
             can_memorise=True,
             exact_state=self._keeps_rows,
             state_kind="rows" if self._keeps_rows else "pickle",
-            # Not a protocol: scikit-learn adds and removes these methods according to the parameters of an estimator.
-            probabilities=not regression and hasattr(self.estimator, "predict_proba"),
+            probabilities=not regression and self._offers("predict_proba"),
             grows_classes=self._keeps_rows,
             gradients=False,
         )
 
+    def _offers(self, method: str) -> bool:
+        """Return whether the estimator has a method, which can depend on its parameters: a protocol cannot say it."""
+        return callable(getattr(self.estimator, method, None))
+
     @property
     def _keeps_rows(self) -> bool:
-        return self.mode == "refit" or (self.mode == "auto" and not hasattr(self.estimator, "partial_fit"))
+        return self.mode == "refit" or (self.mode == "auto" and not self._offers("partial_fit"))
 
     @property
     def _weight_name(self) -> str | None:
         """Name of the argument ``sample_weight``, with the steps of a pipeline; None if there is none."""
         last, prefix = self.estimator, ""
-        while hasattr(last, "named_steps"):  # a Pipeline, whose module is heavy to import
+        while getattr(last, "named_steps", None) is not None:  # a Pipeline, whose module is heavy to import
             name, last = last.steps[-1]
             prefix += f"{name}__"
         known = inspect.signature(last.fit if self._keeps_rows else last.partial_fit).parameters
@@ -152,9 +155,9 @@ class SklearnLearner(ForeignLearner):
         whole("rows", self.rows, at_least=1)
         if self.passes is not None:
             number("passes", self.passes, above=0.0, otherwise=", or None")
-        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+        if isinstance(self.estimator, type) or not self._offers("fit"):
             raise refuse(self.estimator, "is not an estimator; pass an object with fit and predict")
-        if self.mode == "partial_fit" and not hasattr(self.estimator, "partial_fit"):
+        if self.mode == "partial_fit" and not self._offers("partial_fit"):
             raise refuse(self.estimator, "has no partial_fit; use mode='refit' or 'auto'")
 
     def budget(self, new: Segment) -> int:

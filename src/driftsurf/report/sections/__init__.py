@@ -22,9 +22,9 @@ from driftsurf.evaluation.column_moves import ColumnMove
 from driftsurf.evaluation.scores import Scores
 from driftsurf.evaluation.summary import Baselines, ClassificationSummary, RegressionSummary, baselines, summarise
 from driftsurf.evaluation.trace import OTHER, StepMap, Trace
-from driftsurf.explanation.records import looks_for_drift
 from driftsurf.report import html
 from driftsurf.report.figure import Bars, Figure, Overlay, as_json
+from driftsurf.runs.explanation.records import looks_for_drift
 from driftsurf.runs.orders import OrderRecord
 
 __all__ = ["Built", "RunView", "Section", "interactive_page", "sections"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from driftsurf.explanation.lineage import beliefs, describe_largest_move, experts_of
 from driftsurf.report import html
 from driftsurf.report.figure import SERIES_STYLES, Curve, Figure
 from driftsurf.report.sections import RunView, Section
+from driftsurf.runs.explanation.lineage import beliefs, describe_largest_move, experts_of
 
 MOST_SPANS = 20
 """In a run with more spans, the last ones are listed."""

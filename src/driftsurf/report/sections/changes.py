@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from driftsurf.core.decisions import Decision, Transition, alike, phrase_of, plain_expert
 from driftsurf.errors.visible import escape
-from driftsurf.explanation.records import BEGAN_REACTIVE, begins_reactive
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
+from driftsurf.runs.explanation.records import BEGAN_REACTIVE, begins_reactive
 
 MOST_LISTED = 400
 NAMED = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from driftsurf.errors.visible import escape
-from driftsurf.explanation.lineage import experts_of
 from driftsurf.report import html
 from driftsurf.report.figure import EventMark
 from driftsurf.report.overlay import events_of
 from driftsurf.report.sections import RunView, Section
+from driftsurf.runs.explanation.lineage import experts_of
 
 SHOWN, MOST_LISTED = 12, 400
 LEAST_SHARE = 0.05

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from driftsurf.explanation.lineage import lineages
 from driftsurf.report import html
 from driftsurf.report.figure import Bar, Bars
 from driftsurf.report.sections import RunView, Section
+from driftsurf.runs.explanation.lineage import lineages
 
 MOST_MODELS = 40
 """In a run with more models that predicted, the last of them are shown."""

@@ -14,9 +14,9 @@ from driftsurf.evaluation.summary import (
     summarise_classification,
     summarise_regression,
 )
-from driftsurf.explanation.lineage import experts_of
 from driftsurf.report import html
 from driftsurf.report.sections import RunView, Section
+from driftsurf.runs.explanation.lineage import experts_of
 from driftsurf.runs.folder import WORK_PER_ROW
 
 
@@ -101,8 +101,8 @@ def _others(run: RunView) -> Iterator[tuple[str, str]]:
 def reaction_rows(summary: Summary, looks_for_drift: str, *, experts: bool) -> dict[str, int]:
     """Return how often a model reacted, by name: what the detection of drift can lead to, and what happened.
 
-    ``looks_for_drift`` is what :func:`~driftsurf.explanation.records.looks_for_drift` returns. With ``experts`` it is a
-    portfolio, and the names say that its experts did it.
+    ``looks_for_drift`` is what :func:`~driftsurf.runs.explanation.records.looks_for_drift` returns. With ``experts`` it
+    is a portfolio, and the names say that its experts did it.
     """
     by = " by experts" if experts else ""
     both, fresh = (

@@ -9,10 +9,10 @@ import msgspec
 
 from driftsurf.core.drifts import Drift, InputChange
 from driftsurf.service.contract import Judgement, ModelStatus
-from driftsurf.service.wire.rows import BadRow
+from driftsurf.service.wire.rows import RowFault
 
 
-class Predictions(msgspec.Struct, omit_defaults=True):
+class PredictionsAnswer(msgspec.Struct, omit_defaults=True):
     """Predictions in the order of the rows that were taken."""
 
     model: str
@@ -27,7 +27,7 @@ class Predictions(msgspec.Struct, omit_defaults=True):
     repeated: bool = False
     """Whether the same request was answered before, under the same idempotency key."""
     skipped: int = 0
-    bad_rows: list[BadRow] | None = None
+    bad_rows: list[RowFault] | None = None
     guess: bool = False
     """Whether the model has learned nothing yet, and the predictions are the most frequent label, or the mean, of those
     that have come; null before the first one."""
@@ -45,7 +45,7 @@ class Taken(msgspec.Struct, omit_defaults=True):
     parts: int = 1
     """Number of records of a streamed body."""
     skipped: int = 0
-    bad_rows: list[BadRow] | None = None
+    bad_rows: list[RowFault] | None = None
 
 
 class OrderAnswer(msgspec.Struct):

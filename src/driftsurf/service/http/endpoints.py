@@ -14,7 +14,7 @@ from driftsurf.core.files import repeated_keys
 from driftsurf.errors import BadRowError, DriftsurfError, InputError, OptionError, UnavailableError
 from driftsurf.service.contract import ORDERS, Answer, Order, OrderKind, Receipt, Request
 from driftsurf.service.http import infer
-from driftsurf.service.http.answers import ModelInfo, OrderAnswer, Predictions, Taken, model_info
+from driftsurf.service.http.answers import ModelInfo, OrderAnswer, PredictionsAnswer, Taken, model_info
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.requests import (
     HttpRequest,
@@ -397,7 +397,7 @@ MODEL_ROUTES: Final[Mapping[str, ModelRoute]] = {
         "predict",
         predict,
         "Predict rows; those with ids are kept until their labels come.",
-        Predictions,
+        PredictionsAnswer,
         body="rows",
         query=(*_ROWS, "probabilities"),
     ),

@@ -12,10 +12,10 @@ from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Column, Table, arrow_column, arrow_kind, arrow_memory, empty_column
 from driftsurf.errors import DriftsurfError, InputError, ValueTypeError
 from driftsurf.service.wire.rows import (
-    BadRow,
     ColumnarRows,
     NumberRows,
     OnBadRow,
+    RowFault,
     RowsRead,
     WireColumn,
     WireFormat,
@@ -49,7 +49,7 @@ class ArrowRows:
         numbers = self._number_rows(found)
         if numbers is not None:
             return RowsRead(numbers)
-        columns, faults = dict[str, Column](), list[BadRow]()
+        columns, faults = dict[str, Column](), list[RowFault]()
         for name in names:
             special = name in (self.format.id, self.format.label)
             if self.format.columns is not None and name not in self._kinds and not special:
@@ -76,7 +76,7 @@ class ArrowRows:
             values[:, place] = arrow_memory(array, np.float64)  # to_numpy would import pandas
         return NumberRows(wanted, values) if not np.isinf(values).any() else None
 
-    def _column(self, name: str, array: Any) -> tuple[Column, list[BadRow]]:
+    def _column(self, name: str, array: Any) -> tuple[Column, list[RowFault]]:
         kind = "text" if name == self.format.id else self._kinds.get(name)
         own = arrow_kind(array.type)
         if own is None:
@@ -107,17 +107,18 @@ def _plain_numbers(format: WireFormat) -> tuple[WireColumn, ...] | None:
     return columns
 
 
-def _faults(name: str, column: Column) -> list[BadRow]:
+def _faults(name: str, column: Column) -> list[RowFault]:
     """Return the rows whose value a table cannot hold: infinity, and text with a NUL character."""
     if column.kind == "number":
         rows = np.flatnonzero(np.isinf(column.values)).tolist()
         return [
-            BadRow(row, name, str(column.values[row]), "is not finite", "send a finite number or null") for row in rows
+            RowFault(row, name, str(column.values[row]), "is not finite", "send a finite number or null")
+            for row in rows
         ]
     if column.kind == "text" and any("\0" in word for word in column.words):
         rows = [row for row, code in enumerate(column.values.tolist()) if code >= 0 and "\0" in column.words[code]]
         return [
-            BadRow(row, name, shown(column.words[column.values[row]]), "holds a NUL character", "leave it out")
+            RowFault(row, name, shown(column.words[column.values[row]]), "holds a NUL character", "leave it out")
             for row in rows
         ]
     return []

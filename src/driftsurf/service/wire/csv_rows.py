@@ -15,9 +15,9 @@ from driftsurf.errors import InputError
 from driftsurf.runs.predictions import label_text
 from driftsurf.service.wire.rows import (
     DATE_FORMAT,
-    BadRow,
     ColumnarRows,
     OnBadRow,
+    RowFault,
     RowsRead,
     WireFormat,
     check_count,
@@ -87,7 +87,7 @@ def _check_separated(names: list[str]) -> None:
         )
 
 
-def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[list[str]], list[BadRow]]:
+def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[list[str]], list[RowFault]]:
     """Return the header and the cells of each row; those of a row with another number of cells are empty."""
     try:
         text = body.decode("utf-8-sig")
@@ -95,7 +95,7 @@ def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[li
         raise InputError(f"the body is not UTF-8: byte {error.start} cannot be decoded; send CSV in UTF-8") from None
     if "\0" in text:
         raise InputError(f"the body holds a NUL character at position {text.index(chr(0))}; leave it out")
-    records, faults = list[list[str]](), list[BadRow]()
+    records, faults = list[list[str]](), list[RowFault]()
     try:
         lines = (
             cells for cells in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if cells
@@ -105,7 +105,7 @@ def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[li
             check_count(len(records) + 1, most)
             if len(cells) != len(names):
                 problem = f"has {len(cells)} cells and the header has {len(names)}"
-                faults.append(BadRow(len(records), None, shown(cells), problem, "write one cell for each column"))
+                faults.append(RowFault(len(records), None, shown(cells), problem, "write one cell for each column"))
                 cells = [""] * len(names)
             records.append(cells)
     except csv.Error as error:
@@ -117,7 +117,7 @@ def _records(body: bytes, delimiter: str, most: int) -> tuple[list[str], list[li
     return names, records, faults
 
 
-def _converted(name: str, column: Column, kind: Kind | None, reading: ReadingOptions) -> tuple[Column, list[BadRow]]:
+def _converted(name: str, column: Column, kind: Kind | None, reading: ReadingOptions) -> tuple[Column, list[RowFault]]:
     """Return a column of text as values of a kind, by its own cells if it is not known; each word is read once."""
     if kind is None:
         kind = infer_kind([column.words[code] for code in column.used().tolist()], reading)
@@ -133,5 +133,5 @@ def _converted(name: str, column: Column, kind: Kind | None, reading: ReadingOpt
             bad[code] = column.words[code]
     rows = np.flatnonzero(np.isin(column.values, list(bad))).tolist() if bad else []
     remedy = REMEDIES[kind].replace("1.5", f"1{reading.decimal}5")
-    faults = [BadRow(row, name, shown(bad[int(column.values[row])]), f"is not a {kind}", remedy) for row in rows]
+    faults = [RowFault(row, name, shown(bad[int(column.values[row])]), f"is not a {kind}", remedy) for row in rows]
     return Column(kind, np.asarray(by_code[column.values])), faults

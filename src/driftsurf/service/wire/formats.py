@@ -16,7 +16,7 @@ from driftsurf.data.reading_options import ReadingOptions
 from driftsurf.errors import OptionError
 from driftsurf.runs.predictions import class_column, label_text
 from driftsurf.service.contract import Answer, ServedColumn
-from driftsurf.service.http.answers import Predictions
+from driftsurf.service.http.answers import PredictionsAnswer
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.wire.arrow_rows import ArrowRows
 from driftsurf.service.wire.csv_rows import CsvRows
@@ -205,7 +205,7 @@ def encode_answer(name: str, answer: Answer, rows: RowsRead, format: Format, *, 
     return text.getvalue().encode()
 
 
-def predictions_of(name: str, answer: Answer, rows: RowsRead, *, all_classes: bool) -> Predictions:
+def predictions_of(name: str, answer: Answer, rows: RowsRead, *, all_classes: bool) -> PredictionsAnswer:
     """Return an answer as it is written in JSON."""
     shares = answer.probabilities
     probabilities: Any = None
@@ -213,7 +213,7 @@ def predictions_of(name: str, answer: Answer, rows: RowsRead, *, all_classes: bo
         probabilities = {label_text(one): shares[:, place].tolist() for place, one in enumerate(answer.classes)}
     elif shares is not None:
         probabilities = _largest(shares).tolist()
-    return Predictions(
+    return PredictionsAnswer(
         name,
         answer.version,
         [None] * len(rows) if answer.labels is None else answer.labels.tolist(),

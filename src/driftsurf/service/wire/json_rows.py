@@ -18,9 +18,9 @@ from driftsurf.data.tables import Column, Table
 from driftsurf.errors import InputError
 from driftsurf.service.wire.rows import (
     MOST_FAULTS,
-    BadRow,
     NumberRows,
     OnBadRow,
+    RowFault,
     RowsRead,
     WireColumn,
     WireFormat,
@@ -42,7 +42,7 @@ SPARE = 4
 """Braces or line breaks per row from which on a body is refused unread; text may have some of them, too."""
 _KEY_END = re.compile(rb'"[ \t\r\n]*:')
 Scalar: TypeAlias = str | bool | int | float | None
-_Check: TypeAlias = Callable[[int, str, Any], BadRow | None]
+_Check: TypeAlias = Callable[[int, str, Any], RowFault | None]
 _TYPES: dict[Kind, Any] = {
     "number": bool | float | None,
     "boolean": bool | float | None,
@@ -115,7 +115,7 @@ class JsonRows:
             rows = found.get("rows") if isinstance(found, dict) else None
             for number, row in enumerate(rows if isinstance(rows, list) else ()):
                 if odd := odd_number(row):
-                    refuse_first([BadRow(number, *odd)], "fail")
+                    refuse_first([RowFault(number, *odd)], "fail")
             raise _not_json(error) from None
 
     def read_lines(self, body: bytes, on_bad_row: OnBadRow = "fail", most: int = 100_000) -> RowsRead:
@@ -205,13 +205,13 @@ class JsonRows:
     def _checked(self, rows: Sequence[bytes | msgspec.Raw], on_bad_row: OnBadRow, most: int) -> RowsRead:
         """Return the good rows, each of which is decoded by itself; BadRowError for the first bad one."""
         check_count(len(rows), most)
-        faults, good, with_id = list[BadRow](), list[Any](), list[bool]()
+        faults, good, with_id = list[RowFault](), list[Any](), list[bool]()
         skipped = 0
         for number, raw in enumerate(rows):
             fault, has_id = self._fault(number, bytes(raw))
             if fault is None and with_id and has_id != with_id[0]:
                 remedy = "pass an id for all rows of a request, or for none"
-                fault = BadRow(number, self.format.id, "", "some rows have an id and others have none", remedy)
+                fault = RowFault(number, self.format.id, "", "some rows have an id and others have none", remedy)
             if fault is None:
                 good.append(self._row.decode(bytes(raw)))
                 with_id.append(has_id)
@@ -223,19 +223,21 @@ class JsonRows:
         built = self._built(good, most)
         return RowsRead(built.rows, built.ids, built.labels, tuple(faults), skipped)
 
-    def _fault(self, number: int, raw: bytes) -> tuple[BadRow | None, bool]:
+    def _fault(self, number: int, raw: bytes) -> tuple[RowFault | None, bool]:
         """Return what is wrong with a row, None if it is good, and whether it has an id."""
         try:
             row = msgspec.json.decode(raw)
         except (ValueError, RecursionError) as error:
             if odd := odd_number(loosely(raw)):
-                return BadRow(number, *odd), False
-            return BadRow(number, None, "", f"this is not a JSON object ({_shortly(error)})", "correct the row"), False
+                return RowFault(number, *odd), False
+            return RowFault(
+                number, None, "", f"this is not a JSON object ({_shortly(error)})", "correct the row"
+            ), False
         if not isinstance(row, dict):
-            return BadRow(number, None, shown(row), "is not a JSON object", 'pass rows such as {"price": 99}'), False
+            return RowFault(number, None, shown(row), "is not a JSON object", 'pass rows such as {"price": 99}'), False
         twice = repeated_keys(raw).outermost
         if twice is not None:
-            return BadRow(number, twice, "", "the column occurs twice", "pass each column once"), False
+            return RowFault(number, twice, "", "the column occurs twice", "pass each column once"), False
         fault = self.format.unknown(number, list(row)) or self.format.absent(number, row)
         if fault:
             return fault, False
@@ -243,7 +245,7 @@ class JsonRows:
             value = row.get(one.name)
             problem = None if value is None else check_value(one.kind, value, self._read_date)
             if problem is not None:
-                return BadRow(number, one.name, shown(value), *problem), False
+                return RowFault(number, one.name, shown(value), *problem), False
         if self.format.label is not None:
             fault = label_fault(number, self.format.label, row.get(self.format.label))
             if fault:

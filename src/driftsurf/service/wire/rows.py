@@ -143,7 +143,7 @@ LONGEST_ID = 256
 """Characters of an id at most."""
 
 
-class BadRow(msgspec.Struct, frozen=True):
+class RowFault(msgspec.Struct, frozen=True):
     """A row that was skipped."""
 
     row: int
@@ -214,7 +214,7 @@ class WireFormat:
         """Return whether every row must have a column; its value may be null."""
         return column.required and self.reading.on_schema_change != "fill-removed"
 
-    def unknown(self, row: int, names: Sequence[str]) -> BadRow | None:
+    def unknown(self, row: int, names: Sequence[str]) -> RowFault | None:
         """Return the fault of a row that has columns which the model does not know; None if that is allowed."""
         if self.takes_others or self.columns is None:
             return None
@@ -224,22 +224,24 @@ class WireFormat:
             return None
         names = [one.name for one in self.columns]
         remedy = f"leave the column out; {self.hints.get(others[0]) or which_columns(others, names)}"
-        return BadRow(row, others[0], "", "the model has no such column", remedy)
+        return RowFault(row, others[0], "", "the model has no such column", remedy)
 
-    def absent(self, row: int, names: Mapping[str, Any] | Sequence[str]) -> BadRow | None:
+    def absent(self, row: int, names: Mapping[str, Any] | Sequence[str]) -> RowFault | None:
         """Return the fault of a row that lacks a column; None if it has all."""
         gone = [one.name for one in self.columns or () if one.name not in names and self.is_required(one)]
         if len(gone) > 1:
             remedy = "pass these columns; null where a value is not known"
-            return BadRow(row, gone[0], "", f"the columns {listed(gone)} are missing", remedy)
+            return RowFault(row, gone[0], "", f"the columns {listed(gone)} are missing", remedy)
         if gone:
-            return BadRow(row, gone[0], "", "the column is missing", "pass the column; null if its value is not known")
+            return RowFault(
+                row, gone[0], "", "the column is missing", "pass the column; null if its value is not known"
+            )
         if self.label is not None and self.label not in names:
-            return BadRow(
+            return RowFault(
                 row, self.label, "", "the label is missing", "pass it, or pass rows with ids and labels later"
             )
         if self.id_required and self.id is not None and self.id not in names:
-            return BadRow(row, self.id, "", "the id is missing", "pass the id of the row")
+            return RowFault(row, self.id, "", "the id is missing", "pass the id of the row")
         return None
 
 
@@ -266,7 +268,7 @@ class RowsRead:
     rows: Table | NumberRows
     ids: list[str] | None = None
     labels: list[Any] | None = None
-    faults: tuple[BadRow, ...] = ()
+    faults: tuple[RowFault, ...] = ()
     """Rows that were skipped, at most 100 of them."""
     n_skipped: int = 0
 
@@ -281,7 +283,7 @@ class RowsRead:
         return self.rows.table() if isinstance(self.rows, NumberRows) else self.rows
 
 
-def refuse_first(faults: Sequence[BadRow], on_bad_row: OnBadRow) -> None:
+def refuse_first(faults: Sequence[RowFault], on_bad_row: OnBadRow) -> None:
     """Raise BadRowError for the first fault, unless bad rows are skipped."""
     if faults and on_bad_row == "fail":
         first = faults[0]
@@ -292,35 +294,35 @@ def refuse_first(faults: Sequence[BadRow], on_bad_row: OnBadRow) -> None:
         raise error
 
 
-def id_fault(row: int, column: str, value: Any) -> BadRow | None:
+def id_fault(row: int, column: str, value: Any) -> RowFault | None:
     """Return what is wrong with an id; None if it can be used."""
     if type(value) is int and abs(value) < 2**63:
         return None
     if not isinstance(value, str):
-        return BadRow(row, column, shown(value), "is not an id", "pass text or a whole number")
+        return RowFault(row, column, shown(value), "is not an id", "pass text or a whole number")
     if not value or len(value) > LONGEST_ID or "\0" in value:
         problem = f"must have 1 to {LONGEST_ID} characters, none of which is NUL"
-        return BadRow(row, column, shown(value), problem, "pass another id")
+        return RowFault(row, column, shown(value), problem, "pass another id")
     return None
 
 
-def label_fault(row: int, column: str, value: Any) -> BadRow | None:
+def label_fault(row: int, column: str, value: Any) -> RowFault | None:
     """Return what is wrong with a label; None if it can be used, as far as that is known without the model."""
     if value is None:
         remedy = "pass the label, or pass rows with ids and their labels later"
-        return BadRow(row, column, "null", "is not a label", remedy)
+        return RowFault(row, column, "null", "is not a label", remedy)
     if not isinstance(value, str | bool | int | float):
-        return BadRow(row, column, shown(value), "is not a label", "pass text, a number or a boolean")
+        return RowFault(row, column, shown(value), "is not a label", "pass text, a number or a boolean")
     if isinstance(value, str) and (not value or "\0" in value or len(value) > LONGEST_ID):
         problem = f"must have 1 to {LONGEST_ID} characters, none of which is NUL"
-        return BadRow(row, column, shown(value), problem, "pass another label")
+        return RowFault(row, column, shown(value), problem, "pass another label")
     if not isinstance(value, str):
         try:
             fits = math.isfinite(float(value))
         except OverflowError:
             fits = False
         if not fits:
-            return BadRow(row, column, shown(value), "is too large for a number", "pass a number below 1.8e308")
+            return RowFault(row, column, shown(value), "is too large for a number", "pass a number below 1.8e308")
     return None
 
 
@@ -340,7 +342,7 @@ class ColumnarRows:
     def __init__(self, format: WireFormat) -> None:
         self.format = format
 
-    def rows(self, table: Table, faults: Sequence[BadRow], on_bad_row: OnBadRow) -> RowsRead:
+    def rows(self, table: Table, faults: Sequence[RowFault], on_bad_row: OnBadRow) -> RowsRead:
         """Return the rows of a table whose columns have the kinds of the format already."""
         format, names = self.format, list(table.columns)
         fault = format.unknown(0, names) or format.absent(0, names)
@@ -377,7 +379,7 @@ class ColumnarRows:
             if one.name in columns or one.required
         }
 
-    def _ids(self, name: str, column: Column) -> tuple[list[str], list[BadRow]]:
+    def _ids(self, name: str, column: Column) -> tuple[list[str], list[RowFault]]:
         """Return the ids, and what is wrong with some of them."""
         text = column.as_text()
         words = [*text.words, ""]
@@ -385,7 +387,7 @@ class ColumnarRows:
         found = (id_fault(row, name, one) for row, one in enumerate(ids))
         return ids, [fault for fault in found if fault is not None]
 
-    def _labels(self, name: str, column: Column) -> tuple[list[Any], list[BadRow]]:
+    def _labels(self, name: str, column: Column) -> tuple[list[Any], list[RowFault]]:
         """Return the labels, as the classes that are written so, and what is wrong with some of them."""
         missing = column.missing().tolist()
         if column.kind == "text":
@@ -433,7 +435,7 @@ def read_labels(body: bytes, on_bad_row: OnBadRow = "fail", most: int = 100_000)
     check_count(len(given), most)
     if body.count(b":") != 1 + len(given) and (twice := repeated_keys(body).anywhere) is not None:
         raise BadRowError(f"the id {twice!r} has two labels; send each id once", value=twice)
-    ids, labels, faults = list[str](), list[Any](), list[BadRow]()
+    ids, labels, faults = list[str](), list[Any](), list[RowFault]()
     for row, (id, label) in enumerate(given.items()):
         fault = id_fault(row, "id", id) or label_fault(row, id, label)
         if fault is None:

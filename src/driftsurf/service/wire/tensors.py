@@ -17,8 +17,8 @@ from driftsurf.data.reading_options import Kind
 from driftsurf.data.tables import Column, Table
 from driftsurf.errors import InputError
 from driftsurf.service.wire.rows import (
-    BadRow,
     ColumnarRows,
+    RowFault,
     RowsRead,
     WireFormat,
     check_value,
@@ -146,7 +146,7 @@ class TensorRows:
         for row, value in enumerate(plain):
             problem = None if value is None else check_value(kind, value, self._read_date)
             if problem is not None:
-                refuse_first([BadRow(row, name, shown(value), *problem)], "fail")
+                refuse_first([RowFault(row, name, shown(value), *problem)], "fail")
         if kind in ("number", "boolean"):
             return Column(kind, np.array(plain, np.float64))
         read = self._read_date if kind == "date" else word_of

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from driftsurf.alerts.channels import Channel, Severity, channel_of
 from driftsurf.core.drifts import Drift
 from driftsurf.core.options import check_bounds, choice, option, option_fields, shown
 from driftsurf.core.wording import BASELINE_WORDS, shown_bytes, significant
 from driftsurf.errors import DriftsurfWarning, OptionError
+from driftsurf.runs.alerts.channels import Channel, Severity, channel_of
 
 RENAMED: Final[Mapping[str, str]] = {"error-noise": "trivial-noise"}
 """Options of earlier versions that still are read, with their new names."""

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from driftsurf.alerts.channels import Channel, Notice, NoticeKind
-from driftsurf.alerts.rules import AlertOptions, Condition, Reading, conditions, ending
 from driftsurf.core import files
 from driftsurf.core.changes import Background
 from driftsurf.core.drifts import Drift, DriftNews, DriftPhase
 from driftsurf.core.files import parse_json
 from driftsurf.errors import DeliveryError, reason
+from driftsurf.runs.alerts.channels import Channel, Notice, NoticeKind
+from driftsurf.runs.alerts.rules import AlertOptions, Condition, Reading, conditions, ending
 
 LEAST_ROWS = 20
 """Rows below which the share of refused ones says nothing."""
@@ -235,7 +235,7 @@ def _condition(values: Mapping[str, Any]) -> Condition:
     return Condition(**{**values, **numbers})
 
 
-log: logging.Logger = logging.getLogger("driftsurf.alerts")
+log: logging.Logger = logging.getLogger("driftsurf.runs.alerts")
 MOST_WAITING = 1000
 """Notices that wait for one channel at most; the oldest are dropped first."""
 

@@ -7,7 +7,7 @@ A part is registered once, beside its class::
 
 Command-line names, estimators, the check matrix, comparison styles and documentation tables are made from entries.
 This module knows names and import paths only. The module of a part of this package is imported when its name is first
-asked for; ``make generate`` writes all names and modules to ``registry_index.py``. Another package adds parts through
+asked for; ``make generate`` writes all names and modules to ``index.py``. Another package adds parts through
 entry points in the groups of ``ENTRY_POINTS``; each names the decorated class::
 
     [project.entry-points."driftsurf.strategies"]
@@ -28,7 +28,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from driftsurf.errors import MissingExtraError, OptionError, RegistryWarning
-from driftsurf.registry_index import DEFAULTS, MARKS, OPENS, PARTS
+from driftsurf.registry.index import DEFAULTS, MARKS, OPENS, PARTS
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -197,7 +197,7 @@ class Entry:
 _entries: dict[tuple[Kind, str], Entry] = {}
 _imported: set[str] = set()
 _lock = threading.RLock()
-if hasattr(os, "register_at_fork"):  # the thread that held it may not be in the forked process
+if sys.platform != "win32":  # the thread that held it may not be in the forked process
     os.register_at_fork(after_in_child=lambda: _lock._is_owned() or _lock._at_fork_reinit())  # type: ignore[attr-defined]
 
 

@@ -27,7 +27,8 @@ from driftsurf.errors.visible import visible
 from driftsurf.evaluation.column_moves import ColumnMove, name_counters, without_counters
 from driftsurf.evaluation.metrics import mean_error
 from driftsurf.evaluation.summary import mean_error_of, verdict_of
-from driftsurf.explanation.lineage import (
+from driftsurf.registry import register
+from driftsurf.runs.explanation.lineage import (
     LEAST_SHARE,
     TURNED,
     describe_beliefs,
@@ -37,7 +38,7 @@ from driftsurf.explanation.lineage import (
     experts_of,
     lineages,
 )
-from driftsurf.explanation.records import (
+from driftsurf.runs.explanation.records import (
     BEGAN_REACTIVE,
     RunRecord,
     begins_reactive,
@@ -45,8 +46,7 @@ from driftsurf.explanation.records import (
     pinned,
     read_run,
 )
-from driftsurf.explanation.replay import describe_tolerance, replay, share_of
-from driftsurf.registry import register
+from driftsurf.runs.explanation.replay import describe_tolerance, replay, share_of
 from driftsurf.runs.folder import WORK, work_unit
 
 WIDTH = 100

@@ -1,7 +1,8 @@
 """Public names of packages, whose modules are imported when a name is first used.
 
 The stub beside a package, ``__init__.pyi``, lists every name once, for type checkers and for this module, as SPEC 1 of
-Scientific Python recommends: ``from driftsurf.data.source import open_source as open_source``.
+Scientific Python recommends: ``from driftsurf.data.source import open_source as open_source``. A package without a stub
+has these imports under ``if TYPE_CHECKING``.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-_IMPORT = re.compile(r"^from ([\w.]+) import (\([^)]*\)|.+)$", re.MULTILINE)
+_IMPORT = re.compile(r"^ *from ([\w.]+) import (\([^)]*\)|.+)$", re.MULTILINE)
 _NAME = re.compile(r"\w+ as (\w+)")
 
 
 def exports(
     package: str, *others: str, found_by: str = ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], Sequence[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package with a stub.
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package that lists its names for type checkers.
 
     Parameters
     ----------
@@ -28,11 +29,15 @@ def exports(
     *others
         Public names that the package defines itself.
     found_by
-        A module whose ``__getattr__`` finds names that the stub does not list, or whose classes are made at run time.
+        A module whose ``__getattr__`` finds names that are not listed, or whose classes are made at run time.
     """
     module: Any = sys.modules[package]
-    stub = module.__spec__.loader.get_data(re.sub(r"\.pyc?$", ".pyi", module.__file__)).decode()
-    homes = {name: home for home, names in _IMPORT.findall(stub) for name in _NAME.findall(names)}
+    get_data = module.__spec__.loader.get_data
+    try:
+        listed = get_data(re.sub(r"\.pyc?$", ".pyi", module.__file__))
+    except FileNotFoundError:
+        listed = get_data(module.__file__)
+    homes = {name: home for home, names in _IMPORT.findall(listed.decode()) for name in _NAME.findall(names)}
     public = sorted({*homes, *others})
 
     def __getattr__(name: str) -> Any:

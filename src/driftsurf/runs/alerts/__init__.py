@@ -7,8 +7,8 @@ delivered are one file, so that a restart neither forgets nor repeats an alert.
 
 from __future__ import annotations
 
-from driftsurf.alerts.channels import Notice
-from driftsurf.alerts.delivery import AlertBook, AlertThread
-from driftsurf.alerts.rules import AlertOptions, Condition, Reading, read_alerts
+from driftsurf.runs.alerts.channels import Notice
+from driftsurf.runs.alerts.delivery import AlertBook, AlertThread
+from driftsurf.runs.alerts.rules import AlertOptions, Condition, Reading, read_alerts
 
 __all__ = ["AlertBook", "AlertOptions", "AlertThread", "Condition", "Notice", "Reading", "read_alerts"]

@@ -3,6 +3,6 @@
 Everything is read from the journal, the trace and the checkpoints of a run. Nothing here runs a model or draws a page.
 """
 
-from driftsurf.explanation.explain import explain
+from driftsurf.runs.explanation.explain import explain
 
 __all__ = ["explain"]

@@ -120,7 +120,7 @@ PARTS: Mapping[str, Mapping[str, str]] = {
     },
     "engine": {"local": "driftsurf.keyed.local:LocalEngine", "spark": "driftsurf.spark.engine:SparkEngine"},
     "page": {
-        "explanation": "driftsurf.explanation.explain:explain",
+        "explanation": "driftsurf.runs.explanation.explain:explain",
         "keyed": "driftsurf.report.keys:write_keyed_page",
         "model": "driftsurf.report.model_page:write_model_page",
         "plot": "driftsurf.report.notebook:plot_trace",
