@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf import DriftSurfClassifier
-from driftsurf.core import column_sizes as sizes
 from driftsurf.data.catalogue import CATALOGUE
 from driftsurf.learners import LogisticRegression, _learner
+from driftsurf.learners import _linear as sizes
 
 Stream = tuple[npt.NDArray[Any], npt.NDArray[Any], int]
 """Rows, labels, and number of time steps."""

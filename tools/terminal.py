@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from driftsurf.report.svg import drawing, element
+from driftsurf.report.figure import drawing, element
 
 __all__ = ["Screen", "animated", "main"]
 

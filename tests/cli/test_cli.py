@@ -25,7 +25,7 @@ from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS
 from driftsurf.evaluation.summary import summarise_regression
 from driftsurf.report import terminal
-from driftsurf.report.svg import Chart
+from driftsurf.report.figure import Chart
 from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import CheckpointFolder
 

@@ -23,7 +23,7 @@ from driftsurf.evaluation import column_moves
 from driftsurf.evaluation.column_moves import ColumnMove, ColumnMoves, name_counters, read_moves, without_counters
 from driftsurf.evaluation.scoring import TraceRecorder
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
-from driftsurf.report.sections import columns as section
+from driftsurf.report.sections import events as section
 from driftsurf.runs.batches import StreamBatches
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.live import LiveRun

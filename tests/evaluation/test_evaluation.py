@@ -15,8 +15,7 @@ from driftsurf import AwareClassifier, DriftSurfClassifier, Trace, prequential
 from driftsurf.core.decisions import Decision
 from driftsurf.errors import InputError, OptionError
 from driftsurf.evaluation import metrics, summarise, summarise_classification
-from driftsurf.report.overlay import overlay_of
-from driftsurf.report.sections import RunView
+from driftsurf.report.sections import RunView, overlay_of
 from driftsurf.streams import SEA, ArrayStream, Drift, Mixed
 
 

@@ -17,9 +17,8 @@ from driftsurf.core.journal import json_lines, read_lines
 from driftsurf.core.numeric import derive
 from driftsurf.keyed.results import next_state
 from driftsurf.learners import LogisticRegression, NaiveBayes, SoftmaxRegression
-from driftsurf.report.overlay import _of_trusted_experts
 from driftsurf.report.run_page import render
-from driftsurf.report.sections import RunView
+from driftsurf.report.sections import RunView, _of_trusted_experts
 from driftsurf.report.terminal import ProgressBar
 from driftsurf.runs.explanation.lineage import Lineage, beliefs, experts_of, lineages
 from driftsurf.strategies import DriftSurf, Portfolio

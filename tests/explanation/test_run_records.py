@@ -15,9 +15,8 @@ from table_runs import good, killed
 from driftsurf import explain
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.errors import InputError
-from driftsurf.report.overlay import overlay_of
 from driftsurf.report.run_page import render_record
-from driftsurf.report.sections import RunView
+from driftsurf.report.sections import RunView, overlay_of
 from driftsurf.runs import orders
 from driftsurf.runs.explanation.lineage import lineages
 from driftsurf.runs.explanation.records import RunRecord, pinned, read_run

@@ -30,11 +30,11 @@ from logistic_cases import (
 from row_arrays import as_rows
 from scipy.optimize import minimize
 
-from driftsurf.core.column_sizes import usual_sizes
 from driftsurf.core.contracts import Segment
 from driftsurf.core.samples import Samples
 from driftsurf.errors import ShapeError
 from driftsurf.learners import LogisticRegression
+from driftsurf.learners._linear import usual_sizes
 
 # ---------------------------------------------------------------------------- step by step
 

@@ -17,10 +17,10 @@ from logistic_cases import (
 )
 from row_arrays import as_rows
 
-from driftsurf.core.column_sizes import usual_sizes
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.samples import Samples
 from driftsurf.learners import LogisticRegression
+from driftsurf.learners._linear import usual_sizes
 
 
 def step_size(model: LogisticRegression) -> float:

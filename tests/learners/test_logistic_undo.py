@@ -28,12 +28,12 @@ from logistic_cases import (
 )
 from scipy.optimize import minimize
 
-from driftsurf.core.column_sizes import usual_sizes
 from driftsurf.core.contracts import FloatArray, Segment
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes
 from driftsurf.errors import DivergenceError, StateError
 from driftsurf.learners import LogisticRegression, logistic
+from driftsurf.learners._linear import usual_sizes
 
 # ---------------------------------------------------------------------------- all or nothing
 

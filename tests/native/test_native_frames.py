@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from linear_problems import Problem, close, problems
 from row_arrays import as_rows, frozen
 
-from driftsurf.core.column_sizes import ENOUGH_ROWS, usual_frame, usual_norm, usual_sizes
+from driftsurf.learners._linear import ENOUGH_ROWS, usual_frame, usual_norm, usual_sizes
 from driftsurf.native.columns import median_target, reframe, select, uncentre
 
 check = settings(max_examples=200)

@@ -19,11 +19,11 @@ from driftsurf.core.samples import Samples
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.data.encoding import TableEncoder
 from driftsurf.estimators.classes import estimator_class
-from driftsurf.estimators.saved import EstimatorTask
 from driftsurf.keyed import KeyedLearner, KeyRows
 from driftsurf.keyed.serving import packed, unpacked
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.session.late import DelayedLabels
+from driftsurf.session.saved import EstimatorTask
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 

@@ -24,14 +24,13 @@ from driftsurf.errors.visible import visible
 from driftsurf.evaluation.column_moves import ColumnMove
 from driftsurf.evaluation.summary import Baselines, ClassificationSummary, baselines, summarise, summarise_regression
 from driftsurf.learners import LogisticRegression
-from driftsurf.report.figure import Curve, Figure, Overlay, TransitionMark, as_json
+from driftsurf.report.figure import LEFT, RIGHT, WIDTH, Chart, Curve, Figure, Overlay, TransitionMark, as_json
 from driftsurf.report.index import list_runs
-from driftsurf.report.overlay import events_of
 from driftsurf.report.run_page import render, render_record
 from driftsurf.report.run_summary import print_run
-from driftsurf.report.sections import RunView, Section, changes, classes, columns, drifts, sections
+from driftsurf.report.sections import RunView, Section, classes, events_of, sections
+from driftsurf.report.sections.events import changes, drifts, tables
 from driftsurf.report.sections.settings import command_line, settings
-from driftsurf.report.svg import LEFT, RIGHT, WIDTH, Chart
 from driftsurf.runs.explanation.explain import explain
 from driftsurf.runs.explanation.records import RunRecord, read_run
 from driftsurf.runs.orders import OrderRecord
@@ -165,7 +164,7 @@ def test_a_regression_run_has_a_page() -> None:
     assert f"{summarise_regression(trace, 'model').skill:.3f}" in page
     assert titles(page) == ["error", "drifts", "events", "numbers", "risk", "models", "changes", "costs"]
     move = ColumnMove(10, 4, 0, "x0", 0.0, 0.0, 0.0, "", 1.0, 0.0, 0.01)
-    _, table = columns.tables([move])
+    _, table = tables([move])
     assert "(" not in table.partition("</tr>")[2]
 
 
@@ -176,7 +175,7 @@ def titles(page: str) -> list[str]:
 
 
 def named_sections() -> dict[str, Section]:
-    return {build.__module__.rpartition(".")[2]: section for section in sections() for build in [section.build]}
+    return {vars(section)["build"].__name__: section for section in sections()}
 
 
 @pytest.mark.parametrize("unit", [2.0**-40, 2.0**-10, 2.0**20, 2.0**40])
@@ -219,14 +218,14 @@ def test_ensembles_and_traces_without_counts_by_class_have_pages() -> None:
 def test_long_lists_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     trace, decisions = hostile_run()
     changed = next(decision for decision in decisions if decision.transitions)
-    listed = "".join(changes.build(RunView(trace, [changed] * 401, HOSTILE)))
+    listed = "".join(map(str, changes.build(RunView(trace, [changed] * 401, HOSTILE))))
     assert listed.count('class="go"') == 400
     assert "400" in listed
     moved = [ColumnMove(k, 4, 0, "x", 0.0, 0.0, 0.0, "", 0.0, 0.0, 0.1) for k in range(61)]
-    _, table, note = columns.tables(moved)
+    _, table, note = tables(moved)
     assert table.count("<tr>") == 61  # with the heads
     assert [number in note for number in ("60", "61")] == [True, True]
-    monkeypatch.setattr(classes, "MOST_LISTED", 2)
+    monkeypatch.setattr(classes, "MOST_CLASSES", 2)
     assert table_of_classes(trace).count("<tr>") == 3
     nothing = trace.columns | {f"true:{label}": 0 * trace.columns[f"true:{label}"] for label in trace.labels}
     assert '<td class="number">-</td>' in table_of_classes(replace(trace, columns=nothing))
@@ -238,14 +237,14 @@ def test_long_lists_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def table_of_classes(trace: Trace) -> str:
-    _, _, table, *_ = classes.build(RunView(trace, [], HOSTILE))
+    _, _, table, *_ = classes.classes.build(RunView(trace, [], HOSTILE))
     return str(table)
 
 
 def test_every_section_has_its_own_place() -> None:
     assert list(named_sections()) == [
         *("error", "drifts", "events", "numbers", "risk", "belief", "models", "classes", "confusion", "calibration"),
-        *("residuals", "changes", "inputs", "columns", "costs", "recovery", "settings"),
+        *("residuals", "changes", "inputs", "columns", "costs", "recovery", "run_settings"),
     ]
     assert len({section.position for section in sections()}) == len(sections())
 
@@ -531,7 +530,7 @@ def test_every_part_of_the_page_says_alike_how_a_drift_ended() -> None:
     told = [replace(one, drifts=()) for one in decisions]
     told[0] = replace(told[0], drifts=(replaced, other))
     view = RunView(trace, told, HOSTILE)
-    table = html.unescape("".join(drifts.build(view)))
+    table = html.unescape("".join(map(str, drifts.build(view))))
     events = [one.text for one in events_of(view) if one.kind == "over"]
     for one, event in zip((replaced, other), events, strict=True):
         assert one.end_text in table

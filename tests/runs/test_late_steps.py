@@ -15,9 +15,8 @@ from table_runs import LATE, ROWS, SAVED, files_of, good, killed, split
 import driftsurf
 from driftsurf.errors import StateError
 from driftsurf.learners import LogisticRegression
-from driftsurf.report.overlay import overlay_of
-from driftsurf.report.sections import RunView
-from driftsurf.runs.explanation import explain
+from driftsurf.report.sections import RunView, overlay_of
+from driftsurf.runs.explanation.explain import explain
 from driftsurf.runs.explanation.lineage import lineages
 from driftsurf.runs.explanation.records import read_run
 from driftsurf.runs.late import Arrived, LateSession, LateSteps

@@ -13,7 +13,7 @@ from table_runs import LATE, LEARN, ROWS, SAVED, broken, files_of, good, killed,
 
 from driftsurf import Trace
 from driftsurf.core.state import from_bytes, to_bytes
-from driftsurf.runs.explanation import explain
+from driftsurf.runs.explanation.explain import explain
 from driftsurf.runs.explanation.records import pinned, read_run
 
 

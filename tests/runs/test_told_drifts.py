@@ -24,7 +24,7 @@ from driftsurf.evaluation.summary import Baselines, verdict
 from driftsurf.report.sections.settings import command_line
 from driftsurf.runs import orders
 from driftsurf.runs.checkpoint import CheckpointFolder
-from driftsurf.runs.explanation import explain
+from driftsurf.runs.explanation.explain import explain
 from driftsurf.runs.explanation.records import read_run
 from driftsurf.runs.folder import JOURNAL
 from driftsurf.runs.hooks import DriftCommand, DriftLog

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_arrays import csr_view
 
-from driftsurf.core.column_sizes import usual_sizes
 from driftsurf.core.contracts import CSR
+from driftsurf.learners._linear import usual_sizes
 from driftsurf.native.guard import RangeGuard
 from driftsurf.session.guard import guard_from_state
 

@@ -18,7 +18,7 @@ from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.learners import LinearRegression, LogisticRegression
 from driftsurf.learners.foreign import SklearnLearner
 from driftsurf.native.rule import USUAL_BATCHES, challenger_predicts, switching
-from driftsurf.runs.explanation import explain
+from driftsurf.runs.explanation.explain import explain
 from driftsurf.strategies import DriftSurf
 from driftsurf.strategies.driftsurf_state import WINDOW, RiskUnit
 

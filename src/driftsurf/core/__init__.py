@@ -8,7 +8,6 @@
 ``input``, ``frames``, ``typing``        validation of rows; tables of other libraries; types of arguments
 ``targets``                              class labels and their codes, or numbers for regression
 ``samples``, ``buffer``                  the sample store; the growing arrays it is made of
-``column_sizes``                         norms of rows and scales of columns
 ``state``                                the state format: flat dictionaries as bytes
 ``exports``                              public names of packages, whose modules are imported when a name is first used
 ``options``                              checks of constructor arguments; reading and changing them

@@ -42,9 +42,9 @@ from driftsurf.core.views import Experts
 from driftsurf.errors import OptionError, ShapeError
 from driftsurf.estimators._parameters import as_column, fit_rows
 from driftsurf.estimators._sklearn import ClassifierMixin, RegressorMixin, available_if
-from driftsurf.estimators.saved import FIELDS, estimator_bytes
 from driftsurf.session.described import part_from_json, same_learner
 from driftsurf.session.observation import Observation
+from driftsurf.session.saved import FIELDS, estimator_bytes
 from driftsurf.session.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from driftsurf.core.frames import LearnerLike
 from driftsurf.core.options import choice
 from driftsurf.errors import CapabilityError
 from driftsurf.estimators.base import AdaptiveClassifier, AdaptiveEstimator, AdaptiveRegressor
-from driftsurf.estimators.saved import SUFFIXES, EstimatorTask
+from driftsurf.session.saved import SUFFIXES, EstimatorTask
 
 _HERE = "driftsurf.estimators"
 

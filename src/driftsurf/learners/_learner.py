@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from driftsurf.core.changes import replace
-from driftsurf.core.column_sizes import usual_norm
 from driftsurf.core.contracts import (
     AppendOnlyArray,
     Batch,
@@ -30,7 +29,7 @@ from driftsurf.core.options import parameter_names
 from driftsurf.core.samples import Buffer, Touched
 from driftsurf.core.state import resolved
 from driftsurf.errors import CapabilityError, StateError
-from driftsurf.learners._linear import Linear, blank, check_width, linear_fields, linear_from
+from driftsurf.learners._linear import Linear, blank, check_width, linear_fields, linear_from, usual_norm
 from driftsurf.learners._options import LinearOptions
 from driftsurf.native.linear import discharge, draw_uniformly, fill_uniform, schedule
 from driftsurf.registry import name_of

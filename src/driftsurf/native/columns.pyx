@@ -282,7 +282,7 @@ def frame(X, weight, bint centred, tuple rules, int64_t most_passes, centre, siz
     """Write the centre and the typical size of each column; a size of 0 means that it is not known yet.
 
     A column that is never 0 in these rows and far from 0 has its median as centre, if ``centred`` allows one. ``rules``
-    are the constants of ``core/column_sizes.py``, ``work`` is scratch space of shape (6, d), ``values`` of as many
+    are the constants of ``learners/_linear.py``, ``work`` is scratch space of shape (6, d), ``values`` of as many
     numbers as there are rows.
     """
     cdef Buffers held

@@ -79,7 +79,7 @@ cdef extern from "multi.h" nogil:
 
 
 cdef:
-    # The constants of core/column_sizes.py and of driftsurf.learners.
+    # The constants of learners/_linear.py and of driftsurf.learners.
     FrameRules FRAME_RULES = FrameRules(3.0, 1.0, 10.0, 200.0)
     int64_t MOST_PASSES = 200
     double SMALLEST_SIZE = 1e-30

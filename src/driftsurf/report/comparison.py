@@ -20,7 +20,7 @@ from driftsurf.core.wording import percent, plural, significant
 from driftsurf.errors.visible import escape, visible
 from driftsurf.evaluation.ranks import Interval, Ranking
 from driftsurf.report import html
-from driftsurf.report.svg import Chart, drawing, element
+from driftsurf.report.figure import Chart, drawing, element
 from driftsurf.report.terminal import console
 from driftsurf.runs.folder import TIMINGS
 

@@ -28,7 +28,7 @@ from driftsurf.keyed.folder import PAGE, KeyedFolder, is_keyed_run
 from driftsurf.keyed.outcomes import KeyScore, Outcomes
 from driftsurf.report import html
 from driftsurf.report.comparison import TRIVIAL
-from driftsurf.report.svg import drawing, element
+from driftsurf.report.figure import drawing, element
 from driftsurf.report.terminal import console
 from driftsurf.runs.checkpoint import CheckpointFolder
 from driftsurf.runs.explanation.records import newest_head, read_run

@@ -23,9 +23,9 @@ from driftsurf.keyed.drifts import NEW_MODEL
 from driftsurf.keyed.folder import PAGE, KeyedFolder
 from driftsurf.keyed.outcomes import NOTHING, KeyOutcomes, Outcomes, format_time
 from driftsurf.report import html
+from driftsurf.report.figure import drawing, element
 from driftsurf.report.run_page import render
 from driftsurf.report.sections import RunView
-from driftsurf.report.svg import drawing, element
 from driftsurf.session.observation import Origin
 
 KEY_PAGES = "key_pages"

@@ -19,9 +19,10 @@ from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import Trace, TraceBuilder, open_labels
 from driftsurf.registry import register
 from driftsurf.report import html
-from driftsurf.report.overlay import overlay_of
 from driftsurf.report.run_page import render
-from driftsurf.report.sections import RunView, changes, drifts, events, interactive_page, models, risk
+from driftsurf.report.sections import RunView, interactive_page, overlay_of
+from driftsurf.report.sections.events import changes, drifts, events
+from driftsurf.report.sections.models import models, risk
 from driftsurf.session.observation import Observation
 
 NOTHING_SCORED = (
@@ -102,6 +103,6 @@ def _unscored(model: str, data: str, decisions: Sequence[Decision]) -> str:
         "rows": np.array([decision.rows for decision in decisions]),
     }
     run = RunView(Trace(data, int(columns["rows"].max()), (), (), columns), decisions, model)
-    shown = [replace(one.SECTION, folded=one is changes) for one in (risk, drifts, events, models, changes)]
+    shown = [replace(one, folded=one is changes) for one in (risk, drifts, events, models, changes)]
     built = [(section, list(section.build(run))) for section in shown]
     return interactive_page(title, head, overlay_of(run), [one for one in built if one[1]])

@@ -15,8 +15,7 @@ from driftsurf.evaluation.trace import Trace
 from driftsurf.registry import register
 from driftsurf.report import html
 from driftsurf.report.figure import Overlay
-from driftsurf.report.overlay import overlay_of
-from driftsurf.report.sections import Built, RunView, interactive_page, sections
+from driftsurf.report.sections import Built, RunView, interactive_page, overlay_of, sections
 from driftsurf.report.sections.settings import settings
 from driftsurf.runs.explanation.lineage import experts_of
 from driftsurf.runs.explanation.records import RunRecord

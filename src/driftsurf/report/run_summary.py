@@ -23,7 +23,7 @@ from driftsurf.evaluation.summary import (
 )
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report.run_page import orphan_warning
-from driftsurf.report.sections.numbers import reaction_rows
+from driftsurf.report.sections.prediction import reaction_rows
 from driftsurf.report.terminal import console
 from driftsurf.runs.explanation.lineage import experts_of
 from driftsurf.runs.explanation.records import looks_for_drift

@@ -30,7 +30,6 @@ from driftsurf.errors import (
     StateError,
     StateWarning,
 )
-from driftsurf.estimators.saved import can_be_saved, write_session
 from driftsurf.evaluation.scoring import StepReport
 from driftsurf.runs import orders
 from driftsurf.runs.folder import (
@@ -55,6 +54,7 @@ from driftsurf.runs.plan import OnStart, PlanMaker, RunPlan, RunProgress, RunSta
 from driftsurf.runs.predictions import LabelType, label_text
 from driftsurf.runs.result import RunResult
 from driftsurf.runs.sinks import Filing, Sink, SinkContext, is_file, open_sink
+from driftsurf.session.saved import can_be_saved, write_session
 from driftsurf.session.session import Session
 
 if TYPE_CHECKING:

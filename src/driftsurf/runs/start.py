@@ -14,12 +14,12 @@ from driftsurf.core.targets import ClassTargets
 from driftsurf.data.reading_options import BATCH_ROWS
 from driftsurf.data.row_encoder import FrameEncoder
 from driftsurf.errors import Option, OptionError, RunFolderError, StateError
-from driftsurf.estimators.saved import estimator_name
 from driftsurf.runs.folder import ABOUT, model_path
 from driftsurf.runs.options import GROUPS, RunOptions
 from driftsurf.runs.plan import KEPT_ROWS
 from driftsurf.session.described import described_option, told_apart
 from driftsurf.session.model_names import imported_class
+from driftsurf.session.saved import estimator_name
 from driftsurf.session.session import Session
 
 INHERITED_GROUPS: Final = ("tables", "reading", "labels", "model")

@@ -33,7 +33,6 @@ from driftsurf.errors import (
     StorageFullError,
     UnavailableError,
 )
-from driftsurf.estimators.saved import session_bytes
 from driftsurf.evaluation.summary import verdict
 from driftsurf.evaluation.trace import Trace
 from driftsurf.report.run_page import PageParts, record_parts, render_record
@@ -69,6 +68,7 @@ from driftsurf.service.storage import storage_problem
 from driftsurf.service.versions import Version
 from driftsurf.service.wire.rows import NumberRows
 from driftsurf.session.label_counts import LabelCounts
+from driftsurf.session.saved import session_bytes
 
 if TYPE_CHECKING:
     from driftsurf.service.connections import Connections

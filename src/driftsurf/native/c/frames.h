@@ -5,7 +5,7 @@
 
 #include "rows.h"
 
-/* The constants of core/column_sizes.py. */
+/* The constants of learners/_linear.py. */
 typedef struct {
     double cap, far, farthest, enough;
 } FrameRules;

@@ -12,7 +12,7 @@
    by EVIDENCE in total. Their mean is 1 as long as nothing changes, and 5/3 when a third of the values are at the cap. */
 #define GROWN (5.0 / 3.0)
 #define EVIDENCE 100.0
-#define MOST_PASSES 200 /* as in core/column_sizes.py */
+#define MOST_PASSES 200 /* as in learners/_linear.py */
 
 /* What one pass over rows finds: the largest norm, the number of norms that are 0, and of rows with a value
    beyond DS_LIMIT. */

@@ -11,14 +11,15 @@ from driftsurf.core.options import OptionField
 from driftsurf.data.reading_options import FRAME
 from driftsurf.errors.visible import escape, safe_address
 from driftsurf.report import html
-from driftsurf.report.sections import RunView, Section
+from driftsurf.report.sections import RunView, section
 from driftsurf.runs.options import GROUPS, MAX_PENDING, NAMED_PARAMETERS
 
 DEFAULTS = {"max_pending": MAX_PENDING}
 """Values that ``run.json`` holds where an option was not given."""
 
 
-def build(run: RunView) -> Iterator[str]:
+@section("What was run", 100)
+def run_settings(run: RunView) -> Iterator[str]:
     """Return the table and the command; nothing if it is not known what was run."""
     listed = settings(run.about, run.trace.stream, len(run.trace.labels))
     if not listed:
@@ -107,6 +108,3 @@ def _listed(values: Mapping[str, Any]) -> str:
     return ", ".join(
         f"{name} {json.dumps(value) if isinstance(value, list | dict) else value}" for name, value in values.items()
     )
-
-
-SECTION = Section("What was run", 100, build)

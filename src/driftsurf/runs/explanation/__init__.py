@@ -2,7 +2,3 @@
 
 Everything is read from the journal, the trace and the checkpoints of a run. Nothing here runs a model or draws a page.
 """
-
-from driftsurf.runs.explanation.explain import explain
-
-__all__ = ["explain"]

@@ -18,7 +18,7 @@ from driftsurf.errors.visible import visible
 from driftsurf.registry import register
 from driftsurf.runs.folder import check_new, partial_path
 from driftsurf.runs.predictions import LabelType, PredictionBatch
-from driftsurf.runs.sinks._base import STANDARD_OUTPUT, SinkContext
+from driftsurf.runs.sinks import STANDARD_OUTPUT, SinkContext
 
 Write = Callable[[bytes], Any]
 

@@ -13,7 +13,7 @@ import msgspec
 from driftsurf.errors.visible import visible_values
 from driftsurf.report.figure import Bars, Figure, Overlay, data
 from driftsurf.report.run_page import PageParts
-from driftsurf.report.sections import events
+from driftsurf.report.sections.events import events
 
 if TYPE_CHECKING:
     from driftsurf.service.opening import Served
@@ -41,7 +41,7 @@ def plain_parts(parts: PageParts) -> dict[str, Any]:
     sections = [
         {"title": section.title, "folded": section.folded, "parts": [plain(part) for part in contents]}
         for section, contents in parts.sections
-        if section is not events.SECTION  # the live page lists events itself, the newest first
+        if section is not events  # the live page lists events itself, the newest first
     ]
     overlay = parts.overlay
     newest = replace(
