@@ -122,9 +122,14 @@ def test_a_key_that_fails_is_served_on_its_own_and_opened_again() -> None:
     given_learner, saved = learner(), dict[Any, bytes]()
     serving = KeyCache(given_learner)
     bad = part(rows(60), 20, 40)
-    parts = [part(rows(60), 0, 20), replace(bad, y=[None, *bad.y[1:]]), part(rows(60), 40, 60)]
-    for own, visited in zip(parts, (False, True, False), strict=True):
+    parts = [part(rows(60), 0, 20), replace(bad, y=[9, *bad.y[1:]]), part(rows(60), 40, 60), part(rows(80), 60, 80)]
+    for own, visited in zip(parts, (False, True, True, False), strict=True):
         done = serving.serve(by_key(a=own), SavedStates(saved.get))
+        if own is parts[2]:  # readmit it
+            given_learner = learner(readmit={"a": 100})
+            state = given_learner.visit("a", saved["a"], part(rows(60), 0, 0)).state
+            serving, saved = KeyCache(learner()), {"a": state}
+            continue
         assert ("a" in done.visits) == visited
         saved |= {key: visit.state for key, visit in done.visits.items()}
     assert serving._cells is not None
@@ -142,7 +147,6 @@ def test_rows_with_another_number_of_columns_are_refused() -> None:
     [
         {"delay": 5.0},
         {"batch_size": None},
-        {"batch_size": 9},
         {"max_bytes": 1000},
         {"strategy": DriftSurf(LogisticRegression(), risk="zero-one", max_rows=30)},
     ],

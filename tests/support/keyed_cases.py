@@ -29,6 +29,7 @@ CASES: dict[str, Any] = {
     "rows": st.sampled_from([2, 8, 40]),
     "gaps": st.sampled_from([0.0, 0.2]),
     "faults": st.sampled_from([0.0, 0.1]),
+    "unlabelled": st.sampled_from([0.0, 0.0, 0.3]),
 }
 """What a case of :func:`epochs_of` is made of."""
 
@@ -51,6 +52,8 @@ LEARNERS = {
     "guard": learner(strategy=surf(), guard=2.0),
     "guard of a regression": learner(strategy=surf(LinearRegression, threshold=0.3), classes=None, guard=3.0),
     "guard, open classes": learner(strategy=surf(significance=1.0), classes=None, guard=2.0),
+    "small steps": learner(strategy=surf(significance=1.0), classes=None, guard=2.0, batch_size=3),
+    "single rows": learner(batch_size=1),
     "few rows": learner(strategy=DriftSurf(LogisticRegression(steps_per_row=0.7), max_rows=5, reactive_length=2)),
 }
 
@@ -84,6 +87,7 @@ def epochs_of(case: Any, given_learner: KeyedLearner) -> Iterator[dict[Any, KeyR
             X = rng.normal(size=(n, 2)) * 10.0 ** rng.integers(0, 3)
             X[rng.random(X.shape) < case["gaps"]] = np.nan
             y = labels_of(kind, X, number > case["epochs"] // 2, rng)
+            y = [None if rng.random() < case["unlabelled"] else label for label in y]
             sequence = np.arange(at, at + n)
             at += n
             if rng.random() < case["faults"]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from driftsurf.keyed.open_cells import Call
 
 UNKNOWN = -1
+STEPPED = 1
+"""Mark of a prediction that was made after a time step, as ``native/store.pyx`` writes it."""
 TWO = 2
 """Classes up to which a key that learns its own is served by the loop."""
 MOST_COLUMNS = 256
@@ -231,20 +233,20 @@ class Labels:
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Return the code of each row in ``order``, and for each key whether all of its labels have one.
 
-        New labels of keys that have one are remembered.
+        A row without a label has any code. New labels of keys that have one are remembered.
         """
         group = np.repeat(np.arange(len(slots)), np.diff(starts))
         words = rows.codes[order]
         if self.regression:
             values, good = self._values(rows.words)
-            return values[words], _all_of(good[words], group, len(slots))
+            return values[words], _all_of(good[words] | (words == UNKNOWN), group, len(slots))
         columns = np.array([*map(self._column, rows.words), UNKNOWN], np.int64)[words]  # the last one is missing
         sets, usable = self._of[slots][group], columns != UNKNOWN
         if not self.closed and (new := usable & (self._sets.codes[sets, columns] == UNKNOWN)).any():
             sets = self._sets.grown(group, sets, columns, new)
         codes = self._sets.codes[sets, columns]
         found = usable & (codes != UNKNOWN) & (self.closed | (self._sets.sizes[sets] <= TWO))
-        readable = _all_of(found, group, len(slots))
+        readable = _all_of(found | (words == UNKNOWN), group, len(slots))
         changed = readable & (np.diff(starts) > 0)
         self._of[slots[changed]] = sets[starts[:-1][changed]]
         return np.where(found, codes, 0).astype(np.uint8), readable
@@ -257,15 +259,23 @@ class Labels:
 
     def predicted(self, work: Call) -> tuple[KeyedPredictions, IntArray, IntArray]:
         """Return the predictions, and for each key how many are wrong and how many were scored."""
-        n = len(work.slots)
+        n, (made, scored) = len(work.slots), self._made(work)
         group = np.repeat(np.arange(n), np.diff(work.starts))
         if self.regression:
-            values = KeyedPredictions(work.predicted, np.where(work.made, np.arange(len(group)), UNKNOWN))
-            return values, np.zeros(n, np.int64), np.bincount(group[work.made], minlength=n)
-        made = np.full(len(group), True) if self.closed else work.made
+            values = KeyedPredictions(work.predicted, np.where(made, np.arange(len(group)), UNKNOWN))
+            return values, np.zeros(n, np.int64), np.bincount(group[scored], minlength=n)
         columns = self._sets.columns_by_code()[self._of[work.slots][group], work.predicted]
-        counted = [np.bincount(group[which], minlength=n) for which in (made & (work.predicted != work.codes), made)]
+        wrong = scored & (work.predicted != work.codes)
+        counted = [np.bincount(group[which], minlength=n) for which in (wrong, scored)]
         return KeyedPredictions(list(self._sets.labels), np.where(made, columns, UNKNOWN)), counted[0], counted[1]
+
+    def _made(self, work: Call) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return which rows were predicted by a model or by named classes, and which of them have a label.
+
+        A row without a label is predicted once its key has had a row with one.
+        """
+        made = work.labelled | (work.made > 0) if self.closed else work.made & STEPPED > 0
+        return made, made & work.labelled
 
     def deviation(self, work: Call, before: FloatArray) -> FloatArray | None:
         """Return the sums of absolute errors of each key, given those before; None for classes.
@@ -274,9 +284,9 @@ class Labels:
         """
         if not self.regression:
             return None
-        made, group = work.made, np.repeat(np.arange(len(work.slots)), np.diff(work.starts))
+        (_, scored), group = self._made(work), np.repeat(np.arange(len(work.slots)), np.diff(work.starts))
         totals = before.copy()
-        np.add.at(totals, group[made], np.abs(work.predicted - work.codes)[made])
+        np.add.at(totals, group[scored], np.abs(work.predicted - work.codes)[scored])
         return totals
 
 

@@ -187,6 +187,8 @@ Codes = npt.NDArray[np.uint8]
 """Classes by code, or reasons for quarantine by code."""
 REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged", "continuous_label"
 """Reasons for quarantine by their codes, which ``native/store.pyx`` knows too."""
+UNLABELLED = np.uint8(255)
+"""Stands among these codes for a row without a label, which is only predicted."""
 
 
 MEANS: Array = Array(np.float64, ("n_keys", 2, "n_features"), missing=True)

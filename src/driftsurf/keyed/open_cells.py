@@ -18,16 +18,16 @@ from driftsurf.core.journal import json_lines
 from driftsurf.core.numeric import MASK
 from driftsurf.core.state import pick, to_bytes
 from driftsurf.core.targets import ClassTargets, RegressionTargets
-from driftsurf.keyed.cell_store import CellStore, cell_models, key_shape, suits_cells
+from driftsurf.keyed.cell_store import CellStore, cell_models, key_shape
 from driftsurf.keyed.keys import ONE_THREAD, key_seed
 from driftsurf.keyed.labels import LONGEST_LABEL, TWO, Labels
-from driftsurf.keyed.layout import Blocks, Bytes, StepLog
+from driftsurf.keyed.layout import UNLABELLED, Blocks, Bytes, Codes, StepLog
 from driftsurf.keyed.record import RecordWriter
 from driftsurf.keyed.results import NEVER, NEW, KeySummary, ServedPart, Steps, Summaries, next_state
 from driftsurf.keyed.rows import ColumnMeans, RowsByKey
 from driftsurf.keyed.saved import GUARD_ROWS, CellBytes, blocks_state, element_counts, guards_state
 from driftsurf.keyed.serving import BESIDE_ARRAYS, ESCAPED
-from driftsurf.session.session import WARN_BELOW_ROWS, Session
+from driftsurf.session.session import Session
 from driftsurf.strategies._cell_arrays import CREDIT, REACTIVE_STEP
 from driftsurf.strategies._cell_models import CellModels
 from driftsurf.strategies.cell import fits_cell
@@ -39,14 +39,6 @@ if TYPE_CHECKING:
 SMALL = "bounds", "w", "G", "factor", "gain", "centre", "raw", "centred"
 """Arrays of a cell that are copied as they are."""
 LEAST_SLOTS = 64
-
-
-def suits_single_cells(template: Session) -> bool:
-    """Return whether cells serve single keys that start with this session.
-
-    With time steps of fewer rows, a session warns of them.
-    """
-    return template.batch_size is not None and template.batch_size >= WARN_BELOW_ROWS and suits_cells(template)
 
 
 def is_small(template: Session, columns: int, max_bytes: int) -> bool:
@@ -295,8 +287,9 @@ class Call(NamedTuple):
     """Labels as codes, or numbers, in this order like what follows."""
     predicted: npt.NDArray[Any]
     """Codes, or numbers."""
-    made: npt.NDArray[np.bool_]
-    """Whether there was a time step before."""
+    made: Codes
+    """When each was made: 1 after a time step, plus 2 after a first row with a label."""
+    labelled: npt.NDArray[np.bool_]
     gaps: IntArray
     """Cells of each key without a value."""
     failed: npt.NDArray[np.bool_]
@@ -407,16 +400,18 @@ class OpenCells(KeyCells):
         n, blocks = len(rows.sequence), self._blocks
         by_place = np.zeros(n, self._shape.label_type)
         by_place[order] = codes
-        predicted, made = np.empty(n, self._shape.label_type), np.empty(n, np.bool_)
+        predicted, made = np.empty(n, self._shape.label_type), np.empty(n, np.uint8)
+        bare = rows.codes < 0
         gaps, failed = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.bool_)
         if self._shape.growing:
             blocks.keys["total"][slots], blocks.keys["against"][slots] = self.labels.sizes(slots)
         starts = np.ascontiguousarray(starts)
         log = StepLog.of(int(blocks.make_room(self._loop, slots, starts).sum()), every=True)
-        batch = np.ascontiguousarray(rows.X, np.float64), by_place, None, None, False, predicted, made
+        bad = bare * UNLABELLED if bare.any() else None
+        batch = np.ascontiguousarray(rows.X, np.float64), by_place, None, bad, False, predicted, made
         groups = slots, starts, order.astype(np.int32), failed, gaps
         self._loop.observe(blocks.memory, batch, groups, log, self._room)
-        return Call(order, slots, starts, codes, predicted[order], made[order], gaps, failed), log
+        return Call(order, slots, starts, codes, predicted[order], made[order], ~bare[order], gaps, failed), log
 
     def _part(self, rows: RowsByKey, keys: IntArray, work: Call, log: StepLog) -> ServedPart:
         """Return what the rows led to, and keep the summaries; keys that failed are closed and left out."""
@@ -448,7 +443,7 @@ class OpenCells(KeyCells):
         work = work._replace(
             order=order,
             starts=starts,
-            **{name: getattr(work, name)[inside] for name in ("codes", "predicted", "made")},
+            **{name: getattr(work, name)[inside] for name in ("codes", "predicted", "made", "labelled")},
             **{name: getattr(work, name)[~failed] for name in ("slots", "gaps", "failed")},
         )
         return keys[~failed], work, Steps(*lists)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -20,16 +21,17 @@ from driftsurf.core.numeric import MASK
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.core.targets import ClassTargets
-from driftsurf.errors import InputError, OptionError, ShapeError, StateError
+from driftsurf.errors import InputError, Message, Option, OptionError, ShapeError, SmallBatchWarning, StateError
+from driftsurf.keyed.cell_store import suits_cells
 from driftsurf.keyed.keys import key_seed
-from driftsurf.keyed.open_cells import KeyCells, about_key, cell_entries, is_small, suits_single_cells
+from driftsurf.keyed.open_cells import KeyCells, about_key, cell_entries, is_small
 from driftsurf.keyed.options import ON_GAP, OnGap
 from driftsurf.keyed.quarantine import Fault
 from driftsurf.keyed.results import NEW, KeySummary, Visit, after_visit, chained
 from driftsurf.keyed.rows import ColumnMeans, KeyRows, find_gaps, new_rows
 from driftsurf.keyed.serving import ImmediateLabels, KeyServing, LateLabels, ServedRows, array_bytes
 from driftsurf.session.described import described_option
-from driftsurf.session.session import Session
+from driftsurf.session.session import WARN_BELOW_ROWS, Session
 from driftsurf.strategies._base import saved_class, saved_params
 
 MOST_BYTES = 2**24
@@ -143,7 +145,7 @@ class KeyedLearner:
     seed: int = 0
 
     def check(self) -> None:
-        """Raise OptionError if an option cannot be used."""
+        """Raise OptionError if an option cannot be used; warn of time steps of few rows."""
         if not (isinstance(self.features, tuple) and self.features):
             raise OptionError(f"features is {self.features!r}; name one column or more, in a tuple")
         whole("max_bytes", self.max_bytes, at_least=1)
@@ -166,6 +168,10 @@ class KeyedLearner:
             self.about()
         except StateError as error:
             raise OptionError(str(error)) from error
+        if self.suits_cells and self.batch_size is not None and self.batch_size < WARN_BELOW_ROWS:
+            few = f"time steps have {self.batch_size} rows; the risk on so few rows is mostly noise, which looks like "
+            message = Message(few, "drift, so that good models are replaced (", Option("batch_size"), ")")
+            warnings.warn(message, SmallBatchWarning, stacklevel=2)
 
     def about(self) -> dict[str, Any]:
         """Return all that a saved key depends on, as plain values that a run folder keeps and compares."""
@@ -224,7 +230,7 @@ class KeyedLearner:
     @functools.cached_property
     def _fits_cells(self) -> bool:
         """Whether the models of keys may be saved as cells."""
-        return self.delay is None and suits_single_cells(self._template)
+        return self.delay is None and self.batch_size is not None and suits_cells(self._template)
 
     @functools.cached_property
     def _cells(self) -> KeyCells:

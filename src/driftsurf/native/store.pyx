@@ -92,6 +92,9 @@ cdef enum:
     ROWS_AHEAD = 24         # rows of the call between the prefetch of one and its use
     NOT_FINITE = 1          # codes of the reasons for quarantine
     DIVERGED_KEY = 3
+    UNLABELLED = 255        # stands among these codes for a row without a label, which is only predicted
+    STEPPED = 1             # when a prediction was made: after a time step, and after a first row
+    STARTED = 2
 
 cdef enum:
     # Parts of a piece of memory for rows.
@@ -161,7 +164,7 @@ cdef struct Loop:
     const double* weight    # NULL if all rows have the weight 1
     const uint8_t* bad      # NULL if all rows can be learned
     void* predicted
-    uint8_t* made           # may be NULL
+    uint8_t* made           # when each prediction was made; may be NULL
 
     const int64_t* touched
     const int64_t* starts
@@ -726,7 +729,30 @@ cdef int64_t store_rows(Loop* t, char* block, const Piece* piece, int64_t g, int
     return n
 
 
-cdef int64_t count_rows(const Loop* t, Key* key, int64_t start, int64_t n, bint made) noexcept nogil:
+cdef inline uint8_t time_of(const Key* key, const Counts* counts) noexcept nogil:
+    """Return when a prediction is made that is made now."""
+    return <uint8_t>((STEPPED if counts.step > 0 else 0) + (STARTED if counts.next + key.pending > 0 else 0))
+
+
+cdef bint predict_unlabelled(Loop* t, char* block, const Piece* piece, int64_t g, int64_t r) noexcept nogil:
+    """Predict a row that has no label; return whether all of its values are finite."""
+    cdef Key* key = key_of(t, block)
+    cdef Counts* counts = counts_of(t, block)
+    cdef int64_t gaps = take_row(t, r, <double*>(block + t.at.means), True, t.row)
+    cdef uint8_t made = time_of(key, counts)
+    if gaps < 0:
+        return False
+    if t.gaps != NULL:
+        t.gaps[g] += gaps
+    if made:
+        predict_rows(t, block, piece, t.row, 1, key.known)
+    put_prediction(t, r, t.margins[0] if made else 0.0)
+    if t.made != NULL:
+        t.made[r] = made
+    return True
+
+
+cdef int64_t count_rows(const Loop* t, Key* key, int64_t start, int64_t n, uint8_t made) noexcept nogil:
     """Write the predictions of the next rows and count their errors; return how many classes the key knows with them.
 
     Errors are added one by one, so that rounding does not depend on calls.
@@ -779,7 +805,13 @@ cdef void observe_rows(Loop* t) noexcept nogil:
         while i < stop:
             r = t.order[i]
             if key.quarantine == 0 and t.bad != NULL and t.bad[r] > 0:
-                key.quarantine = t.bad[r]
+                if t.bad[r] < UNLABELLED:
+                    key.quarantine = t.bad[r]
+                elif predict_unlabelled(t, block, &piece, g, r):
+                    i += 1
+                    continue
+                else:
+                    key.quarantine = NOT_FINITE
             if key.quarantine > 0:
                 put_prediction(t, r, predict_single(t, block, &piece, r))
                 key.refused += 1
@@ -800,7 +832,7 @@ cdef void observe_rows(Loop* t) noexcept nogil:
                 if n == 0:
                     continue
             predict_rows(t, block, &piece, row_of(t, &piece, at), n, key.total if t.at.growing else 0)
-            known = count_rows(t, key, i, n, counts.step > 0)
+            known = count_rows(t, key, i, n, time_of(key, counts))
             key.pending += n
             i += n
             if key.pending < t.at.batch:
@@ -1052,9 +1084,9 @@ cdef class KeyLoop:
         memory
             The blocks, the pieces for rows and their codes, and those for norms.
         batch
-            Rows, codes of labels or numbers, weights or None, codes of reasons why a row is bad or None, and whether
-            all values are known to be finite; then the arrays for the predictions, and for whether each was made after
-            a time step (or None).
+            Rows, codes of labels or numbers, weights or None, codes of reasons why a row is bad (255 for one without a
+            label) or None, and whether all values are known to be finite; then the arrays for the predictions, and for
+            when each was made: 1 after a time step, plus 2 after a first row (or None).
         groups
             The slots, where the rows of each start in the order, and where the last ones end, the order, and arrays for
             whether the time step of a key failed, and for the number of its gaps (or None).
