@@ -22,7 +22,7 @@ from driftsurf.errors import (
     ValueTypeError,
 )
 from driftsurf.keyed import keys as _keys
-from driftsurf.keyed.cell_store import CellStore
+from driftsurf.keyed.bank import Bank
 from driftsurf.keyed.keys import Keys
 from driftsurf.keyed.layout import Blocks
 from driftsurf.native.store import Room
@@ -365,7 +365,7 @@ def test_failing_to_make_the_first_models_changes_nothing(monkeypatch: pytest.Mo
     many = served(Fleet(n_features=3, **SMALL), calls(5))
     before = many.to_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(CellStore, "_begin", fail)
+        patch.setattr(Bank, "begin", fail)
         with pytest.raises(KeyboardInterrupt):
             many.observe([7, 8], np.zeros((2, 3)), np.zeros(2))
     assert many.to_bytes() == before
@@ -405,7 +405,7 @@ def test_memory_of_all_threads_is_allocated_before_any_key_learns(monkeypatch: p
             raise MemoryError
         return Room(*given)
 
-    monkeypatch.setattr("driftsurf.keyed.cell_store.Room", fail)
+    monkeypatch.setattr("driftsurf.keyed.work.Room", fail)
     with pytest.raises(MemoryError):
         many.observe(keys, X, y)
     assert next(made) == 2

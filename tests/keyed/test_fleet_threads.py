@@ -16,7 +16,7 @@ from fleets import SMALL, calls, same, served
 from driftsurf import Fleet
 from driftsurf.errors import StepInProgressError
 from driftsurf.keyed import keys as _keys
-from driftsurf.keyed.cell_store import Work
+from driftsurf.keyed.work import Work
 
 pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 
@@ -44,9 +44,9 @@ def test_a_fleet_that_has_not_started_can_be_copied() -> None:
 
 def test_a_pickle_has_neither_addresses_nor_memory_that_is_not_in_use() -> None:
     one = served(Fleet(n_features=3, **SMALL), calls(5))
-    saved: Any = one._backend.__getstate__()
-    assert "_loop" not in saved
-    assert saved["_blocks"].nbytes == len(one) * one.bytes_per_key
+    saved: Any = one._backend._banks.base.__getstate__()  # type: ignore[attr-defined]
+    assert "loop" not in saved
+    assert saved["blocks"].nbytes == len(one) * one.bytes_per_key
 
 
 N_KEYS, PER_KEY, TURNS = 5, 3, 40
@@ -122,9 +122,10 @@ def test_a_call_that_is_broken_off_twice_does_not_learn_what_the_caller_changed_
     whole, one = (Fleet(n_features=3, threads=3, **SMALL) for _ in range(2))
     whole.observe(keys, X, y)
 
-    def carry_out(self: Work, _: Any) -> None:
-        self._started = True
-        self._run(self._shares[1])
+    def carry_out(self: Work) -> None:
+        (own,) = self._parts
+        own._started = True
+        own._serve(own._shares[1])
         raise KeyboardInterrupt
 
     def fail(_: Any) -> None:

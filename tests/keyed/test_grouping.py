@@ -17,7 +17,7 @@ from driftsurf.keyed.grouping import by_key
 
 
 def test_keys_can_be_integers_and_sequences_dates() -> None:
-    learner = KeyedOptions(features=("x", "on"), batch_size=5).learner(("x", "on"))
+    learner = KeyedOptions(features=("x", "on"), batch_size=10).learner(("x", "on"))
     table = read_table(
         {
             "k": [3, 1, 3, None],

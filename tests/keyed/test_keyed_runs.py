@@ -222,6 +222,7 @@ def test_invalid_options_are_named_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 def test_the_stream_of_the_cluster_proof_has_duplicates_and_a_bad_label(tmp_path: Path) -> None:
     n_rows = cluster.write_stream(tmp_path / "in", files=3, rows=200)
     columns = Columns("key", "at", "label")

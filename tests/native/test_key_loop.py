@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from driftsurf import DriftSurfClassifier
-from driftsurf.keyed.cell_store import cell_models, key_loop, key_shape
+from driftsurf.keyed.bank import cell_models, key_loop, key_shape
 from driftsurf.keyed.layout import KEY, Blocks, StepLog
 from driftsurf.learners import LogisticRegression
 from driftsurf.native.store import KeyLoop, Room
@@ -58,7 +58,7 @@ class Keys:
             predicted,
             other.get("made"),
         )
-        failed = np.zeros(len(slots), np.bool_)
+        failed, left = np.zeros(len(slots), np.uint8), np.zeros(len(slots), np.int64)
         if room and max(slots) < SLOTS and min(slots) >= 0 and len(starts) == len(slots) + 1:
             self.blocks.make_room(self.loop, np.array(slots), np.array(starts))
         groups = (
@@ -66,6 +66,7 @@ class Keys:
             np.array(starts, np.int64),
             np.array(order, np.int32),
             failed,
+            other.get("left", left),
             other.get("gaps"),
         )
         self.loop.observe(self.blocks.memory, batch, groups, log, self.room)
@@ -126,7 +127,8 @@ def test_a_value_that_is_not_finite_puts_a_key_in_quarantine() -> None:
         ({"rows": np.zeros((4, N_FEATURES), np.int64)}, TypeError),
         ({"weight": np.ones(3)}, ValueError),
         ({"bad": np.zeros(5, np.uint8)}, ValueError),
-        ({"made": np.zeros(3, np.bool_)}, ValueError),
+        ({"made": np.zeros(3, np.uint8)}, ValueError),
+        ({"left": np.zeros(2, np.int64)}, ValueError),
         ({"gaps": np.zeros(0, np.int64)}, ValueError),
     ],
 )

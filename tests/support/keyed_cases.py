@@ -98,7 +98,7 @@ def epochs_of(case: Any, given_learner: KeyedLearner) -> Iterator[dict[Any, KeyR
                 elif fault == 1:
                     y[place] = None
                 elif fault == 2:
-                    y[place] = "third" if kind == "text" else 1e300 if kind == "numbers" else 7
+                    y[place] = case.get("third", "third") if kind == "text" else 1e300 if kind == "numbers" else 7
                 elif fault == 3:
                     sequence = rng.permutation(sequence)
                 elif fault == 4 and key in before:

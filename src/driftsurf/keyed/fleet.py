@@ -19,9 +19,9 @@ from driftsurf.core.frames import Classes, LearnerLike, MatrixLike, TargetLike
 from driftsurf.core.input import Schema, listed, read_rows, read_schema, read_weights
 from driftsurf.core.options import choice, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
-from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError, StateError
-from driftsurf.keyed.cell_store import CellStore, KeyStore, bytes_of_key, suits_cells
+from driftsurf.keyed.bank import is_growing, key_shape, suits_cells
+from driftsurf.keyed.cell_store import CellStore, KeyStore
 from driftsurf.keyed.growing_store import GrowingStore
 from driftsurf.keyed.keys import Key, Keys, KeysLike, Threads, available_processors, key_seed
 from driftsurf.keyed.layout import REASONS, Codes
@@ -81,8 +81,8 @@ class Fleet(Changeable):
 
     DriftSurf around logistic or softmax regression, a linear SVM or linear regression, with a ``max_rows`` that makes a
     key smaller than 1 MB, is served by compiled loops over all keys; so is a fleet without a model. Any other model
-    takes a session per key, which costs about as much as a separate estimator; so does a key with more than two classes
-    if the classes are not named.
+    takes a session per key, which costs about as much as a separate estimator. Classes need not be named: a key has
+    255 of its own at most.
 
     Several threads may use a fleet: their calls take turns. Compiled loops use several threads themselves.
 
@@ -237,11 +237,9 @@ class Fleet(Changeable):
             return Serving(None, SessionStore(template, None, **how))
         schema = Schema(n_features, owner=OWNER)
         if suits_cells(template):
-            size = bytes_of_key(template, n_features, fills=self._fills)
+            size = key_shape(template, n_features, fills=self._fills).most_bytes
             if size <= (MOST_BYTES if self.model is None else LARGE):
-                targets = template.targets
-                named = not isinstance(targets, ClassTargets) or targets.closed
-                kind = CellStore if named else GrowingStore
+                kind = GrowingStore if is_growing(template) else CellStore
                 return Serving(schema, kind(template, n_features, self._threads, **how))
             if self.model is None:
                 raise OptionError(

@@ -1,8 +1,8 @@
-"""A cell per key for classes that are not named: each key learns its own as they appear; a third needs a session."""
+"""A cell per key for classes that are not named: each key learns its own as they appear."""
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -15,93 +15,57 @@ from driftsurf.core.fields import Array, Converted, Fields, misfit
 from driftsurf.core.frames import TargetLike
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets
-from driftsurf.errors import DivergenceError
-from driftsurf.keyed.cell_store import CellStore, Work
+from driftsurf.keyed.cell_store import CellStore
 from driftsurf.keyed.keys import Threads
-from driftsurf.keyed.labels import TWO, UNKNOWN, Coded, LabelSets
-from driftsurf.keyed.layout import REASONS, Codes
-from driftsurf.keyed.record import as_entries
-from driftsurf.keyed.rows import ColumnMeans, Slots, by_slot
-from driftsurf.keyed.session_store import SessionStore, SessionsWork, Tally, joined
+from driftsurf.keyed.labels import UNKNOWN, Coded, LabelSets
+from driftsurf.keyed.layout import MOST_OWN, REASONS, TWO, Codes
+from driftsurf.keyed.rows import Slots, by_slot
+from driftsurf.keyed.session_store import SessionStore, joined, labels_of_rows, readable
+from driftsurf.keyed.work import Work
 from driftsurf.session.session import Session
-
-_IN_LOOPS = -1
-
-
-class GrowingWork:
-    """The learning of one call: of keys in the loop, and of keys with a session each."""
-
-    def __init__(
-        self,
-        compiled: Work | None,
-        sessions: SessionsWork | None,
-        rows: tuple[IntArray, IntArray],
-        slots: Slots,
-        sets: IntArray,
-    ) -> None:
-        self.compiled: Work | None = compiled
-        self.sessions: SessionsWork | None = sessions
-        self.rows = rows
-        """The rows of either."""
-        self.slots: Slots = slots
-        self.sets: IntArray = sets
-        """The slot of each row in the loop, and the set of the classes of its key at the end of the call."""
-        self.transitions: npt.NDArray[Any] | None = None
 
 
 class GrowingStore(CellStore):
-    """One block of memory per key, as long as a key has two classes or fewer; a session for a key with more.
+    """A cell for each key; a key moves to a larger one at the time step that first learns a third class, or a further one.
 
     Implements :class:`~driftsurf.keyed.cell_store.KeyStore`. The parameters are those of
     :class:`~driftsurf.keyed.cell_store.CellStore`.
     """
 
-    growing = True
-
     def __init__(
         self, template: Session, n_features: int, threads: Threads, *, tolerant: bool, fills: bool = False
     ) -> None:
-        assert isinstance(template.targets, ClassTargets)
         super().__init__(template, n_features, threads, tolerant=tolerant, fills=fills)
-        self._others = SessionStore(template, n_features, tolerant=tolerant, fills=fills)
-        self._owners: list[int] = []
-        """The slot of each key that has a session."""
-        self._sets = LabelSets(template.targets)
+        self._template, self._n_features, self._fills = template, n_features, fills
+        self._sets = self._no_sets()
         self._set_of: IntArray = np.zeros(0, np.int64)
         """The set of the classes of each slot."""
-        self._place: IntArray = np.zeros(0, np.int64)
-        """The place among the sessions of each slot; -1 for one in the loop."""
 
-    @property
-    def bytes_per_key(self) -> int:
-        """Mean of the bytes that a key takes."""
-        return super().bytes_per_key + self._others.nbytes // max(1, self._n_keys)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes allocated for keys."""
-        return super().nbytes + self._others.nbytes
+    def _no_sets(self) -> LabelSets:
+        """Return sets of classes of which only the empty one is known; codes of classes are single bytes."""
+        targets = self._targets
+        assert isinstance(targets, ClassTargets)
+        limit = MOST_OWN if targets.limit is None else min(targets.limit, MOST_OWN)
+        return LabelSets(dataclasses.replace(targets, limit=limit))
 
     # -------------------------------------------------------------------- learning
 
     def reserve(self, n_keys: int, *, weighted: bool = False) -> None:
         """Allocate memory for this many keys, so that ``add`` cannot fail; an error changes nothing."""
         super().reserve(n_keys, weighted=weighted)
-        n, known = len(self._blocks), len(self._set_of)
-        if n > known:
-            sets, places = np.zeros(n, np.int64), np.full(n, _IN_LOOPS)
-            sets[:known], places[:known] = self._set_of, self._place
-            self._set_of, self._place = sets, places
+        missing = len(self._base.blocks) - len(self._set_of)
+        if missing > 0:
+            self._set_of = np.append(self._set_of, np.zeros(missing, np.int64))
 
     def add(self, seeds: npt.NDArray[np.uint64]) -> None:
         """Make the first models of new keys, in the next slots."""
-        new = slice(self._n_keys, self._n_keys + len(seeds))
-        self._set_of[new], self._place[new] = 0, _IN_LOOPS
+        start = self._base.count
+        self._set_of[start : start + len(seeds)] = 0
         super().add(seeds)
 
     def read_labels(self, y: TargetLike, n_rows: int) -> tuple[npt.NDArray[Any], Codes]:
         """Return the labels as an array; each key reads its own."""
-        return self._others.read_labels(y, n_rows)
+        return labels_of_rows(y, n_rows)
 
     def prepare(
         self, rows: DenseRows, labels: npt.NDArray[Any], bad: Codes, slots: Slots, weight: FloatArray | None = None
@@ -111,76 +75,27 @@ class GrowingStore(CellStore):
         InputError for a label that its key cannot learn, unless that puts the key in quarantine.
         """
         sets, codes, bad = self._read(labels, bad, slots)
-        outgrown = np.unique(slots[(self._sets.sizes[sets] > TWO) & (self._place[slots] == _IN_LOOPS)])
-        for slot in outgrown.tolist():
-            self._move(slot)
-        (own,) = np.nonzero(self._place[slots] == _IN_LOOPS)
-        (rest,) = np.nonzero(self._place[slots] != _IN_LOOPS)
-        compiled = others = None
-        if len(own) or not len(rest):
-            self._blocks.keys["total"][slots[own]] = self._sets.sizes[sets[own]]
-            self._blocks.keys["against"][slots[own]] = self._sets.against[sets[own]]
-            compiled = super().prepare(*_some(own, rows, codes, bad, slots, weight))
-        if len(rest):
-            others = self._others.prepare(*_some(rest, rows, labels, bad, self._place[slots].astype(np.int32), weight))
-        return GrowingWork(compiled, others, (own, rest), slots[own], sets[own])
+        for name, values in self._sets.counts(sets).items():
+            self._banks.write(name, slots, values)
+        work = super().prepare(rows, codes, bad, slots, weight)
+        work.sets, work.rows = sets, slots
+        work.targets_of = lambda _, row: self._sets.targets[int(sets[row])]
+        return work
 
-    def learn(self, work: Any) -> None:
+    def learn(self, work: Work) -> None:
         """Carry out prepared work; doing it again changes nothing."""
-        if work.compiled is not None:
-            work.compiled.carry_out(self._threads)
-            self._set_of[work.slots] = work.sets
-            failed = work.compiled.diverged
-            for slot, known in zip(failed.tolist(), self._blocks.keys["known"][failed].tolist(), strict=True):
-                self._set_of[slot] = self._sets.shortened(int(self._set_of[slot]), known)
-            if len(failed):  # a key whose first rows failed knows no class, and so predicts none
-                work.sets = np.where(self._set_of[work.slots] == 0, 0, work.sets)
-        if work.sessions is not None:
-            work.sessions.finish()
-        if work.transitions is None:
-            own = np.zeros(0) if work.compiled is None else work.compiled.transitions
-            rest = [] if work.sessions is None else work.sessions.transitions
-            work.transitions = as_entries(own, [(self._owners[place], one) for place, one in rest])
-        self._record.add(work.transitions)
-
-    def complete(self, work: Any) -> bool:
-        """Complete work that an exception broke off; return False, and change nothing, if no row was learned yet."""
-        compiled, others = work.compiled, work.sessions
-        if not ((compiled is not None and compiled.begun) or (others is not None and others.begun)):
-            if others is not None:
-                others.forget()
-            return False
-        self.learn(work)
-        return True
-
-    def truncate(self, n_keys: int) -> None:
-        """Remove every key from this slot on, from any point of ``add``."""
-        self._place[n_keys:] = _IN_LOOPS
-        super().truncate(n_keys)
-
-    def readmit(self, slots: Slots) -> None:
-        """End the quarantine of keys."""
-        super().readmit(slots)
-        places = self._place[slots]
-        self._others.readmit(places[places != _IN_LOOPS].astype(np.int32))
-
-    def faults(self, work: GrowingWork) -> dict[int, Exception]:
-        """Return the errors of time steps that failed, by slot."""
-        found: dict[int, Exception] = {}
-        if work.compiled is not None:
-            found |= {int(slot): DivergenceError("training diverged") for slot in work.compiled.diverged}
-        if work.sessions is not None:
-            failed = self._others.faults(work.sessions).items()
-            found |= {self._owners[place]: error for place, error in failed}
-        return found
+        super().learn(work)
+        self._set_of[work.rows] = work.sets
+        failed = work.slots[work.failed]
+        for slot, known in zip(failed.tolist(), self._banks.read("known", failed).tolist(), strict=True):
+            self._set_of[slot] = self._sets.shortened(int(self._set_of[slot]), known)
+        if len(failed):  # a key whose first rows failed knows no class, and so predicts none
+            work.sets = np.where(self._set_of[work.rows] == 0, 0, work.sets)
 
     # -------------------------------------------------------------------- labels
 
     def _read(self, labels: npt.NDArray[Any], bad: Codes, slots: Slots) -> tuple[IntArray, npt.NDArray[Any], Codes]:
-        """Return the set of each row's key at the end of the call, the code of each label in it, and all bad rows.
-
-        The set of a key that has a session is not known here, and that of a key with too many classes may be any.
-        """
+        """Return the set of each row's key at the end of the call, the code of each label in it, and all bad rows."""
         usable = self._usable(bad, slots)
         sets, coded = self._set_of[slots], self._sets.columns_of(labels)
         if coded is None or not self._of_one_kind(coded, sets):
@@ -189,19 +104,16 @@ class GrowingStore(CellStore):
         new = usable & (self._sets.codes[sets, columns] == UNKNOWN)
         if new.any():
             sets = self._sets.grown(slots, sets, columns, new)
-            limit = self._sets.targets[0].limit
-            if limit is not None and (self._sets.sizes[sets] > limit).any():
+            if (self._sets.sizes[sets] > self._sets.most).any():
                 return self._read_one_by_one(labels, bad, slots, usable)
         codes = self._sets.codes[sets, columns]
         return sets, np.where(codes < 0, 0, codes).astype(np.uint8), bad
 
     def _usable(self, bad: Codes, slots: Slots) -> npt.NDArray[np.bool_]:
         """Return which rows are learned, as far as that is known: not those of a key after its first bad row."""
-        usable: npt.NDArray[np.bool_] = (self._blocks.keys["quarantine"][slots] == 0) & (
-            self._place[slots] == _IN_LOOPS
-        )
+        usable: npt.NDArray[np.bool_] = self._banks.read("quarantine", slots) == 0
         if len(bad) and bad.any():
-            first = np.full(self._n_keys, len(slots))
+            first = np.full(self._base.count, len(slots))
             (wrong,) = np.nonzero(bad)
             np.minimum.at(first, slots[wrong], wrong)
             usable &= np.arange(len(slots)) < first[slots]
@@ -219,173 +131,139 @@ class GrowingStore(CellStore):
         """Read the labels of one key after the other, as sessions do."""
         sets, codes = self._set_of[slots], np.zeros(len(labels), np.uint8)
         bad = bad.copy() if len(bad) else np.zeros(len(labels), np.uint8)
-        touched, starts, order = by_slot(slots, self._n_keys)
+        touched, starts, order = by_slot(slots, self._base.count)
         for place, slot in enumerate(touched.tolist()):
             own = order[starts[place] : starts[place + 1]]
             good = int(np.count_nonzero(usable[own]))  # the first ones
             if not good:
                 continue
             known, y = self._sets.targets[int(self._set_of[slot])], labels[own]
-            good_labels, reason = self._others.readable(known, y[:good], own, "")
+            good_labels, reason = readable(known, y[:good], own, "", tolerant=self._tolerant)
             if good_labels < good:
                 bad[own[good_labels]] = REASONS.index(reason)
             if good_labels:
                 known, read = known.read(y[:good_labels], good_labels)
-                sets[own] = self._sets.number_of(known)
-                codes[own[:good_labels]] = read.astype(np.uint8) if len(known.labels) <= TWO else 0
+                sets[own], codes[own[:good_labels]] = self._sets.number_of(known), read.astype(np.uint8)
         return sets, codes, bad if bad.any() else bad[:0]
 
-    # -------------------------------------------------------------------- sessions
-
-    def _move(self, slot: int) -> None:
-        """Serve a key by a session from now on, with the same models: it has more classes than the loop take."""
-        others, key = self._others, self._blocks.keys[slot]
-        others.truncate(len(self._owners))  # what an exception may have left behind
-        seed = self._blocks.counts["seed"][slot : slot + 1].copy()
-        others.add(seed)
-        if self._blocks.counts["next"][slot] + key["pending"] or key["known"]:
-            others._sessions[-1].restore(self._session_state(slot))
-        summary = {name: column.item() for name, column in self._summary(slice(slot, slot + 1)).items()}
-        others._tallies[-1] = Tally(
-            errors=float(key["errors"]),
-            waiting_errors=float(key["waiting"]),
-            refused=summary["refused"],
-            models=max(1, summary["models"]),
-            transitions=summary["transitions"],
-            last_step=summary["last_step"],
-            state=summary["state"],
-            last_transition=summary["last_transition"],
-            quarantine=summary["quarantine"],
-        )
-        if self._shape.filled:
-            others._means[-1] = ColumnMeans(self._blocks.means[slot].copy())
-        self._owners.append(slot)
-        self._place[slot] = len(self._owners) - 1
-        # The block is of no use any more, and is saved without rows.
-        self._begin(np.array([slot]), seed)
-        self._set_of[slot] = 0
-
     def _targets_of(self, slot: int) -> ClassTargets:
-        return self._sets.targets[int(self._set_of[slot])]
+        known, limit = self._sets.targets[int(self._set_of[slot])], self._targets.limit
+        return known if known.limit == limit else dataclasses.replace(known, limit=limit)
 
     # -------------------------------------------------------------------- reading
 
-    def predicted(self, work: GrowingWork) -> npt.NDArray[Any]:
+    def predicted(self, work: Work) -> npt.NDArray[Any]:
         """Return the predicted label of each row."""
-        parts, places = list[npt.NDArray[Any]](), list[IntArray]()
-        if work.compiled is not None:
-            labels = self._decoded(work.sets, work.compiled.predicted)
-            parts, places = [*parts, *labels], [*places, work.rows[0]]
-        if work.sessions is not None:
-            parts, places = [*parts, self._others.predicted(work.sessions)], [*places, work.rows[1]]
-        return joined(parts, np.concatenate(places).astype(np.int32))
+        return self._decoded(work.sets, work.batch.predicted)
 
-    def _decoded(self, sets: IntArray, codes: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Return the label of each code in its set, None in a set without classes, as arrays of few kinds."""
+    def _decoded(self, sets: IntArray, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the label of each code in its set, None in a set without classes; of text and numbers, objects."""
         used = np.flatnonzero(np.bincount(sets))
         arrays = [self._sets.targets[number].array for number in used.tolist()]
         arrays = [array if len(array) else np.full(1, None) for array in arrays]
         starts, lengths = np.zeros(len(self._sets.targets), np.int64), [len(array) for array in arrays]
         starts[used] = np.cumsum([0, *lengths[:-1]]) if lengths else 0
-        return [joined(arrays, np.arange(sum(lengths), dtype=np.int32))[starts[sets] + codes]] if arrays else []
+        values = joined(arrays, np.arange(sum(lengths), dtype=np.int32)) if arrays else np.zeros(0, np.int64)
+        return values[starts[sets] + codes]
 
     def predict(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
         """Return the label that the model of each row's key predicts."""
-        (own,) = np.nonzero(self._place[slots] == _IN_LOOPS)
-        (rest,) = np.nonzero(self._place[slots] != _IN_LOOPS)
-        parts = list[npt.NDArray[Any]]()
-        if len(own) or not len(rest):
-            parts += self._decoded(self._set_of[slots[own]], self._predicted_codes(rows[own], slots[own]))
-        if len(rest):
-            parts.append(self._others.predict(rows[rest], self._place[slots[rest]].astype(np.int32)))
-        return joined(parts, np.concatenate([own, rest]).astype(np.int32))
-
-    def weights(self, slot: int) -> FloatArray:
-        """Return the weights that predict a key's next row, the intercept last; several classes have a row each."""
-        place = int(self._place[slot])
-        return super().weights(slot) if place == _IN_LOOPS else self._others.weights(place)
-
-    def summary(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns of the table of keys, by slot."""
-        table, (moved,) = super().summary(), np.nonzero(self._place[: self._n_keys] != _IN_LOOPS)
-        if len(moved):
-            for name, column in self._others.summary().items():
-                wide = np.promote_types(table[name].dtype, column.dtype)
-                table[name] = table[name].astype(wide)
-                table[name][moved] = column[self._place[moved]]
-        return table
-
-    def _labels_of(self, slot: int) -> tuple[Any, ...]:
-        place = int(self._place[slot])
-        targets = self._targets_of(slot) if place == _IN_LOOPS else self._others._sessions[place].targets
-        return targets.labels
-
-    def session(self, slot: int, fresh: Session) -> Session:
-        """Return a session that continues with a copy of the models of one key."""
-        place = int(self._place[slot])
-        return super().session(slot, fresh) if place == _IN_LOOPS else self._others.session(place, fresh)
+        return self._decoded(self._set_of[slots], self._banks.predict(rows, slots))
 
     # -------------------------------------------------------------------- state
 
     def state(self) -> State:
         """Return everything that decides what comes next, except for the seeds of keys."""
-        n, (moved,) = self._n_keys, np.nonzero(self._place[: self._n_keys] != _IN_LOOPS)
-        used, place = np.unique(self._set_of[:n], return_inverse=True)
+        slots = self._slots
+        used, place = np.unique(self._set_of[slots], return_inverse=True)
         state = super().state() | {
             "classes.sets": json.dumps([self._sets.targets[number].labels for number in used.tolist()]),
             "classes.of": place.reshape(-1).astype(np.int64),
-            "classes.learned": self._blocks.keys["learned"][:n].copy(),
-            "classes.moved": moved,
+            "classes.learned": self._banks.read("learned", slots),
+            "classes.moved": self._banks.moved(slots),
         }
-        live = copy.copy(self._others)
-        for name in ("_sessions", "_tallies", *(["_means"] if self._shape.filled else [])):
-            setattr(live, name, [getattr(live, name)[place] for place in self._place[moved].tolist()])
-        return state | nest("others", live.state())
+        for bank, chosen, places in self._banks.parts(slots):
+            if bank is not self._base:
+                state |= nest(f"larger.{bank.shape.classes}", {"slots": chosen} | dict(bank.state(places)))
+        return state
 
     def restore(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> None:
         """Replace all models by those of ``state()``; StateError if the entries do not fit together."""
         known, rest = FIELDS.take(state, n_keys=len(seeds))
         sets, of, moved = known["classes.sets"], known["classes.of"], known["classes.moved"]
-        sizes = np.array([len(labels) for labels in sets] or [0])
+        learned, sizes = known["classes.learned"].astype(np.int64), np.array([len(labels) for labels in sets] or [0])
         for name, good in (
             ("classes.of", (of < len(sizes)).all()),
-            ("classes.learned", (of < len(sizes)).all() and (known["classes.learned"] <= sizes[of]).all()),
+            ("classes.sets", sizes.max() <= self._no_sets().most),
             ("classes.moved", (moved < len(seeds)).all() and (np.diff(moved) > 0).all()),
         ):
             if not good:
                 raise misfit(state, name, "contradicts the other entries about classes")
+        self._sets = self._no_sets()
         empty = self._sets.targets[0]
-        self._sets = LabelSets(empty)
         numbers = np.array([self._sets.number_of(ClassTargets(labels, limit=empty.limit)) for labels in sets] or [0])
-        self._set_of, self._place = numbers[of], np.full(len(seeds), _IN_LOOPS)
-        own = {name: value for name, value in rest.items() if not name.startswith("others.")}
-        blocks = self._loaded(own, seeds)
-        blocks.keys["known"], blocks.keys["learned"] = sizes[of], known["classes.learned"]
-        blocks.keys["total"], blocks.keys["against"] = sizes[of], self._sets.against[self._set_of]
-        self._take(blocks)
-        fleet: State = {"fleet": ""}
-        self._others.restore(fleet | pick("others", state), seeds[moved])
-        self._owners, self._place[moved] = moved.tolist(), np.arange(len(moved))
+        own = {name: value for name, value in rest.items() if not name.startswith(("others.", "larger."))}
+        blocks, here = self._base.restored(own, seeds), np.ones(len(seeds), np.int64)
+        here[moved] = 0  # cells that are of no use any more know no classes
+        self._base.set_classes(blocks, sizes[of] * here, learned * here, state)
+        self._use(blocks)
+        self.reserve(len(seeds))
+        self._set_of[: len(seeds)] = numbers[of]
+        self._restore_moved(state, seeds, moved, learned)
+        for name, values in self._sets.counts(self._set_of[self._slots]).items():
+            self._banks.write(name, self._slots, values)
 
+    def _restore_moved(
+        self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64], moved: IntArray, learned: IntArray
+    ) -> None:
+        """Put back the keys with more than two classes."""
+        found = list[int]()
+        for name in sorted({name.partition(".")[0] for name in pick("larger", state)}):
+            own = dict(pick(f"larger.{name}", state))
+            slots = np.asarray(own.pop("slots", np.zeros(0)))
+            bank = self._banks.of(int(name)) if name.isdecimal() and len(name) <= 3 else None
+            if bank is None or bank is self._base or slots.dtype != np.int64 or not np.isin(slots, moved).all():
+                raise misfit(state, "classes.moved", f"contradicts the entries about {name!r} classes")
+            blocks = bank.restored({"fleet": ""} | own, seeds[slots])
+            bank.set_classes(blocks, self._sets.sizes[self._set_of[slots]], learned[slots], state)
+            bank.use(blocks)
+            bank.count = len(blocks)
+            bank.complete(blocks)
+            for place, slot in enumerate(slots.tolist()):
+                self._banks.locate(slot, bank, place)
+                bank.name_classes(place, self._targets_of(slot))
+            found += slots.tolist()
+        if pick("others", state):  # saved when keys with more than two classes had sessions
+            self._restore_sessions(state, seeds, moved)
+        elif sorted(found) != moved.tolist():
+            raise misfit(state, "classes.moved", "contradicts the keys with more classes")
 
-def _some(
-    chosen: IntArray, rows: DenseRows, labels: npt.NDArray[Any], bad: Codes, slots: Slots, weight: FloatArray | None
-) -> tuple[DenseRows, npt.NDArray[Any], Codes, Slots, FloatArray | None]:
-    """Return some rows of a call; all of them as they are."""
-    if len(chosen) == len(rows):
-        return rows, labels, bad, slots, weight
-    return (
-        rows[chosen],
-        labels[chosen],
-        bad[chosen] if len(bad) else bad,
-        slots[chosen],
-        None if weight is None else weight[chosen],
-    )
+    def _restore_sessions(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64], moved: IntArray) -> None:
+        """Put back keys that were saved as sessions."""
+        others = SessionStore(self._template, self._n_features, tolerant=self._tolerant, fills=self._fills)
+        old: State = {"fleet": ""}
+        others.restore(old | pick("others", state), seeds[moved])
+        for slot, (session, tally, means) in zip(moved.tolist(), others.parts(), strict=True):
+            bank = self._banks.of(max(TWO, session.n_classes_learned))
+            assert isinstance(session.targets, ClassTargets)
+            self._set_of[slot] = self._sets.number_of(
+                dataclasses.replace(session.targets, limit=self._sets.targets[0].limit)
+            )
+            place = slot if bank is self._base or bank is None else int(bank.take_slots(1)[0])
+            if bank is None or not bank.put(place, session, means):
+                raise misfit(state, "classes.moved", "is about a key whose models do not fit together")
+            keys = bank.blocks.keys
+            keys["known"][place], keys["learned"][place] = len(session.targets.labels), session.n_classes_learned
+            for name, value in tally.counts().items():
+                keys[name][place] = value
+            bank.name_classes(place, session.targets)
+            if bank is not self._base:
+                self._banks.locate(slot, bank, place)
 
 
 def _read_sets(text: str) -> list[tuple[Any, ...]]:
-    """Return saved sets of at most two classes each; ValueError if they are not."""
-    saved = [{"labels": json.dumps(labels), "closed": False, "limit": TWO} for labels in json.loads(text)]
+    """Return saved sets of classes; ValueError if they are not."""
+    saved = [{"labels": json.dumps(labels), "closed": False, "limit": -1} for labels in json.loads(text)]
     return [ClassTargets.from_state(one).labels for one in saved]
 
 
@@ -393,7 +271,7 @@ FIELDS = Fields(
     {
         "classes.sets": Converted(_read_sets),
         "classes.of": Array(np.int64, ("n_keys",), least=0),
-        "classes.learned": Array(np.uint8, ("n_keys",), most=TWO),
+        "classes.learned": Array(np.uint8, ("n_keys",), most=MOST_OWN),
         "classes.moved": Array(np.int64, ("n_moved",), least=0),
     }
 )

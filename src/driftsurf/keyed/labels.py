@@ -10,6 +10,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.targets import LARGEST_VALUE, ClassTargets, RegressionTargets, label_array
 from driftsurf.errors import InputError
+from driftsurf.keyed.layout import MOST_OWN, TWO
 from driftsurf.keyed.results import KeyedPredictions
 from driftsurf.keyed.rows import RowsByKey
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 STEPPED = 1
 """Mark of a prediction that was made after a time step, as ``native/store.pyx`` writes it."""
-TWO = 2
-"""Classes up to which a key that learns its own is served by the loop."""
+TOO_MANY = 2**15
+"""Size of a set of classes that no key can have."""
 MOST_COLUMNS = 256
 """Most different labels of a fleet whose codes are looked up in a table; the memory of that grows with their number."""
 MOST_SPREAD = 1024
@@ -53,12 +54,16 @@ class LabelSets:
         self.targets: list[ClassTargets] = [empty]
         self._typed = typed
         """Whether 1, 1.0 and True are different labels; a set with two types then counts as too large."""
+        self.most: int = MOST_OWN if empty.limit is None else min(empty.limit, MOST_OWN)
+        """Most classes of a key."""
         self.codes: npt.NDArray[np.int16] = np.full((16, 16), UNKNOWN, np.int16)
         """The code of each label in each set; -1 if it is not in the set."""
         self.sizes: IntArray = np.zeros(16, np.int64)
         """The number of classes of each set."""
         self.against: npt.NDArray[np.uint8] = np.zeros(16, np.uint8)
-        """Whether the second of two classes comes before the first by name, for each set."""
+        """Whether the second class comes before the first by name, for each set."""
+        self.lowest: npt.NDArray[np.uint8] = np.zeros(16, np.uint8)
+        """The first class by name, for each set."""
         self.labels: list[Any] = []
         """The label of each column."""
         self._columns: dict[Any, int] = {}
@@ -104,19 +109,20 @@ class LabelSets:
             columns, row = [self.column_of(label) for label in targets.labels], len(self.targets)
             if row == len(self.codes):
                 self.codes = np.vstack([self.codes, np.full_like(self.codes, UNKNOWN)])
-                self.sizes, self.against = np.tile(self.sizes, 2), np.tile(self.against, 2)
+                self.sizes, self.against, self.lowest = (np.tile(own, 2) for own in (self.sizes, self.against, self.lowest))
             for code, column in enumerate(columns):
                 if column is not None:
                     self.codes[row, column] = code
-            mixed = self._typed and len(set(map(type, targets.labels))) > 1
-            self.sizes[row] = TWO + 1 if mixed else len(targets.labels)
-            self.against[row] = not mixed and targets._against_names
+            mixed, labels = self._typed and len(set(map(type, targets.labels))) > 1, targets.labels
+            self.sizes[row] = TOO_MANY if mixed else len(labels)
+            if len(labels) > 1 and not mixed:
+                self.against[row], self.lowest[row] = labels[1] < labels[0], min(range(len(labels)), key=labels.__getitem__)
             self.targets.append(targets)
             self._numbers[named] = row
         return self._numbers[named]
 
     def grown(self, owners: Any, sets: IntArray, columns: IntArray, new: npt.NDArray[np.bool_]) -> IntArray:
-        """Return the set of each row's owner, with the labels that are new to it, up to one more than two classes.
+        """Return the set of each row's owner, with the labels that are new to it, up to one class too many.
 
         ``new`` says which rows have labels that are in no set of their owners yet.
         """
@@ -130,8 +136,12 @@ class LabelSets:
             ]
             at = np.searchsorted(changed, owners).clip(max=len(changed) - 1)
             sets = np.where(changed[at] == owners, np.array(larger, np.int64)[place.reshape(-1)][at], sets)
-            new = new & (self.codes[sets, columns] == UNKNOWN) & (self.sizes[sets] <= TWO)
+            new = new & (self.codes[sets, columns] == UNKNOWN) & (self.sizes[sets] <= self.most)
         return sets
+
+    def counts(self, sets: IntArray) -> dict[str, npt.NDArray[Any]]:
+        """Return what native loops need to know about the classes of keys, by the names that the counts of a key have."""
+        return {"total": self.sizes[sets], "against": self.against[sets], "lowest": self.lowest[sets]}
 
     def _extended(self, number: int, label: Any) -> int:
         """Return the set with one more class."""
@@ -198,7 +208,7 @@ class Labels:
     @property
     def is_full(self) -> bool:
         """Whether there may be no room for new labels of another key."""
-        return not self.closed and len(self._sets.labels) > MOST_COLUMNS - TWO
+        return not self.closed and len(self._sets.labels) > 0
 
     def begin(self, slots: IntArray) -> None:
         """Start new keys."""
@@ -206,18 +216,18 @@ class Labels:
 
     def put(self, slot: int, labels: tuple[Any, ...]) -> bool:
         """Take over the classes of a saved key with an open set; return whether they can be used here."""
-        if len(labels) > TWO or UNKNOWN in [self._column(label) for label in labels]:
+        if len(labels) > self._sets.most or UNKNOWN in [self._column(label) for label in labels]:
             return False
         self._of[slot] = self._sets.number_of(ClassTargets(labels, limit=self._sets.targets[0].limit))
-        return bool(self._sets.sizes[self._of[slot]] <= TWO)
+        return bool(self._sets.sizes[self._of[slot]] <= self._sets.most)
 
     def targets_of(self, slot: int) -> ClassTargets:
         """Return the classes of a slot."""
         return self._sets.targets[int(self._of[slot])]
 
-    def sizes(self, slots: IntArray) -> tuple[IntArray, npt.NDArray[Any]]:
-        """Return how many classes each key knows, and whether the second of two comes before the first by name."""
-        return self._sets.sizes[self._of[slots]], self._sets.against[self._of[slots]]
+    def counts(self, slots: IntArray) -> dict[str, npt.NDArray[Any]]:
+        """Return how many classes each key knows, and what native loops need to know about their order."""
+        return self._sets.counts(self._of[slots])
 
     def _column(self, label: Any) -> int:
         """Return the column of a label; ``UNKNOWN`` for one that cannot be used here."""
@@ -245,7 +255,7 @@ class Labels:
         if not self.closed and (new := usable & (self._sets.codes[sets, columns] == UNKNOWN)).any():
             sets = self._sets.grown(group, sets, columns, new)
         codes = self._sets.codes[sets, columns]
-        found = usable & (codes != UNKNOWN) & (self.closed | (self._sets.sizes[sets] <= TWO))
+        found = usable & (codes != UNKNOWN) & (self.closed | (self._sets.sizes[sets] <= self._sets.most))
         readable = _all_of(found | (words == UNKNOWN), group, len(slots))
         changed = readable & (np.diff(starts) > 0)
         self._of[slots[changed]] = sets[starts[:-1][changed]]

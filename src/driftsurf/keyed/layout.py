@@ -183,6 +183,8 @@ class Arena:
         return LINE * (code >> 8), int(self._sizes[code & 255])
 
 
+TWO, MOST_OWN = 2, 255
+"""Classes with which a key starts that learns its own, and most that it may learn: their codes are single bytes."""
 Codes = npt.NDArray[np.uint8]
 """Classes by code, or reasons for quarantine by code."""
 REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged", "continuous_label"
@@ -205,13 +207,15 @@ KEY: np.dtype[Any] = np.dtype(
         ("quarantine", np.uint8),  # the code of the reason; 0 if the key is not in quarantine
         ("last_kind", np.uint8),  # 1 + the code of the last transition; 0 if there was none
         # If each key learns its own classes: how many are known, were known at the last time step, and will be known at
-        # the end of the call, and 1 if the second of two comes before the first by name.
+        # the end of the call, 1 if the second comes before the first by name, and the code of the first by name.
         ("known", np.uint8),
         ("learned", np.uint8),
         ("total", np.uint8),
         ("against", np.uint8),
         ("norms", np.uint16),  # norms that the guard remembers, oldest first
-        ("unused", np.uint8, (8,)),
+        ("lowest", np.uint8),
+        ("unused", np.uint8, (3,)),
+        ("newest", np.uint32),  # rows that wait and have come last
     ]
 )
 MODEL_ARRAYS = "w", "G", "factor", "gain", "centre", "raw"
@@ -247,7 +251,9 @@ class KeyShape:
     guarded: bool = False
     """Whether a range guard limits values and reduces weights; rows then have weights."""
     growing: bool = False
-    """Whether each key learns its classes, at most two, as they appear."""
+    """Whether each key learns its classes as they appear."""
+    classes: int = 0
+    """The number of classes of a key, those that it may still learn not included."""
 
     @functools.cached_property
     def places(self) -> int:
@@ -278,6 +284,7 @@ class KeyShape:
             "means": (number, (2, self.n_features if self.filled else 0)),
             "guard": (number, (ROWS_OF_GUARD, self.n_features if self.guarded else 0)),
             "range": (number, (2 if self.guarded and self.valued else 0,)),
+            "names": (np.dtype(np.uint8), (self.outputs if self.growing and self.classes > TWO else 0,)),
         }
 
     @functools.cached_property
@@ -321,7 +328,7 @@ class KeyShape:
     @functools.cached_property
     def native(self) -> dict[str, Any]:
         """Sizes, flags, offsets and pieces as ``native.store.KeyLoop`` takes them."""
-        names = "n_features", "outputs", "batch_size", "weighted", "filled", "guarded", "growing", "valued"
+        names = "n_features", "outputs", "classes", "batch_size", "weighted", "filled", "guarded", "growing", "valued"
         sizes: dict[str, Any] = {name: getattr(self, name) for name in names}
         sizes |= {"size": self.block_bytes, "judged_size": self.judged, "single": self.row_type == "float32"}
         return sizes | self.offsets | {"rows": self.row_pieces, "norms": NORMS}
@@ -381,6 +388,8 @@ class Blocks:
         """Numbers of each column by which values are guarded; without columns if there is no guard."""
         self.range: FloatArray = view("range")
         """Smallest and largest number learned, of a regression with a guard; infinite before the first."""
+        self.names: Codes = view("names")
+        """The codes of more than two classes in the order of their names, if each key learns its own."""
         self.shape: KeyShape = shape
         self.bytes: Bytes = room
 

@@ -69,20 +69,6 @@ def transitions_of(slots: IntArray, steps: IntArray, whole: IntArray, real: Floa
     return made
 
 
-def as_entries(entries: npt.NDArray[Any], others: Sequence[tuple[int, Transition]]) -> npt.NDArray[Any]:
-    """Return the transitions of one call, by slot: those of cells, and others with their slots."""
-    if not others:
-        return entries if len(entries) else np.empty(0, TRANSITION)
-    made = np.empty(len(others), TRANSITION)
-    for place, (slot, one) in enumerate(others):
-        made[place]["slot"], made[place]["kind"] = slot, KINDS.index(one.kind)
-        for name in FIELDS:
-            value = getattr(one, name)
-            made[place][name] = np.nan if value is None else value
-    joined = np.concatenate([entries, made]) if len(entries) else made
-    return joined[np.argsort(joined["slot"], kind="stable")]
-
-
 class TransitionRecord:
     """The last ``limit`` transitions, and those of the same call as the oldest of them."""
 

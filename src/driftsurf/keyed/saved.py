@@ -115,15 +115,14 @@ def restored_blocks(
     shape: KeyShape,
     rule: StepRule,
     training: Training,
-    n_classes: int,
 ) -> Blocks:
     """Return the blocks that ``blocks_state`` saved; StateError if the entries do not fit together.
 
-    What the loop ``complete`` works out is left to the caller.
+    What the loop ``complete`` works out is left to the caller, as are classes that keys learn on their own.
     """
     n, scaled, width = len(seeds), training.scaled, shape.n_features + 1
     sizes = {"n_features": shape.n_features, "n_weights": width * shape.outputs, "n_judged": shape.judged}
-    known = _fields(shape, n_classes, scaled=scaled).read(state, n_keys=n, **sizes)
+    known = _fields(shape, scaled=scaled).read(state, n_keys=n, **sizes)
     saved = sum(array.nbytes for array in known.values() if isinstance(array, np.ndarray))
     if (n + 1) * shape.block_bytes > MOST_UNUSED + MOST_SPARSE * saved:
         raise misfit(state, "fleet", f"makes {shape.block_bytes:,} bytes of each of {n} keys, of {saved:,} in the file")
@@ -416,10 +415,10 @@ def guard_state(blocks: Blocks, slot: int, factor: float) -> State:
 # ---------------------------------------------------------------------------- declaration
 
 
-def _fields(shape: KeyShape, n_classes: int, *, scaled: bool) -> Fields:
+def _fields(shape: KeyShape, *, scaled: bool) -> Fields:
     """Return the saved entries of a fleet; its keys are declared by their index."""
     entries = dict(_ALWAYS) | {"rows": Array(np.dtype(shape.row_type).type, ("n_rows", "n_features"))}
-    entries["labels"] = Array(np.uint8, ("n_rows",), most=n_classes - 1)
+    entries["labels"] = Array(np.uint8, ("n_rows",), most=255 if shape.growing else shape.classes - 1)
     if scaled:
         entries |= dict.fromkeys(SCALES, Array(np.float64, ("n_keys", 2, "n_features+1")))
     if shape.weighted:

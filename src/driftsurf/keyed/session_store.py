@@ -29,6 +29,7 @@ from driftsurf.keyed.results import next_state
 from driftsurf.keyed.rows import ColumnMeans, Slots, by_slot
 from driftsurf.session.session import Session
 from driftsurf.session.snapshot import Snapshot
+from driftsurf.strategies._cell_arrays import KINDS
 
 Places = npt.NDArray[np.int32]
 """Numbers of rows in a call."""
@@ -142,6 +143,19 @@ class Tally(NamedTuple):
     state: str = "stable"
     last_transition: str = ""
     quarantine: Reason = ""
+
+    def counts(self) -> dict[str, float]:
+        """Return the counts as they are counted of a cell."""
+        reason = self.quarantine if self.quarantine in REASONS else "diverged"
+        return {
+            "errors": self.errors,
+            "waiting": self.waiting_errors,
+            "refused": self.refused,
+            "transitions": self.transitions,
+            "last_step": max(0, self.last_step),
+            "last_kind": 1 + KINDS.index(self.last_transition) if self.last_transition else 0,
+            "quarantine": REASONS.index(reason),
+        }
 
     def after(self, part: TakenPart) -> Tally:
         """Return the counts after rows were taken."""
@@ -398,6 +412,40 @@ def predicted_by(session: KeySession, X: DenseRows) -> npt.NDArray[Any]:
     return labels
 
 
+def labels_of_rows(y: TargetLike, n_rows: int) -> tuple[npt.NDArray[Any], Codes]:
+    """Return the labels as an array; reasons why any is bad are found later."""
+    given: Any = unmasked(y, "y")
+    labels = np.asarray(given)
+    if labels.dtype.kind == "U" and isinstance(given, list | tuple):
+        labels = np.asarray(given, object)  # numpy would convert numbers among text to text
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (n_rows,):
+        got = f"{len(labels)} labels" if labels.ndim == 1 else f"shape {labels.shape}"
+        raise ShapeError(f"X has {n_rows} rows and y has {got}; pass one label for each row.")
+    return labels, np.zeros(0, np.uint8)
+
+
+def readable(
+    known: ClassTargets | RegressionTargets, y: npt.NDArray[Any], places: Places, reason: Reason, *, tolerant: bool
+) -> tuple[int, Reason]:
+    """Return how many labels come before the first one that cannot be learned, and why it cannot.
+
+    Without such a label the reason is the given one; unless ``tolerant``, it is an error.
+    """
+    try:
+        known.read(y, len(y))
+    except InputError as error:
+        if not tolerant:
+            raise _at_its_place(error, places) from None
+        for place in range(len(y)):
+            try:
+                known, _ = known.read(y[place : place + 1], 1)
+            except InputError as found:
+                return place, label_fault(found, found.value, [place]).reason
+    return len(y), reason
+
+
 _ALWAYS: dict[str, FieldEntry] = {"fleet": Text(), **TALLY_FIELDS}
 FIELDS = Fields(_ALWAYS, parts=["keys", "sessions"])
 WITH_MEANS = Fields(_ALWAYS | {"means": MEANS}, parts=["keys", "sessions"])
@@ -472,16 +520,7 @@ class SessionStore:
 
     def read_labels(self, y: TargetLike, n_rows: int) -> tuple[npt.NDArray[Any], Codes]:
         """Return the labels as an array; each key reads its own."""
-        given: Any = unmasked(y, "y")
-        labels = np.asarray(given)
-        if labels.dtype.kind == "U" and isinstance(given, list | tuple):
-            labels = np.asarray(given, object)  # numpy would convert numbers among text to text
-        if labels.ndim == 2 and labels.shape[1] == 1:
-            labels = labels[:, 0]
-        if labels.shape != (n_rows,):
-            got = f"{len(labels)} labels" if labels.ndim == 1 else f"shape {labels.shape}"
-            raise ShapeError(f"X has {n_rows} rows and y has {got}; pass one label for each row.")
-        return labels, np.zeros(0, np.uint8)
+        return labels_of_rows(y, n_rows)
 
     def prepare(
         self,
@@ -518,7 +557,7 @@ class SessionStore:
                 reason = REASONS[bad[own[good]]]
             y = labels[own]
             if good:
-                good, reason = self.readable(session.targets, y[:good], own, reason)
+                good, reason = readable(session.targets, y[:good], own, reason, tolerant=self._tolerant)
             own_weight = None if weight is None else weight[own]
             start, given, means = session.rows_taken, rows[own], self._means[slot] if self._fills else None
             X = given if means is None else self._filled(means, given, good)
@@ -529,25 +568,6 @@ class SessionStore:
         parts = means.filled(given[:good]), means.after(given[:good]).filled_alike(given[good:])
         with np.errstate(over="ignore"):
             return np.concatenate(parts).astype(self._template.strategy.dtype)
-
-    def readable(
-        self, known: ClassTargets | RegressionTargets, y: npt.NDArray[Any], places: Places, reason: Reason
-    ) -> tuple[int, Reason]:
-        """Return how many labels come before the first one that cannot be learned, and why it cannot.
-
-        Without such a label the reason is the given one.
-        """
-        try:
-            known.read(y, len(y))
-        except InputError as error:
-            if not self._tolerant:
-                raise _at_its_place(error, places) from None
-            for place in range(len(y)):
-                try:
-                    known, _ = known.read(y[place : place + 1], 1)
-                except InputError as found:
-                    return place, label_fault(found, found.value, [place]).reason
-        return len(y), reason
 
     def learn(self, work: SessionsWork) -> None:
         """Carry out prepared work."""
@@ -635,6 +655,11 @@ class SessionStore:
         return self._sessions[slot].separate()
 
     # -------------------------------------------------------------------- state
+
+    def parts(self) -> Iterator[tuple[KeySession, Tally, ColumnMeans | None]]:
+        """Yield session, counts and means of each key."""
+        means = self._means or [None] * len(self._sessions)
+        yield from zip(self._sessions, self._tallies, means, strict=True)
 
     def state(self) -> State:
         """Return everything that decides what comes next, except for the seeds of keys."""

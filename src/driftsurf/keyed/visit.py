@@ -15,16 +15,17 @@ import numpy as np
 from driftsurf.core.abilities import RowBounded
 from driftsurf.core.changes import replace
 from driftsurf.core.contracts import State, Strategy
-from driftsurf.core.fields import Array, FieldEntry, Fields, Json, Text, misfit
+from driftsurf.core.fields import Array, FieldEntry, Fields, Json, Text, Whole, misfit
 from driftsurf.core.journal import Journal, json_lines
 from driftsurf.core.numeric import MASK
 from driftsurf.core.options import choice, number, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import InputError, Message, Option, OptionError, ShapeError, SmallBatchWarning, StateError
-from driftsurf.keyed.cell_store import suits_cells
+from driftsurf.keyed.bank import key_shape, suits_cells
 from driftsurf.keyed.keys import key_seed
-from driftsurf.keyed.open_cells import KeyCells, about_key, cell_entries, is_small
+from driftsurf.keyed.layout import MOST_OWN, TWO
+from driftsurf.keyed.open_cells import KeyCells, SavedCell, about_key, is_small
 from driftsurf.keyed.options import ON_GAP, OnGap
 from driftsurf.keyed.quarantine import Fault
 from driftsurf.keyed.results import NEW, KeySummary, Visit, after_visit, chained
@@ -225,7 +226,9 @@ class KeyedLearner:
     @functools.cached_property
     def suits_cells(self) -> bool:
         """Whether keys are saved, and served in one call, as cells."""
-        return self._fits_cells and is_small(self._template, len(self.features), self.max_bytes)
+        if not self._fits_cells:
+            return False
+        return is_small(self._template, key_shape(self._template, len(self.features)), self.max_bytes)
 
     @functools.cached_property
     def _fits_cells(self) -> bool:
@@ -235,7 +238,8 @@ class KeyedLearner:
     @functools.cached_property
     def _cells(self) -> KeyCells:
         """Room to turn a session into a cell, and back."""
-        return KeyCells(self._template, len(self.features), fills=self.on_gap == "fill")
+        fills, largest = self.on_gap == "fill", self.max_bytes
+        return KeyCells(self._template, len(self.features), fills=fills, max_bytes=largest)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled and copied: everything but the models that are kept."""
@@ -299,8 +303,8 @@ class KeyedLearner:
             if again is None or type(again.error) is not type(fault.error):
                 raise fault.error
 
-    def cell(self, key: Any, state: bytes) -> tuple[KeySummary, Any, tuple[Any, ...]] | None:
-        """Return the summary, the cell and the classes of a saved key; None if it cannot be served as a cell.
+    def cell(self, key: Any, state: bytes) -> tuple[KeySummary, SavedCell] | None:
+        """Return the summary and the cell of a saved key; None if it cannot be served as a cell.
 
         A key that may just have been readmitted cannot: its rows would be learned again from a state in quarantine.
         """
@@ -310,13 +314,10 @@ class KeyedLearner:
         if summary.quarantine:
             return None
         if "cell" in saved:
-            return summary, saved["cell"], saved["classes"]
+            return summary, _saved_cell(saved)
         summary, serving, means = self._open(key, state)  # written by an earlier version, or of another form
         found = self._cell_of(serving.session, means)
-        if found is None:
-            return None
-        data = np.frombuffer(found[0], np.uint8)
-        return replace(summary, bytes=data.nbytes), data, found[1]
+        return None if found is None else (replace(summary, bytes=found.data.nbytes), found)
 
     def expire(self, key: Any, state: bytes) -> Visit:
         """Drop a key that has been silent for too long; if it comes again, it starts over."""
@@ -394,29 +395,33 @@ class KeyedLearner:
         """Return the saved entries of a key: those of a cell if its model fits into one."""
         cell = self._cell_of(serving.session, means)
         if cell is not None:
-            return about_key(self.options_digest, summary) | cell_entries(*cell)
+            return about_key(self.options_digest, summary) | cell.entries()
         own: State = {} if means is None else {"means": means.totals}
         return about_key(self.options_digest, summary) | own | nest("model", serving.state())
 
-    def _cell_of(self, session: Session, means: ColumnMeans | None) -> tuple[bytes, tuple[Any, ...]] | None:
-        """Return the cell and the classes of a session; None if it does not fit into a cell."""
+    def _cell_of(self, session: Session, means: ColumnMeans | None) -> SavedCell | None:
+        """Return the cell of a session; None if it does not fit into one."""
         if not self.suits_cells:
             return None
-        with self._cells.one_slot() as (cells, slots):
-            slot = int(slots[0])
-            return (cells.saved(slots)[0], cells.labels_of(slot)) if cells.put(slot, session, means) else None
+        with self._cells.one_slot() as (cells, slot):
+            return cells.saved(np.array([slot]))[0] if cells.put(slot, session, means) else None
 
     def _restore_cell(self, saved: dict[str, Any], seed: int, session: Session) -> ColumnMeans | None:
         """Let a new session continue with the models of a saved cell; return the means of its columns."""
         if not self._fits_cells:
             raise misfit(saved, "cell", "is that of a model in another form than the options make")
-        with self._cells.one_slot() as (cells, slots):
-            if not cells.load(slots, [saved["cell"]], [saved["classes"]], np.array([seed & MASK], np.uint64)).all():
+        with self._cells.one_slot() as (cells, slot):
+            if not cells.load(np.array([slot]), [_saved_cell(saved)], np.array([seed & MASK], np.uint64)).all():
                 raise misfit(saved, "classes", "cannot be those of a cell")
-            state, means = cells.session_state(int(slots[0])), cells.means(int(slots[0]))
+            state, means = cells.session_state(slot)
             if state is not None:
                 session.restore(state)
             return means
+
+
+def _saved_cell(saved: Mapping[str, Any]) -> SavedCell:
+    """Return the cell among the saved entries of a key."""
+    return SavedCell(saved["cell"], saved["classes"], saved.get("n_classes", 0))
 
 
 def _size(state: State) -> int:
@@ -451,5 +456,8 @@ _ABOUT: dict[str, FieldEntry] = {"keyed": Text(), "summary": Json(_read_summary)
 FIELDS = Fields(_ABOUT, parts=["model"])
 WITH_MEANS = Fields(_ABOUT | {"means": Array(np.float64, (2, "columns"), missing=True)}, parts=["model"])
 """Saved entries of a key, without and with the means by which gaps are filled; the sums may have overflowed."""
-CELL = Fields(_ABOUT | {"cell": Array(np.uint8, ("*",)), "classes": Json(read_classes)})
+CELL = Fields(
+    _ABOUT | {"cell": Array(np.uint8, ("*",)), "classes": Json(read_classes), "n_classes": Whole(TWO + 1, MOST_OWN)},
+    optional=["n_classes"],
+)
 """Saved entries of a key whose model is a cell."""

@@ -9,7 +9,7 @@ All memory is allocated before a loop starts, so that none can fail half-way. Lo
 threads may serve disjoint slots.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove, memset
 
@@ -92,6 +92,9 @@ cdef enum:
     ROWS_AHEAD = 24         # rows of the call between the prefetch of one and its use
     NOT_FINITE = 1          # codes of the reasons for quarantine
     DIVERGED_KEY = 3
+    FAILED = 1              # what happened to the rows of a key: it is in quarantine since a time step, or another error
+    OUTGROWN = 2            # they stop at a time step with more classes than there is room for
+    NOT_GROWN = 4           # the time step for which a key was moved here failed
     UNLABELLED = 255        # stands among these codes for a row without a label, which is only predicted
     STEPPED = 1             # when a prediction was made: after a time step, and after a first row
     STARTED = 2
@@ -119,20 +122,23 @@ cdef struct Key:
     uint8_t quarantine      # code of the reason; 0 if the key is not in quarantine
     uint8_t last_kind       # 1 + the code of the last transition; 0 if there was none
     # If each key learns its own classes: how many are known, were known at the last time step, and will be known at the
-    # end of the call, and whether the second of two comes before the first by name.
+    # end of the call, whether the second comes before the first by name, and which of all is the first by name.
     uint8_t known
     uint8_t learned
     uint8_t total
     uint8_t against
     uint16_t norms          # norms of rows that the guard remembers
-    uint8_t unused[8]
+    uint8_t lowest
+    uint8_t unused[3]
+    uint32_t newest         # rows that wait and have come last
 
 
 cdef struct Layout:
     # Sizes that all keys share, and the offset of each part of a block in bytes.
     int64_t size, d, outputs, batch, judged_size
+    int64_t classes         # classes for which there is room, if each key learns its own
     bint single, weighted, filled, guarded, growing, valued
-    int64_t models, counts, keys, bounds, w, G, factor, gain, centre, raw, centred, judged, means, guard, range
+    int64_t models, counts, keys, bounds, w, G, factor, gain, centre, raw, centred, judged, means, guard, range, names
     Pieces rows, norms
 
 
@@ -171,6 +177,7 @@ cdef struct Loop:
     const int32_t* order
     int64_t groups
     uint8_t* failed
+    int64_t* left           # rows behind a time step with more classes than there is room for
     int64_t* gaps           # may be NULL
 
     bint every              # whether all steps are logged, or those with transitions
@@ -474,11 +481,12 @@ cdef inline bint is_second(const Key* key, int64_t total, double margin) noexcep
 cdef void predict_rows(const Loop* t, char* block, const Piece* piece, const void* values, int64_t n, int64_t total) noexcept nogil:
     """Write the code or number that is predicted for each row to ``margins``.
 
-    ``total`` is the number of classes that the key knows, if it learns its own.
+    ``total`` is the number of classes that the key knows, if it learns its own. Ties go to the first class by name.
     """
     cdef Counts* counts = counts_of(t, block)
     cdef Key* key = key_of(t, block)
-    cdef int64_t K = t.at.outputs, i, code, best
+    cdef const uint8_t* names = <const uint8_t*>block + t.at.names
+    cdef int64_t K = t.at.outputs, i, j, code, best
     cdef double* out = t.margins
     cdef double margin
     cdef CellArrays cell
@@ -491,7 +499,16 @@ cdef void predict_rows(const Loop* t, char* block, const Piece* piece, const voi
     rows.values = values
     rows.n = n
     score(&cell, predicting(counts), rows, out, &t.training)
-    if t.at.growing:
+    if t.at.growing and total > 2 and key.learned == 0:
+        for i in range(n):
+            out[i] = key.lowest
+    elif t.at.growing and t.at.classes > 2:
+        for i in range(n):
+            best = names[0]
+            for j in range(1, K):
+                best = names[j] if out[i * K + names[j]] > out[i * K + best] else best
+            out[i] = best
+    elif t.at.growing:
         for i in range(n):
             # Of two outputs, equal ones before the first step stand for no margin.
             margin = out[i] if K == 1 else 0.0 if key.learned == 0 else out[i * K + K - 1] - out[i * K]
@@ -687,16 +704,47 @@ cdef bint take_step(Loop* t, char* block, const Piece* piece, int64_t k, int64_t
     return True
 
 
-cdef void refuse_step(const Loop* t, Key* key, int64_t start, int64_t stop) noexcept nogil:
+cdef void refuse_step(const Loop* t, char* block, const Piece* piece, int64_t g, int64_t start, int64_t stop) noexcept nogil:
     """Quarantine a key whose time step failed; the rows of the step count as refused, no longer as predicted."""
+    cdef Key* key = key_of(t, block)
+    cdef Counts* counts = counts_of(t, block)
     cdef int64_t i
+    if t.at.growing:  # classes that only these rows have are not known any more
+        predict_rows(t, block, piece, row_of(t, piece, counts.next - counts.base + key.pending - (stop - start)), stop - start, key.known)
+        for i in range(start, stop):
+            put_prediction(t, t.order[i], t.margins[i - start])
     key.pending = 0
     key.waiting = 0.0
     key.refused += t.at.batch
     key.quarantine = DIVERGED_KEY
-    if t.at.growing and key.learned == 0 and key.known < 2:
-        for i in range(start, stop):  # a first time step: classes that only these rows have are not known any more
-            put_prediction(t, t.order[i], 0.0)
+    t.failed[g] |= FAILED
+
+
+cdef int64_t classes_of(const Loop* t, char* block, const Piece* piece) noexcept nogil:
+    """Return how many classes the rows that wait need."""
+    cdef Counts* counts = counts_of(t, block)
+    cdef const uint8_t* labels = <const uint8_t*>piece.y + counts.next - counts.base
+    cdef int64_t most = 0, j
+    for j in range(key_of(t, block).pending):
+        most = max(most, <int64_t>labels[j] + 1)
+    return most
+
+
+cdef bint resume(Loop* t, char* block, const Piece* piece, int64_t k, int64_t g) noexcept nogil:
+    """Take the time step that is full already, for which a key was moved here; return whether it was taken.
+
+    A key that was left as it was, because the time step failed elsewhere, refuses it.
+    """
+    cdef Key* key = key_of(t, block)
+    cdef int64_t i = t.starts[g], known = classes_of(t, block, piece)
+    if known > t.at.classes:
+        refuse_step(t, block, piece, g, i, i + key.newest)
+        return True
+    if not take_step(t, block, piece, k, g, i - 1):
+        t.failed[g] |= NOT_GROWN
+        return False
+    key.known = key.learned = <uint8_t>max(<int64_t>key.known, known)
+    return True
 
 
 # ---------------------------------------------------------------------------- loops
@@ -802,6 +850,14 @@ cdef void observe_rows(Loop* t) noexcept nogil:
         block, piece = block_of(t, k), piece_of(t, k)
         key, counts = key_of(t, block), counts_of(t, block)
         i, stop = t.starts[g], t.starts[g + 1]
+        if key.pending == t.at.batch:
+            n = key.newest if classes_of(t, block, &piece) > t.at.classes else 0
+            if i + n > stop:
+                t.too_small = True
+                continue
+            if not resume(t, block, &piece, k, g):
+                continue
+            i += n
         while i < stop:
             r = t.order[i]
             if key.quarantine == 0 and t.bad != NULL and t.bad[r] > 0:
@@ -815,7 +871,8 @@ cdef void observe_rows(Loop* t) noexcept nogil:
             if key.quarantine > 0:
                 put_prediction(t, r, predict_single(t, block, &piece, r))
                 key.refused += 1
-                t.failed[g] |= not t.checked
+                if not t.checked:
+                    t.failed[g] |= FAILED
                 i += 1
                 continue
             at = counts.next - counts.base + key.pending
@@ -837,12 +894,16 @@ cdef void observe_rows(Loop* t) noexcept nogil:
             i += n
             if key.pending < t.at.batch:
                 key.known = <uint8_t>known
+            elif t.at.growing and known > t.at.classes:
+                key.newest = <uint32_t>n
+                t.failed[g] |= OUTGROWN
+                t.left[g] = stop - i
+                break
             elif take_step(t, block, &piece, k, g, i - 1):
                 key.known = <uint8_t>known
                 key.learned = <uint8_t>known
             else:
-                refuse_step(t, key, i - n, i)
-                t.failed[g] = True
+                refuse_step(t, block, &piece, g, i - n, i)
 
 
 cdef void complete_keys(Loop* t, int64_t stop) noexcept nogil:
@@ -982,6 +1043,7 @@ cdef class KeyLoop:
         read_pieces(layout["rows"], &at.rows)
         read_pieces(layout["norms"], &at.norms)
         at.outputs, at.batch, at.judged_size = layout["outputs"], layout["batch_size"], layout["judged_size"]
+        at.classes = layout["classes"]
         at.single, at.weighted, at.filled = layout["single"], layout["weighted"], layout["filled"]
         at.guarded, at.growing, at.valued = layout["guarded"], layout["growing"], layout["valued"]
         if not 1 <= at.size <= MOST_BYTES or at.d < 0 or at.outputs < 1 or not 1 <= at.batch <= at.rows.most or at.judged_size < 0:
@@ -998,6 +1060,9 @@ cdef class KeyLoop:
         at.means = self.part(layout, "means", 16.0 * at.d if at.filled else 0)
         at.guard = self.part(layout, "guard", 8.0 * DS_ROWS_OF_GUARD * at.d if at.guarded else 0)
         at.range = self.part(layout, "range", 16 if at.guarded and at.valued else 0)
+        at.names = self.part(layout, "names", at.outputs if at.growing and at.classes > 2 else 0)
+        if at.growing and not (2 <= at.classes <= 255 and (at.classes == 2 or at.classes == at.outputs)):
+            raise ValueError("there are no keys with so many classes")
         for part, size in (
             (TABLE, 8 * at.outputs), (TABLE + 1, 8 * at.outputs), (NUMBER, 8 * at.valued), (WEIGHT, 8 * at.weighted),
             (VALUES, at.d * (4 if at.single else 8)), (CODE, not at.valued)
@@ -1089,7 +1154,8 @@ cdef class KeyLoop:
             when each was made: 1 after a time step, plus 2 after a first row (or None).
         groups
             The slots, where the rows of each start in the order, and where the last ones end, the order, and arrays for
-            whether the time step of a key failed, and for the number of its gaps (or None).
+            whether the time step of a key failed (1), or has more classes than there is room for (2; 4 if it failed
+            where there is room), for how many rows come behind such a step, and for the number of gaps (or None).
         log
             Whether all steps are noted; then the arrays for whole and real numbers of steps, for the number of the
             group, for the place of the last row in the order (or, of steps with transitions only, the number of the
@@ -1100,18 +1166,18 @@ cdef class KeyLoop:
         cdef Buffers held
         cdef Loop t
         cdef Py_buffer* view
-        cdef Py_ssize_t n_starts = 0, n_order, n_groups = 0, n_gaps = 0
+        cdef Py_ssize_t n_starts = 0, n_order, n_groups = 0, n_gaps = 0, n_left = 0
         cdef Py_ssize_t n_whole = 0, n_real = 0, n_noted = 0, n_places = 0, n_lengths = 0
         cdef int64_t i
         held.count = 0
         rows, codes, weight, bad, checked, predicted, made = batch
-        slots, starts, order, failed, gaps = groups
+        slots, starts, order, failed, left, gaps = groups
         every, whole, real, group, place, length = log
         try:
             self.lend(&held, memory, &t)
             self.lend_rows(&held, rows, codes, weight, bad, predicted, checked, &t)
             if made is not None:
-                view = hold(&held, made, "B?", 1, 1, True)
+                view = hold(&held, made, "B", 1, 1, True)
                 t.made = <uint8_t*>view.buf
                 if view.shape[0] != t.n_rows:
                     raise ValueError("there is no place for each row that says when its prediction was made")
@@ -1119,11 +1185,14 @@ cdef class KeyLoop:
             t.starts = integers(&held, starts, &n_starts)
             view = hold(&held, order, "i", 4, 1, False)
             t.order, n_order = <const int32_t*>view.buf, view.shape[0]
-            view = hold(&held, failed, "B?", 1, 1, True)
+            view = hold(&held, failed, "B", 1, 1, True)
             t.failed = <uint8_t*>view.buf
             t.groups = n_groups
             if n_starts != n_groups + 1 or view.shape[0] != n_groups or t.starts[n_groups] > n_order or t.starts[0] < 0:
                 raise ValueError("groups of rows do not fit together")
+            t.left = integer_out(&held, left, &n_left)
+            if n_left != n_groups:
+                raise ValueError("there is no number of rows that are left for each group")
             if gaps is not None:
                 t.gaps = integer_out(&held, gaps, &n_gaps)
                 if n_gaps != n_groups:
