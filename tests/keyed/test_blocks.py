@@ -16,7 +16,7 @@ from keyed_cases import CASES, LEARNERS, TYPES, epochs_of, kind_of
 from keyed_rows import SavedStates, learner, part, rows
 
 from driftsurf.errors import ShapeError
-from driftsurf.keyed import KeyRows, open_cells, store
+from driftsurf.keyed import KeyRows, key_cache, store
 from driftsurf.keyed.key_cache import KeyCache
 from driftsurf.keyed.results import Results
 from driftsurf.keyed.rows import RowsByKey
@@ -43,7 +43,7 @@ def test_a_block_of_keys_gives_what_visits_to_each_key_give(name: str, case: dic
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(store, "SPAN", case["span"])
         if not case["room"]:
-            patch.setattr(open_cells, "LEAST_OPEN", 2)
+            patch.setattr(key_cache, "LEAST_OPEN", 2)
         states, expected = StateStore(Path(folder) / "state.sqlite"), dict[Any, bytes]()
         serving = KeyCache(given_learner, case["room"])
         for number, own in enumerate(epochs_of(case, given_learner)):

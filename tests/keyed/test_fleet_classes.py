@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from driftsurf import DriftSurfClassifier, Fleet
 from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import LabelError, StateError
-from driftsurf.keyed.growing_store import GrowingStore
+from driftsurf.keyed.cell_store import GrowingStore
 from driftsurf.keyed.labels import LabelSets
 from driftsurf.learners import LinearSVM, LogisticRegression, SoftmaxRegression
 
@@ -121,7 +121,7 @@ def test_native_loops_and_sessions_give_the_same_tables(name: str, kind: str, mo
             if number == 10:
                 fleet.readmit([3])
         assert isinstance(fleet._backend, GrowingStore) == compiled
-        moved += len(fleet.state().get("classes.moved", ()))
+        moved += np.size(fleet.state().get("classes.moved", ()))
         tables = [fleet.table(), fleet.transitions()]
         made.append((predicted, tables, [fleet.journal(key) for key in range(KEYS)]))
     assert (moved > 0) == (kind == "text")

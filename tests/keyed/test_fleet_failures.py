@@ -240,7 +240,7 @@ def test_an_exception_from_outside_is_raised_once_the_call_is_complete(
             fleet.observe(*given[-1])
         assert fleet.to_bytes() == whole.to_bytes()
         assert [fleet.journal(key) for key in range(5)] == [whole.journal(key) for key in range(5)]
-        assert all(session.parts is None for session in fleet._backend._sessions)  # type: ignore[attr-defined]
+        assert all(session.parts is None for session in fleet._backend._sessions)  # type: ignore[union-attr]
 
 
 def test_a_call_that_is_broken_off_twice_is_completed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,8 @@ def test_a_fleet_that_has_not_started_can_be_copied() -> None:
 
 def test_a_pickle_has_neither_addresses_nor_memory_that_is_not_in_use() -> None:
     one = served(Fleet(n_features=3, **SMALL), calls(5))
-    saved: Any = one._backend._banks.base.__getstate__()  # type: ignore[attr-defined]
+    backend: Any = one._backend
+    saved: Any = backend._banks.base.__getstate__()
     assert "loop" not in saved
     assert saved["blocks"].nbytes == len(one) * one.bytes_per_key
 

@@ -20,8 +20,8 @@ from driftsurf.core.journal import read_lines
 from driftsurf.core.state import from_bytes
 from driftsurf.errors import InputError, ShapeError, StateError
 from driftsurf.keyed import KeyRows, key_seed
+from driftsurf.keyed.key_cache import KeyCells
 from driftsurf.keyed.labels import MOST_COLUMNS
-from driftsurf.keyed.open_cells import KeyCells
 from driftsurf.keyed.visit import KeptModels
 from driftsurf.learners import LinearRegression, LogisticRegression, SoftmaxRegression
 from driftsurf.session.session import Session

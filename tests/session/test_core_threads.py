@@ -16,7 +16,8 @@ import pytest
 
 from driftsurf import DriftSurfClassifier, Fleet
 from driftsurf.core import changes as threads
-from driftsurf.keyed.cell_store import Share, Work
+from driftsurf.keyed.keys import Threads
+from driftsurf.keyed.work import Part
 from driftsurf.saving import dumps
 from driftsurf.strategies import _cell_models as models
 
@@ -97,18 +98,23 @@ def test_the_cell_of_a_session_is_called_under_its_lock(monkeypatch: pytest.Monk
 def test_the_loop_of_a_fleet_is_called_under_its_lock_and_by_each_share_under_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen, held, begin = list[str](), list[bool](), Work.__init__
+    seen, held, run = list[str](), list[bool](), Part.run
 
-    def watched(self: Work, serve: Callable[[Share], None], shares: list[Share], *rest: Any) -> None:
-        def checked(share: Share) -> None:
-            held.append(share.lock._is_owned())  # type: ignore[attr-defined]
-            serve(share)
-
-        slots = np.concatenate([share.groups[0] for share in shares])
+    def watched(self: Part, using: Threads) -> None:
+        shares: list[Any] = self._shares
+        loop, slots = self._loop, np.concatenate([share.groups[0] for share in shares])
         assert len(np.unique(slots)) == len(slots)  # no key is in two shares
-        begin(self, checked, shares, *rest)
 
-    monkeypatch.setattr(Work, "__init__", watched)
+        class Checked:
+            @staticmethod
+            def observe(*given: Any) -> None:
+                held.append(any(share.room is given[-1] and share.lock._is_owned() for share in shares))
+                loop.observe(*given)
+
+        self._loop = Checked  # type: ignore[assignment]
+        run(self, using)
+
+    monkeypatch.setattr(Part, "run", watched)
     fleet: Any = Fleet(n_features=3, batch_size=20, threads=2)
     keys = np.arange(6_000) % 40
     fleet.observe(keys[:400], X[:400], Y[:400])

@@ -16,7 +16,7 @@ from keyed_cases import CASES, LEARNERS, TYPES, epochs_of, kind_of
 from keyed_rows import late_rows, learner, part, rows
 
 from driftsurf.errors import StateError
-from driftsurf.keyed import KeyedLearner, KeyRows, open_cells
+from driftsurf.keyed import KeyedLearner, KeyRows, key_cache
 from driftsurf.keyed.results import Results
 from driftsurf.keyed.rows import RowsByKey
 from driftsurf.spark import bucket_store
@@ -76,7 +76,7 @@ def test_buckets_give_what_visits_to_each_key_give(name: str, case: dict[str, An
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bucket_store, "SPAN", case["span"])
         if not case["room"]:
-            patch.setattr(open_cells, "LEAST_OPEN", 2)
+            patch.setattr(key_cache, "LEAST_OPEN", 2)
         compare(given_learner, types, case)
 
 

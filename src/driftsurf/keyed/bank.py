@@ -15,9 +15,8 @@ from driftsurf.core.fields import misfit
 from driftsurf.core.numeric import MASK
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.targets import MARGIN, ClassTargets, RegressionTargets
-from driftsurf.errors import StateError
-from driftsurf.keyed.layout import MOST_OWN, REASONS, TWO, Blocks, Bytes, KeyShape
-from driftsurf.keyed.rows import ColumnMeans
+from driftsurf.keyed.layout import KEY, MOST_OWN, REASONS, TWO, Blocks, Bytes, KeyShape
+from driftsurf.keyed.rows import ColumnMeans, Slots
 from driftsurf.keyed.saved import (
     GUARD_ROWS,
     CellBytes,
@@ -325,7 +324,7 @@ class Bank:
 
     # -------------------------------------------------------------------- reading
 
-    def predict(self, rows: DenseRows, slots: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
+    def predict(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
         """Return the code, or the number, that the model of each row's key predicts."""
         predicted = np.empty(len(rows), self.shape.label_type)
         self.loop.predict(self.blocks.memory, rows, slots, predicted, self.room)
@@ -408,7 +407,9 @@ class Bank:
         before = _largest_codes(blocks, np.zeros(n, np.int64), first), np.minimum(learned, room)
         after = _largest_codes(blocks, first, waiting), known
         grown = (learned == room) if room > TWO else learned <= room
-        if not (grown & (learned <= known)).all() or not all((most < np.maximum(1, end)).all() for most, end in (before, after)):
+        if not (grown & (learned <= known)).all() or not all(
+            (most < np.maximum(1, end)).all() for most, end in (before, after)
+        ):
             raise misfit(state, "learned", "contradicts the number of classes")
         blocks.keys["known"], blocks.keys["learned"] = known, learned
 
@@ -418,11 +419,15 @@ class Bank:
     def _bytes(self) -> CellBytes:
         return CellBytes(self._cells(np.zeros(0, np.int64)))
 
+    @functools.cached_property
+    def _unused(self) -> Sequence[float]:
+        """Fields of a contest that no step uses, which are not saved with a session either."""
+        return Contest().numbers[self.strategy._contest :]
+
     def _cells(self, slots: IntArray) -> State:
         state = dict(self.state(slots, by_role=True))
-        if self.shape.judged:  # the fields of a contest that no step uses are not saved with a session either
-            unused = Contest().numbers[self.strategy._contest :]
-            np.asarray(state["judged"])[:, CREDIT - len(unused) : CREDIT] = unused
+        if self.shape.judged:
+            np.asarray(state["judged"])[:, CREDIT - len(self._unused) : CREDIT] = self._unused
         return state | ({"learned": self.blocks.keys["learned"][slots]} if self.shape.growing else {})
 
     def saved(self, slots: IntArray) -> list[bytes]:
@@ -548,7 +553,7 @@ class Banks:
         chosen: IntArray = slots[self._classes[slots] > 0]
         return chosen
 
-    def parts(self, slots: IntArray) -> Iterator[tuple[Bank, IntArray, IntArray]]:
+    def parts(self, slots: IntArray | Slots) -> Iterator[tuple[Bank, IntArray, Any]]:
         """Yield each bank with keys of these, which of them those are, and their slots in it."""
         classes = self._classes[slots]
         if not classes.any():
@@ -558,15 +563,15 @@ class Banks:
             (chosen,) = np.nonzero(classes == n)
             yield (self.larger[n], chosen, self._places[slots[chosen]]) if n else (self.base, chosen, slots[chosen])
 
-    def read(self, name: str, slots: IntArray) -> npt.NDArray[Any]:
+    def read(self, name: str, slots: IntArray | Slots) -> npt.NDArray[Any]:
         """Return one of the numbers that are counted for each key, or for its cell."""
-        of_key = name in self.base.blocks.keys.dtype.names
+        of_key = name in (KEY.names or ())
         made = np.zeros(len(slots), (self.base.blocks.keys if of_key else self.base.blocks.counts)[name].dtype)
         for bank, chosen, places in self.parts(slots):
             made[chosen] = (bank.blocks.keys if of_key else bank.blocks.counts)[name][places]
         return made
 
-    def write(self, name: str, slots: IntArray, values: Any) -> None:
+    def write(self, name: str, slots: IntArray | Slots, values: Any) -> None:
         """Set one of the numbers that are counted for each key."""
         values = np.broadcast_to(values, slots.shape)
         for bank, chosen, places in self.parts(slots):
@@ -580,12 +585,12 @@ class Banks:
                 table.setdefault(name, np.zeros(len(slots), column.dtype))[chosen] = column
         return table or self.base.summary(slots)
 
-    def predict(self, rows: DenseRows, slots: IntArray) -> npt.NDArray[Any]:
+    def predict(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
         """Return the code, or the number, that the model of each row's key predicts."""
         predicted = np.empty(len(rows), self.base.shape.label_type)
         for bank, chosen, places in self.parts(slots):
             some = rows if len(chosen) == len(rows) else rows[chosen]
-            predicted[chosen] = bank.predict(some, places.astype(np.int32))
+            predicted[chosen] = bank.predict(some, places.astype(np.int32, copy=False))
         return predicted
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,139 +1,40 @@
-"""Stores of the models of keys: their protocol, and one with a cell for each key, served by one native loop."""
+"""Stores with a cell for each key of a fleet, served by one native loop; keys may learn classes of their own.
+
+:class:`~driftsurf.keyed.Fleet` reads rows and finds slots; a store reads labels, predicts and learns. A key is known by
+its slot: 0, 1, 2 ... in order of appearance. :class:`~driftsurf.keyed.session_store.SessionStore` has the same methods
+for models that no cell holds.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.decisions import Transition
+from driftsurf.core.fields import Array, Converted, Fields, misfit
 from driftsurf.core.frames import TargetLike, unmasked
+from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import DivergenceError, InputError
 from driftsurf.keyed.bank import Bank, Banks
 from driftsurf.keyed.keys import Threads
-from driftsurf.keyed.layout import REASONS, Codes
+from driftsurf.keyed.labels import UNKNOWN, Coded, LabelSets
+from driftsurf.keyed.layout import MOST_OWN, REASONS, TWO, Blocks, Codes
 from driftsurf.keyed.record import TransitionRecord
 from driftsurf.keyed.rows import Slots, by_slot
+from driftsurf.keyed.session_store import SessionStore, joined, labels_of_rows, readable
 from driftsurf.keyed.work import Batch, Work
 from driftsurf.session.session import Session
 
 
-class KeyStore(Protocol):
-    """The models of all keys of a fleet. A key is known by its slot: 0, 1, 2 ... in order of appearance.
-
-    :class:`~driftsurf.keyed.Fleet` reads rows and finds slots; a backend reads labels, predicts and learns. There are
-    three: :class:`~driftsurf.keyed.cell_store.CellStore` serves DriftSurf around a linear learner in one native loop,
-    :class:`~driftsurf.keyed.growing_store.GrowingStore` the same with classes that are not named, and
-    :class:`~driftsurf.keyed.session_store.SessionStore` any model.
-    """
-
-    @property
-    def bytes_per_key(self) -> int:
-        """Bytes that a key takes."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes allocated for keys."""
-        ...
-
-    def reserve(self, n_keys: int, *, weighted: bool = False) -> None:
-        """Allocate memory for this many keys, so that ``add`` cannot fail; an error changes nothing.
-
-        With ``weighted``, the rows that follow have weights.
-        """
-        ...
-
-    def add(self, seeds: npt.NDArray[np.uint64]) -> None:
-        """Make the first models of new keys, in the next slots."""
-        ...
-
-    def truncate(self, n_keys: int) -> None:
-        """Remove every key from this slot on, from any point of ``add``."""
-        ...
-
-    def read_labels(self, y: TargetLike, n_rows: int) -> tuple[Any, Codes]:
-        """Return labels as ``prepare`` takes them, and the reason why each cannot be learned, by code.
-
-        The reasons are empty if there are none, or if ``prepare`` will find them.
-        """
-        ...
-
-    def prepare(self, rows: DenseRows, labels: Any, bad: Codes, slots: Slots, weight: FloatArray | None = None) -> Any:
-        """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
-
-        ``bad`` holds the reason why a row cannot be learned, 0 if it can; it is empty if all rows can. Returns the
-        work, for ``learn``; nothing changes before. An error changes nothing.
-        """
-        ...
-
-    def learn(self, work: Any) -> None:
-        """Carry out prepared work."""
-        ...
-
-    def complete(self, work: Any) -> bool:
-        """Complete work that an exception broke off; return False, and change nothing, if no row was learned yet.
-
-        If this is broken off, calling it again completes it; on complete work it does nothing.
-        """
-        ...
-
-    def predicted(self, work: Any) -> npt.NDArray[Any]:
-        """Return the predicted label of each row of complete work."""
-        ...
-
-    def faults(self, work: Any) -> dict[int, Exception]:
-        """Return why time steps of complete work failed, by slot; these keys are in quarantine."""
-        ...
-
-    def predict(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
-        """Return the label, or number, that the model of each row's key predicts."""
-        ...
-
-    def weights(self, slot: int) -> FloatArray:
-        """Return the weights that predict a key's next row, the intercept last."""
-        ...
-
-    def readmit(self, slots: Slots) -> None:
-        """End the quarantine of keys."""
-        ...
-
-    def summary(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns of the table of keys, by slot."""
-        ...
-
-    def transitions(self, keys: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
-        """Return the latest transitions of all keys, whose names by slot are ``keys``."""
-        ...
-
-    def journal(self, slot: int) -> list[Transition]:
-        """Return the latest transitions of one key."""
-        ...
-
-    def session(self, slot: int, fresh: Session) -> Session:
-        """Return a session that continues with a copy of the models of one key.
-
-        ``fresh`` is the session that this key began with; a backend may change and return it.
-        """
-        ...
-
-    def state(self) -> State:
-        """Return everything that decides what comes next, except for the seeds of keys."""
-        ...
-
-    def restore(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> None:
-        """Replace all models by those of ``state()``."""
-        ...
-
-
 class CellStore:
     """A cell for each key, served by a native loop on several threads, for a closed set of labels or for numbers.
-
-    Implements :class:`~driftsurf.keyed.cell_store.KeyStore`.
 
     Parameters
     ----------
@@ -314,9 +215,261 @@ class CellStore:
         """Replace all models by those of ``state()``; StateError if the entries do not fit together."""
         self._use(self._base.restored(state, seeds))
 
-    def _use(self, blocks: Any) -> None:
+    def _use(self, blocks: Blocks) -> None:
         """Replace the cells of the first bank."""
         self._base.use(blocks)
         self._base.count = len(blocks)
         self._banks.reserve(len(blocks))
         self._base.complete(blocks)
+
+
+class GrowingStore(CellStore):
+    """A cell for each key; a key moves to a larger one at the time step that first learns a third or further class.
+
+    The parameters are those of :class:`~driftsurf.keyed.cell_store.CellStore`.
+    """
+
+    def __init__(
+        self, template: Session, n_features: int, threads: Threads, *, tolerant: bool, fills: bool = False
+    ) -> None:
+        super().__init__(template, n_features, threads, tolerant=tolerant, fills=fills)
+        self._template, self._n_features, self._fills = template, n_features, fills
+        assert isinstance(self._targets, ClassTargets)
+        self._limit = self._targets.limit
+        self._sets = self._no_sets()
+        self._set_of: IntArray = np.zeros(0, np.int64)
+        """The set of the classes of each slot."""
+
+    def _no_sets(self) -> LabelSets:
+        """Return sets of classes of which only the empty one is known; codes of classes are single bytes."""
+        return LabelSets(ClassTargets(limit=min(self._limit or MOST_OWN, MOST_OWN)))
+
+    # -------------------------------------------------------------------- learning
+
+    def reserve(self, n_keys: int, *, weighted: bool = False) -> None:
+        """Allocate memory for this many keys, so that ``add`` cannot fail; an error changes nothing."""
+        super().reserve(n_keys, weighted=weighted)
+        missing = len(self._base.blocks) - len(self._set_of)
+        if missing > 0:
+            self._set_of = np.append(self._set_of, np.zeros(missing, np.int64))
+
+    def add(self, seeds: npt.NDArray[np.uint64]) -> None:
+        """Make the first models of new keys, in the next slots."""
+        start = self._base.count
+        self._set_of[start : start + len(seeds)] = 0
+        super().add(seeds)
+
+    def read_labels(self, y: TargetLike, n_rows: int) -> tuple[npt.NDArray[Any], Codes]:
+        """Return the labels as an array; each key reads its own."""
+        return labels_of_rows(y, n_rows)
+
+    def prepare(
+        self, rows: DenseRows, labels: npt.NDArray[Any], bad: Codes, slots: Slots, weight: FloatArray | None = None
+    ) -> Any:
+        """Prepare to predict each row with its key's model as it is when the row arrives, then to learn it.
+
+        InputError for a label that its key cannot learn, unless that puts the key in quarantine.
+        """
+        sets, codes, bad = self._read(labels, bad, slots)
+        for name, values in self._sets.counts(sets).items():
+            self._banks.write(name, slots, values)
+        work = super().prepare(rows, codes, bad, slots, weight)
+        work.sets, work.rows = sets, slots
+        work.targets_of = lambda _, row: self._sets.targets[int(sets[row])]
+        return work
+
+    def learn(self, work: Work) -> None:
+        """Carry out prepared work; doing it again changes nothing."""
+        super().learn(work)
+        self._set_of[work.rows] = work.sets
+        failed = work.slots[work.failed]
+        for slot, known in zip(failed.tolist(), self._banks.read("known", failed).tolist(), strict=True):
+            self._set_of[slot] = self._sets.shortened(int(self._set_of[slot]), known)
+        if len(failed):  # a key whose first rows failed knows no class, and so predicts none
+            work.sets = np.where(self._set_of[work.rows] == 0, 0, work.sets)
+
+    # -------------------------------------------------------------------- labels
+
+    def _read(self, labels: npt.NDArray[Any], bad: Codes, slots: Slots) -> tuple[IntArray, npt.NDArray[Any], Codes]:
+        """Return the set of each row's key at the end of the call, the code of each label in it, and all bad rows."""
+        usable = self._usable(bad, slots)
+        sets, coded = self._set_of[slots], self._sets.columns_of(labels)
+        if coded is None or not self._of_one_kind(coded, sets):
+            return self._read_one_by_one(labels, bad, slots, usable)
+        columns = coded.columns[coded.place]
+        new = usable & (self._sets.codes[sets, columns] == UNKNOWN)
+        if new.any():
+            sets = self._sets.grown(slots, sets, columns, new)
+            if (self._sets.sizes[sets] > self._sets.most).any():
+                return self._read_one_by_one(labels, bad, slots, usable)
+        codes = self._sets.codes[sets, columns]
+        return sets, np.where(codes < 0, 0, codes).astype(np.uint8), bad
+
+    def _usable(self, bad: Codes, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Return which rows are learned, as far as that is known: not those of a key after its first bad row."""
+        usable: npt.NDArray[np.bool_] = self._banks.read("quarantine", slots) == 0
+        if len(bad) and bad.any():
+            first = np.full(self._base.count, len(slots))
+            (wrong,) = np.nonzero(bad)
+            np.minimum.at(first, slots[wrong], wrong)
+            usable &= np.arange(len(slots)) < first[slots]
+        return usable
+
+    def _of_one_kind(self, coded: Coded, sets: IntArray) -> bool:
+        """Return whether labels and known classes are all text or all numbers."""
+        text = {isinstance(value, str) for value in coded.values}
+        used = np.flatnonzero(np.bincount(sets)).tolist()
+        return len(text | {self._sets.is_text(number) for number in used} - {None}) <= 1
+
+    def _read_one_by_one(
+        self, labels: npt.NDArray[Any], bad: Codes, slots: Slots, usable: npt.NDArray[np.bool_]
+    ) -> tuple[IntArray, npt.NDArray[Any], Codes]:
+        """Read the labels of one key after the other, as sessions do."""
+        sets, codes = self._set_of[slots], np.zeros(len(labels), np.uint8)
+        bad = bad.copy() if len(bad) else np.zeros(len(labels), np.uint8)
+        touched, starts, order = by_slot(slots, self._base.count)
+        for place, slot in enumerate(touched.tolist()):
+            own = order[starts[place] : starts[place + 1]]
+            good = int(np.count_nonzero(usable[own]))  # the first ones
+            if not good:
+                continue
+            known, y = self._sets.targets[int(self._set_of[slot])], labels[own]
+            good_labels, reason = readable(known, y[:good], own, "", tolerant=self._tolerant)
+            if good_labels < good:
+                bad[own[good_labels]] = REASONS.index(reason)
+            if good_labels:
+                known, read = known.read(y[:good_labels], good_labels)
+                sets[own], codes[own[:good_labels]] = self._sets.number_of(known), read.astype(np.uint8)
+        return sets, codes, bad if bad.any() else bad[:0]
+
+    def _targets_of(self, slot: int) -> ClassTargets:
+        known = self._sets.targets[int(self._set_of[slot])]
+        return known if known.limit == self._limit else dataclasses.replace(known, limit=self._limit)
+
+    # -------------------------------------------------------------------- reading
+
+    def predicted(self, work: Work) -> npt.NDArray[Any]:
+        """Return the predicted label of each row."""
+        return self._decoded(work.sets, work.batch.predicted)
+
+    def _decoded(self, sets: IntArray, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the label of each code in its set, None in a set without classes; of text and numbers, objects."""
+        used = np.flatnonzero(np.bincount(sets))
+        arrays = [self._sets.targets[number].array for number in used.tolist()]
+        arrays = [array if len(array) else np.full(1, None) for array in arrays]
+        starts, lengths = np.zeros(len(self._sets.targets), np.int64), [len(array) for array in arrays]
+        starts[used] = np.cumsum([0, *lengths[:-1]]) if lengths else 0
+        values = joined(arrays, np.arange(sum(lengths), dtype=np.int32)) if arrays else np.zeros(0, np.int64)
+        labels: npt.NDArray[Any] = values[starts[sets] + codes]
+        return labels
+
+    def predict(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
+        """Return the label that the model of each row's key predicts."""
+        return self._decoded(self._set_of[slots], self._banks.predict(rows, slots))
+
+    # -------------------------------------------------------------------- state
+
+    def state(self) -> State:
+        """Return everything that decides what comes next, except for the seeds of keys."""
+        slots = self._slots
+        used, place = np.unique(self._set_of[slots], return_inverse=True)
+        state = super().state() | {
+            "classes.sets": json.dumps([self._sets.targets[number].labels for number in used.tolist()]),
+            "classes.of": place.reshape(-1).astype(np.int64),
+            "classes.learned": self._banks.read("learned", slots),
+            "classes.moved": self._banks.moved(slots),
+        }
+        for bank, chosen, places in self._banks.parts(slots):
+            if bank is not self._base:
+                state |= nest(f"larger.{bank.shape.classes}", {"slots": chosen} | dict(bank.state(places)))
+        return state
+
+    def restore(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64]) -> None:
+        """Replace all models by those of ``state()``; StateError if the entries do not fit together."""
+        known, rest = FIELDS.take(state, n_keys=len(seeds))
+        sets, of, moved = known["classes.sets"], known["classes.of"], known["classes.moved"]
+        learned, sizes = known["classes.learned"].astype(np.int64), np.array([len(labels) for labels in sets] or [0])
+        for name, good in (
+            ("classes.of", (of < len(sizes)).all()),
+            ("classes.sets", sizes.max() <= self._no_sets().most),
+            ("classes.moved", (moved < len(seeds)).all() and (np.diff(moved) > 0).all()),
+        ):
+            if not good:
+                raise misfit(state, name, "contradicts the other entries about classes")
+        self._sets = self._no_sets()
+        empty = self._sets.targets[0]
+        numbers = np.array([self._sets.number_of(ClassTargets(labels, limit=empty.limit)) for labels in sets] or [0])
+        own = {name: value for name, value in rest.items() if not name.startswith(("others.", "larger."))}
+        blocks, here = self._base.restored(own, seeds), np.ones(len(seeds), np.int64)
+        here[moved] = 0  # cells that are of no use any more know no classes
+        self._base.set_classes(blocks, sizes[of] * here, learned * here, state)
+        self._use(blocks)
+        self.reserve(len(seeds))
+        self._set_of[: len(seeds)] = numbers[of]
+        self._restore_moved(state, seeds, moved, learned)
+        for name, values in self._sets.counts(self._set_of[self._slots]).items():
+            self._banks.write(name, self._slots, values)
+
+    def _restore_moved(
+        self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64], moved: IntArray, learned: IntArray
+    ) -> None:
+        """Put back the keys with more than two classes."""
+        found = list[int]()
+        for name in sorted({name.partition(".")[0] for name in pick("larger", state)}):
+            own = dict(pick(f"larger.{name}", state))
+            slots = np.asarray(own.pop("slots", np.zeros(0)))
+            bank = self._banks.of(int(name)) if name.isdecimal() and len(name) <= 3 else None
+            if bank is None or bank is self._base or slots.dtype != np.int64 or not np.isin(slots, moved).all():
+                raise misfit(state, "classes.moved", f"contradicts the entries about {name!r} classes")
+            blocks = bank.restored({"fleet": ""} | own, seeds[slots])
+            bank.set_classes(blocks, self._sets.sizes[self._set_of[slots]], learned[slots], state)
+            bank.use(blocks)
+            bank.count = len(blocks)
+            bank.complete(blocks)
+            for place, slot in enumerate(slots.tolist()):
+                self._banks.locate(slot, bank, place)
+                bank.name_classes(place, self._targets_of(slot))
+            found += slots.tolist()
+        if pick("others", state):  # saved when keys with more than two classes had sessions
+            self._restore_sessions(state, seeds, moved)
+        elif sorted(found) != moved.tolist():
+            raise misfit(state, "classes.moved", "contradicts the keys with more classes")
+
+    def _restore_sessions(self, state: Mapping[str, Any], seeds: npt.NDArray[np.uint64], moved: IntArray) -> None:
+        """Put back keys that were saved as sessions."""
+        others = SessionStore(self._template, self._n_features, tolerant=self._tolerant, fills=self._fills)
+        old: State = {"fleet": ""}
+        others.restore(old | pick("others", state), seeds[moved])
+        for slot, (session, tally, means) in zip(moved.tolist(), others.parts(), strict=True):
+            bank = self._banks.of(max(TWO, session.n_classes_learned))
+            assert isinstance(session.targets, ClassTargets)
+            self._set_of[slot] = self._sets.number_of(
+                dataclasses.replace(session.targets, limit=self._sets.targets[0].limit)
+            )
+            place = slot if bank is self._base or bank is None else int(bank.take_slots(1)[0])
+            if bank is None or not bank.put(place, session, means):
+                raise misfit(state, "classes.moved", "is about a key whose models do not fit together")
+            keys = bank.blocks.keys
+            keys["known"][place], keys["learned"][place] = len(session.targets.labels), session.n_classes_learned
+            for name, value in tally.counts().items():
+                keys[name][place] = value
+            bank.name_classes(place, session.targets)
+            if bank is not self._base:
+                self._banks.locate(slot, bank, place)
+
+
+def _read_sets(text: str) -> list[tuple[Any, ...]]:
+    """Return saved sets of classes; ValueError if they are not."""
+    saved = [{"labels": json.dumps(labels), "closed": False, "limit": -1} for labels in json.loads(text)]
+    return [ClassTargets.from_state(one).labels for one in saved]
+
+
+FIELDS = Fields(
+    {
+        "classes.sets": Converted(_read_sets),
+        "classes.of": Array(np.int64, ("n_keys",), least=0),
+        "classes.learned": Array(np.uint8, ("n_keys",), most=MOST_OWN),
+        "classes.moved": Array(np.int64, ("n_moved",), least=0),
+    }
+)
+"""Saved entries of classes that are not named."""

@@ -6,7 +6,7 @@ import inspect
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, NoReturn, Self, cast
+from typing import Any, Literal, NamedTuple, NoReturn, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,7 @@ from driftsurf.core.options import choice, whole
 from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.errors import DivergenceError, InputError, OptionError, ShapeError, StateError
 from driftsurf.keyed.bank import is_growing, key_shape, suits_cells
-from driftsurf.keyed.cell_store import CellStore, KeyStore
-from driftsurf.keyed.growing_store import GrowingStore
+from driftsurf.keyed.cell_store import CellStore, GrowingStore
 from driftsurf.keyed.keys import Key, Keys, KeysLike, Threads, available_processors, key_seed
 from driftsurf.keyed.layout import REASONS, Codes
 from driftsurf.keyed.models import BATCH_SIZE, FleetModel, template_from, template_of, template_settings
@@ -33,6 +32,7 @@ from driftsurf.native.columns import all_finite
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
 
+KeyStore: TypeAlias = CellStore | SessionStore
 MOST_THREADS = 1024
 MOST_BYTES = 2**30
 """Largest size of a key in compiled loops, which bounds the memory, whatever a saved fleet asks for."""

@@ -15,7 +15,7 @@ from driftsurf.keyed.results import KeyedPredictions
 from driftsurf.keyed.rows import RowsByKey
 
 if TYPE_CHECKING:
-    from driftsurf.keyed.open_cells import Call
+    from driftsurf.keyed.key_cache import Call
 
 UNKNOWN = -1
 STEPPED = 1
@@ -109,14 +109,17 @@ class LabelSets:
             columns, row = [self.column_of(label) for label in targets.labels], len(self.targets)
             if row == len(self.codes):
                 self.codes = np.vstack([self.codes, np.full_like(self.codes, UNKNOWN)])
-                self.sizes, self.against, self.lowest = (np.tile(own, 2) for own in (self.sizes, self.against, self.lowest))
+                self.sizes = np.tile(self.sizes, 2)
+                self.against, self.lowest = np.tile(self.against, 2), np.tile(self.lowest, 2)
             for code, column in enumerate(columns):
                 if column is not None:
                     self.codes[row, column] = code
-            mixed, labels = self._typed and len(set(map(type, targets.labels))) > 1, targets.labels
+            labels: tuple[Any, ...] = targets.labels
+            mixed = self._typed and len(set(map(type, labels))) > 1
             self.sizes[row] = TOO_MANY if mixed else len(labels)
             if len(labels) > 1 and not mixed:
-                self.against[row], self.lowest[row] = labels[1] < labels[0], min(range(len(labels)), key=labels.__getitem__)
+                self.against[row] = labels[1] < labels[0]
+                self.lowest[row] = labels.index(min(labels))
             self.targets.append(targets)
             self._numbers[named] = row
         return self._numbers[named]
@@ -140,7 +143,7 @@ class LabelSets:
         return sets
 
     def counts(self, sets: IntArray) -> dict[str, npt.NDArray[Any]]:
-        """Return what native loops need to know about the classes of keys, by the names that the counts of a key have."""
+        """Return what native loops need to know about the classes of keys, by the names of the counts of a key."""
         return {"total": self.sizes[sets], "against": self.against[sets], "lowest": self.lowest[sets]}
 
     def _extended(self, number: int, label: Any) -> int:

@@ -183,8 +183,10 @@ class Arena:
         return LINE * (code >> 8), int(self._sizes[code & 255])
 
 
-TWO, MOST_OWN = 2, 255
-"""Classes with which a key starts that learns its own, and most that it may learn: their codes are single bytes."""
+TWO: int = 2
+"""Classes with which a key starts that learns its own."""
+MOST_OWN: int = 255
+"""Most classes of a key that learns its own: their codes are single bytes."""
 Codes = npt.NDArray[np.uint8]
 """Classes by code, or reasons for quarantine by code."""
 REASONS: tuple[Reason, ...] = "", "not_finite", "bad_label", "diverged", "continuous_label"

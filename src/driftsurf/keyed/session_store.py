@@ -456,8 +456,6 @@ index."""
 class SessionStore:
     """One session per key, one key after the other.
 
-    Implements :class:`~driftsurf.keyed.cell_store.KeyStore`.
-
     Parameters
     ----------
     template
@@ -658,8 +656,8 @@ class SessionStore:
 
     def parts(self) -> Iterator[tuple[KeySession, Tally, ColumnMeans | None]]:
         """Yield session, counts and means of each key."""
-        means = self._means or [None] * len(self._sessions)
-        yield from zip(self._sessions, self._tallies, means, strict=True)
+        for slot, session in enumerate(self._sessions):
+            yield session, self._tallies[slot], self._means[slot] if self._fills else None
 
     def state(self) -> State:
         """Return everything that decides what comes next, except for the seeds of keys."""

@@ -23,9 +23,9 @@ from driftsurf.core.state import from_bytes, nest, pick, to_bytes
 from driftsurf.core.targets import ClassTargets
 from driftsurf.errors import InputError, Message, Option, OptionError, ShapeError, SmallBatchWarning, StateError
 from driftsurf.keyed.bank import key_shape, suits_cells
+from driftsurf.keyed.key_cache import KeyCells, SavedCell, about_key, is_small
 from driftsurf.keyed.keys import key_seed
 from driftsurf.keyed.layout import MOST_OWN, TWO
-from driftsurf.keyed.open_cells import KeyCells, SavedCell, about_key, is_small
 from driftsurf.keyed.options import ON_GAP, OnGap
 from driftsurf.keyed.quarantine import Fault
 from driftsurf.keyed.results import NEW, KeySummary, Visit, after_visit, chained
@@ -457,7 +457,7 @@ FIELDS = Fields(_ABOUT, parts=["model"])
 WITH_MEANS = Fields(_ABOUT | {"means": Array(np.float64, (2, "columns"), missing=True)}, parts=["model"])
 """Saved entries of a key, without and with the means by which gaps are filled; the sums may have overflowed."""
 CELL = Fields(
-    _ABOUT | {"cell": Array(np.uint8, ("*",)), "classes": Json(read_classes), "n_classes": Whole(TWO + 1, MOST_OWN)},
+    {**_ABOUT, "cell": Array(np.uint8, ("*",)), "classes": Json(read_classes), "n_classes": Whole(TWO + 1, MOST_OWN)},
     optional=["n_classes"],
 )
 """Saved entries of a key whose model is a cell."""

@@ -202,7 +202,7 @@ class Work:
         self._transitions: npt.NDArray[Any] | None = None
         self.rows: Slots = np.zeros(0, np.int32)
         self.sets: IntArray = np.zeros(0, np.int64)
-        """The slot of each row, and the set of the classes of its key at the end of the call, if each learns its own."""
+        """The slot of each row, and the set of the classes of its key after the call, if each learns its own."""
 
     def carry_out(self) -> None:
         """Learn the rows, on several threads if there are several shares."""
@@ -288,7 +288,8 @@ class Work:
         """How many cells of each key have no value."""
         gaps = np.zeros(len(self.slots), np.int64)
         for part in self.all():
-            np.add.at(gaps, part.numbers, part.gaps)
+            if part.gaps is not None:
+                np.add.at(gaps, part.numbers, part.gaps)
         return gaps
 
     def logs(self) -> Logs:
@@ -303,7 +304,7 @@ class Work:
         """The transitions of the completed work, the same object each time."""
         if self._transitions is None:
             logs = [log for part in self.all() for log in part.logs() if len(log[0])]
-            made = [transitions_of(self.slots[numbers], *rest) for numbers, *rest in logs]
+            made = [transitions_of(self.slots[numbers], at, whole, real) for numbers, at, whole, real in logs]
             found = np.concatenate(made) if made else np.empty(0, TRANSITION)
             self._transitions = found[np.argsort(found["slot"], kind="stable")]
         return self._transitions
@@ -321,7 +322,11 @@ def _rows_of(starts: IntArray, order: Slots, chosen: IntArray) -> tuple[IntArray
 
 def _shares(starts: IntArray, count: int) -> Iterator[slice]:
     """Yield up to ``count`` ranges of groups with about the same number of rows each."""
-    ends = np.unique(np.searchsorted(starts, np.linspace(starts[0], starts[-1], count + 1)[1:])).tolist() if count > 1 else []
+    ends = (
+        np.unique(np.searchsorted(starts, np.linspace(starts[0], starts[-1], count + 1)[1:])).tolist()
+        if count > 1
+        else []
+    )
     begin = 0
     for end in ends or [len(starts) - 1]:
         yield slice(begin, end)
