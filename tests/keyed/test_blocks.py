@@ -24,6 +24,8 @@ from driftsurf.keyed.store import EpochProgress, StateStore
 from driftsurf.learners import LogisticRegression
 from driftsurf.strategies import DriftSurf
 
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
+
 
 @settings(max_examples=30, deadline=None)
 @given(

@@ -17,7 +17,7 @@ import pytest
 from driftsurf import DriftSurfClassifier, Fleet
 from driftsurf.core import changes as threads
 from driftsurf.keyed.keys import Threads
-from driftsurf.keyed.work import Part
+from driftsurf.keyed.work import BankRows
 from driftsurf.saving import dumps
 from driftsurf.strategies import _cell_models as models
 
@@ -98,9 +98,9 @@ def test_the_cell_of_a_session_is_called_under_its_lock(monkeypatch: pytest.Monk
 def test_the_loop_of_a_fleet_is_called_under_its_lock_and_by_each_share_under_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen, held, run = list[str](), list[bool](), Part.run
+    seen, held, run = list[str](), list[bool](), BankRows.run
 
-    def watched(self: Part, using: Threads) -> None:
+    def watched(self: BankRows, using: Threads | None) -> None:
         shares: list[Any] = self._shares
         loop, slots = self._loop, np.concatenate([share.groups[0] for share in shares])
         assert len(np.unique(slots)) == len(slots)  # no key is in two shares
@@ -108,13 +108,14 @@ def test_the_loop_of_a_fleet_is_called_under_its_lock_and_by_each_share_under_it
         class Checked:
             @staticmethod
             def observe(*given: Any) -> None:
-                held.append(any(share.room is given[-1] and share.lock._is_owned() for share in shares))
+                held.append(any(share.room is given[-1] and share.lock.locked() for share in shares))
                 loop.observe(*given)
 
         self._loop = Checked  # type: ignore[assignment]
         run(self, using)
 
-    monkeypatch.setattr(Part, "run", watched)
+    monkeypatch.setattr(BankRows, "run", watched)
+    monkeypatch.setattr("driftsurf.keyed.keys.ROWS_PER_THREAD", 50)
     fleet: Any = Fleet(n_features=3, batch_size=20, threads=2)
     keys = np.arange(6_000) % 40
     fleet.observe(keys[:400], X[:400], Y[:400])

@@ -25,6 +25,8 @@ from driftsurf.spark.bucket_store import SPAN, BucketLog, BucketServer, Head, Va
 VISITED = {"visited": learner(batch_size=9), "guard": learner(guard=5.0), "each epoch": learner(batch_size=None)}
 """Learners that need a visit to each key."""
 
+pytestmark = pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
+
 
 class Counted(ValuesInMemory):
     """Counts what is read and written."""

@@ -6,14 +6,15 @@ states and Parquet tables, on an engine: in this process ("local") or on Apache 
 
 ============================  =====================================================================================
 ``fleet``                     the public ``Fleet``
-``cell_store``, ``layout``    a cell per key: DriftSurf around a linear learner in one native loop over all keys
-``growing_store``             the same with classes that each key learns as they appear
-``session_store``             a session per key, for any other model
+``cell_store``                a cell per key of a fleet: DriftSurf around a linear learner in one native loop
+``bank``, ``layout``          memory of cells of one shape, and how keys move to larger ones
+``work``                      the learning of one call, on several threads
+``session_store``             a session per key of a fleet, for any other model
 ``labels``, ``record``        codes of labels; transitions and lines of journals
 ``saved``                     the models of a fleet as saved entries, and those of one key as bytes
 ``keys``, ``rows``            seeds and slots of keys; the rows of one key and of many
 ``visit``, ``serving``        one visit to one key, a pure function: bytes and rows in, predictions and bytes out
-``key_cache``, ``open_cells`` many keys of a run served in one call, from cells that are read and saved one by one
+``key_cache``                 many keys of a run served in one call, from cells that are read and saved one by one
 ``results``, ``quarantine``   what came of rows, in columns; why a key no longer learns
 ``options``, ``models``       the options of a keyed run; what a key starts with
 ``run``, ``grouping``         the run, what an engine has to do; rows of tables grouped by key

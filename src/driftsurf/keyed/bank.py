@@ -553,7 +553,7 @@ class Banks:
         chosen: IntArray = slots[self._classes[slots] > 0]
         return chosen
 
-    def parts(self, slots: IntArray | Slots) -> Iterator[tuple[Bank, IntArray, Any]]:
+    def by_bank(self, slots: IntArray | Slots) -> Iterator[tuple[Bank, IntArray, Any]]:
         """Yield each bank with keys of these, which of them those are, and their slots in it."""
         classes = self._classes[slots]
         if not classes.any():
@@ -567,20 +567,20 @@ class Banks:
         """Return one of the numbers that are counted for each key, or for its cell."""
         of_key = name in (KEY.names or ())
         made = np.zeros(len(slots), (self.base.blocks.keys if of_key else self.base.blocks.counts)[name].dtype)
-        for bank, chosen, places in self.parts(slots):
+        for bank, chosen, places in self.by_bank(slots):
             made[chosen] = (bank.blocks.keys if of_key else bank.blocks.counts)[name][places]
         return made
 
     def write(self, name: str, slots: IntArray | Slots, values: Any) -> None:
         """Set one of the numbers that are counted for each key."""
         values = np.broadcast_to(values, slots.shape)
-        for bank, chosen, places in self.parts(slots):
+        for bank, chosen, places in self.by_bank(slots):
             bank.blocks.keys[name][places] = values[chosen]
 
     def summary(self, slots: IntArray) -> dict[str, npt.NDArray[Any]]:
         """Return the columns of the table of some keys."""
         table: dict[str, npt.NDArray[Any]] = {}
-        for bank, chosen, places in self.parts(slots):
+        for bank, chosen, places in self.by_bank(slots):
             for name, column in bank.summary(places).items():
                 table.setdefault(name, np.zeros(len(slots), column.dtype))[chosen] = column
         return table or self.base.summary(slots)
@@ -588,7 +588,7 @@ class Banks:
     def predict(self, rows: DenseRows, slots: Slots) -> npt.NDArray[Any]:
         """Return the code, or the number, that the model of each row's key predicts."""
         predicted = np.empty(len(rows), self.base.shape.label_type)
-        for bank, chosen, places in self.parts(slots):
+        for bank, chosen, places in self.by_bank(slots):
             some = rows if len(chosen) == len(rows) else rows[chosen]
             predicted[chosen] = bank.predict(some, places.astype(np.int32, copy=False))
         return predicted

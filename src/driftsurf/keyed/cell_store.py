@@ -29,7 +29,7 @@ from driftsurf.keyed.layout import MOST_OWN, REASONS, TWO, Blocks, Codes
 from driftsurf.keyed.record import TransitionRecord
 from driftsurf.keyed.rows import Slots, by_slot
 from driftsurf.keyed.session_store import SessionStore, joined, labels_of_rows, readable
-from driftsurf.keyed.work import Batch, Work
+from driftsurf.keyed.work import CallRows, Work
 from driftsurf.session.session import Session
 
 
@@ -139,7 +139,7 @@ class CellStore:
         # Threads may still read the rows when an exception has given the caller's array back to the caller.
         rows = self._copied(rows) if self._threads.shares(len(rows)) > 1 else rows
         predicted = np.empty(len(rows), self._base.shape.label_type)
-        batch = Batch(rows, codes, weight, bad if len(bad) else None, True, predicted, None)
+        batch = CallRows(rows, codes, weight, bad if len(bad) else None, True, predicted, None)
         return Work(self._banks, touched, starts, order, batch, self._threads, None)
 
     def _copied(self, rows: DenseRows) -> DenseRows:
@@ -151,7 +151,7 @@ class CellStore:
     def learn(self, work: Any) -> None:
         """Carry out prepared work."""
         work.carry_out()
-        self._record.add(work.transitions)
+        self._record.add(work.transition_entries)
 
     def complete(self, work: Any) -> bool:
         """Complete work that an exception broke off; return False, and change nothing, if no row was learned yet."""
@@ -379,7 +379,7 @@ class GrowingStore(CellStore):
             "classes.learned": self._banks.read("learned", slots),
             "classes.moved": self._banks.moved(slots),
         }
-        for bank, chosen, places in self._banks.parts(slots):
+        for bank, chosen, places in self._banks.by_bank(slots):
             if bank is not self._base:
                 state |= nest(f"larger.{bank.shape.classes}", {"slots": chosen} | dict(bank.state(places)))
         return state
@@ -440,7 +440,7 @@ class GrowingStore(CellStore):
         others = SessionStore(self._template, self._n_features, tolerant=self._tolerant, fills=self._fills)
         old: State = {"fleet": ""}
         others.restore(old | pick("others", state), seeds[moved])
-        for slot, (session, tally, means) in zip(moved.tolist(), others.parts(), strict=True):
+        for slot, (session, tally, means) in zip(moved.tolist(), others.with_counts(), strict=True):
             bank = self._banks.of(max(TWO, session.n_classes_learned))
             assert isinstance(session.targets, ClassTargets)
             self._set_of[slot] = self._sets.number_of(

@@ -26,14 +26,14 @@ from driftsurf.core.state import to_bytes
 from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.errors import ShapeError
 from driftsurf.keyed.bank import Banks, cell_models, is_growing
-from driftsurf.keyed.keys import ONE_THREAD, key_seed
+from driftsurf.keyed.keys import key_seed
 from driftsurf.keyed.labels import LONGEST_LABEL, Labels
 from driftsurf.keyed.layout import TWO, UNLABELLED, Bytes, Codes, KeyShape
 from driftsurf.keyed.record import RecordWriter
 from driftsurf.keyed.results import NEVER, NEW, KeySummary, Results, ServedPart, Steps, Summaries, next_state
 from driftsurf.keyed.rows import ColumnMeans, RowsByKey
 from driftsurf.keyed.serving import BESIDE_ARRAYS, ESCAPED
-from driftsurf.keyed.work import Batch, Work
+from driftsurf.keyed.work import CallRows, Work
 from driftsurf.session.session import Session
 from driftsurf.strategies._cell_arrays import REACTIVE_STEP
 
@@ -131,7 +131,7 @@ class KeyCells:
     def saved(self, slots: IntArray) -> list[SavedCell]:
         """Return the bytes of keys, with their labels."""
         made: list[Any] = [None] * len(slots)
-        for bank, chosen, places in self.banks.parts(slots):
+        for bank, chosen, places in self.banks.by_bank(slots):
             for number, cell in zip(chosen.tolist(), bank.saved(places), strict=True):
                 labels = self._targets_of(int(slots[number])).labels if self.growing else ()
                 made[number] = SavedCell(np.frombuffer(cell, np.uint8), labels, bank.shape.classes)
@@ -140,7 +140,7 @@ class KeyCells:
     def sizes(self, slots: IntArray) -> IntArray:
         """Return how many bytes ``saved`` gives for each key."""
         sizes = np.zeros(len(slots), np.int64)
-        for bank, chosen, places in self.banks.parts(slots):
+        for bank, chosen, places in self.banks.by_bank(slots):
             sizes[chosen] = bank.sizes(places)
         return sizes
 
@@ -343,7 +343,7 @@ class OpenCells(KeyCells):
         by_place[order] = codes
         bare = rows.codes < 0
         bad, X = bare * UNLABELLED if bare.any() else None, np.ascontiguousarray(rows.X, np.float64)
-        batch = Batch(X, by_place, None, bad, False, np.empty(n, kind), np.empty(n, np.uint8))
+        batch = CallRows(X, by_place, None, bad, False, np.empty(n, kind), np.empty(n, np.uint8))
         if self.growing:
             for name, values in self.labels.counts(slots).items():
                 self.banks.write(name, slots, values)
@@ -351,7 +351,7 @@ class OpenCells(KeyCells):
         def targets_of(number: int, _: int) -> ClassTargets:
             return self.labels.targets_of(int(slots[number]))
 
-        work = Work(self.banks, slots, starts, order.astype(np.int32), batch, ONE_THREAD, targets_of, counted=True)
+        work = Work(self.banks, slots, starts, order.astype(np.int32), batch, None, targets_of, counted=True)
         work.carry_out()
         assert batch.made is not None
         found = batch.predicted[order], batch.made[order], ~bare[order], work.gaps, work.failed

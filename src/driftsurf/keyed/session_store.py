@@ -654,7 +654,7 @@ class SessionStore:
 
     # -------------------------------------------------------------------- state
 
-    def parts(self) -> Iterator[tuple[KeySession, Tally, ColumnMeans | None]]:
+    def with_counts(self) -> Iterator[tuple[KeySession, Tally, ColumnMeans | None]]:
         """Yield session, counts and means of each key."""
         for slot, session in enumerate(self._sessions):
             yield session, self._tallies[slot], self._means[slot] if self._fills else None

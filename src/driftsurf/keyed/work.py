@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.changes import ChangeLock
 from driftsurf.core.contracts import DenseRows, FloatArray, IntArray
 from driftsurf.core.targets import ClassTargets
 from driftsurf.keyed.bank import Bank, Banks
@@ -22,7 +22,7 @@ FAILED, OUTGROWN, NOT_GROWN = 1, 2, 4
 """What ``KeyLoop.observe`` writes of a key."""
 
 
-class Batch(NamedTuple):
+class CallRows(NamedTuple):
     """Rows of a call, as ``KeyLoop.observe`` takes them."""
 
     rows: DenseRows
@@ -44,11 +44,11 @@ class Share(NamedTuple):
     groups: tuple[Any, ...]
     room: Room
     log: StepLog
-    lock: ChangeLock
-    """Held while the loop runs, since a thread may still run when nobody waits for it any more."""
+    lock: Lock
+    """Held by one of several threads while the loop runs."""
 
 
-class Part:
+class BankRows:
     """Rows of some keys of one bank.
 
     Parameters
@@ -62,7 +62,7 @@ class Part:
     batch
         All rows of the call.
     threads
-        Threads to use.
+        Threads to use; None for the calling one.
     counted
         Whether gaps are counted, and all time steps are noted.
     """
@@ -74,8 +74,8 @@ class Part:
         places: IntArray,
         starts: IntArray,
         order: Slots,
-        batch: Batch,
-        threads: Threads,
+        batch: CallRows,
+        threads: Threads | None,
         *,
         counted: bool,
     ) -> None:
@@ -84,12 +84,12 @@ class Part:
         self.failed: Codes = np.zeros(n, np.uint8)
         self.left: IntArray = np.zeros(n, np.int64)
         self.gaps: IntArray | None = np.zeros(n, np.int64) if counted else None
-        self.elsewhere: dict[int, Part] = {}
+        self.elsewhere: dict[int, BankRows] = {}
         """Rows of keys that have moved, by group."""
-        self.refused: dict[int, Part] = {}
+        self.refused: dict[int, BankRows] = {}
         """Rows of keys that could not be moved, by group."""
         steps = bank.blocks.make_room(bank.loop, places, starts)
-        count = threads.shares(int(starts[-1] - starts[0]))
+        count = threads.shares(int(starts[-1] - starts[0])) if threads else 1
         # A thread may outlive its call, so only a single share can use the same memory again.
         self._shares = [
             Share(
@@ -103,7 +103,7 @@ class Part:
                 ),
                 bank.room if count == 1 else Room(bank.loop),
                 StepLog.of(int(steps[part].sum()), every=counted),
-                ChangeLock(),
+                Lock(),
             )
             for part in _shares(starts, count)
         ]
@@ -111,14 +111,20 @@ class Part:
         self._several = len(self._shares) > 1
         self._started = False
 
-    def run(self, threads: Threads) -> None:
+    def run(self, threads: Threads | None) -> None:
         """Predict and learn the rows; if this is broken off, calling it again completes it."""
         self._started = self._several
-        threads.map(self._serve, self._shares)
+        if self._several and threads:
+            threads.map(self._serve_alone, self._shares)
+        else:
+            self._serve(self._shares[0])
+
+    def _serve_alone(self, share: Share) -> None:
+        with share.lock:  # a thread may still run when nobody waits for it any more
+            self._serve(share)
 
     def _serve(self, share: Share) -> None:
-        with share.lock:
-            self._loop.observe(self._memory, self._batch, share.groups, share.log, share.room)
+        self._loop.observe(self._memory, self._batch, share.groups, share.log, share.room)
 
     @property
     def begun(self) -> bool:
@@ -133,7 +139,7 @@ class Part:
             yield self.numbers[start + log.group[:n]], log.place[:n], log.whole[:n], log.real[:n]
             start += len(groups[0])
 
-    def all(self) -> Iterator[Part]:
+    def all(self) -> Iterator[BankRows]:
         """Yield this part, and those of its keys elsewhere, in the order of their time steps."""
         yield self
         for part in (*self.elsewhere.values(), *self.refused.values()):
@@ -169,7 +175,7 @@ class Work:
     batch
         The rows.
     threads
-        Threads to use.
+        Threads to use; None for the calling one.
     targets_of
         Returns the classes of a key at the end of the call, by its number and one of its rows; None if they are named.
     counted
@@ -182,20 +188,20 @@ class Work:
         slots: IntArray,
         starts: IntArray,
         order: Slots,
-        batch: Batch,
-        threads: Threads,
+        batch: CallRows,
+        threads: Threads | None,
         targets_of: Callable[[int, int], ClassTargets] | None,
         *,
         counted: bool = False,
     ) -> None:
         self.slots: IntArray = slots
-        self.batch: Batch = batch
+        self.batch: CallRows = batch
         self._banks, self._threads = banks, threads
         self.targets_of: Callable[[int, int], ClassTargets] | None = targets_of
         self._counted = counted
         self._parts = [
-            Part(bank, chosen, places, *_rows_of(starts, order, chosen), batch, threads, counted=counted)
-            for bank, chosen, places in banks.parts(slots)
+            BankRows(bank, chosen, places, *_rows_of(starts, order, chosen), batch, threads, counted=counted)
+            for bank, chosen, places in banks.by_bank(slots)
         ]
         self._done: set[tuple[int, int]] = set()
         """Keys that have moved, or could not be moved, by part and group."""
@@ -221,7 +227,7 @@ class Work:
             return True
         return False
 
-    def _move_all(self, part: Part) -> None:
+    def _move_all(self, part: BankRows) -> None:
         """Move the keys whose time step has more classes than there is room for, and go on with their rows there."""
         for group in np.flatnonzero(part.failed & OUTGROWN).tolist():
             if (id(part), group) not in self._done:
@@ -230,7 +236,7 @@ class Work:
             if group in part.elsewhere:
                 self._move_all(part.elsewhere[group])
 
-    def _move(self, part: Part, group: int) -> None:
+    def _move(self, part: BankRows, group: int) -> None:
         """Move a key, unless its time step fails; if this is broken off, calling it again completes it."""
         banks, place, number = self._banks, int(part.places[group]), int(part.numbers[group])
         stop = int(part.starts[group + 1])
@@ -263,14 +269,14 @@ class Work:
         else:
             part.bank.give_up([place])
 
-    def _rest(self, part: Part, group: int, bank: Bank, places: IntArray, start: int, stop: int) -> Part:
+    def _rest(self, part: BankRows, group: int, bank: Bank, places: IntArray, start: int, stop: int) -> BankRows:
         """Return the rows of one key from one place in the order to another."""
         bounds, numbers = np.array([start, stop]), part.numbers[group : group + 1]
-        return Part(bank, numbers, places, bounds, part.order, self.batch, self._threads, counted=self._counted)
+        return BankRows(bank, numbers, places, bounds, part.order, self.batch, self._threads, counted=self._counted)
 
     # -------------------------------------------------------------------- the result
 
-    def all(self) -> Iterator[Part]:
+    def all(self) -> Iterator[BankRows]:
         """Yield all parts."""
         for part in self._parts:
             yield from part.all()
@@ -300,7 +306,7 @@ class Work:
         return Logs(*(column[by_key] for column in joined))
 
     @property
-    def transitions(self) -> npt.NDArray[Any]:
+    def transition_entries(self) -> npt.NDArray[Any]:
         """The transitions of the completed work, the same object each time."""
         if self._transitions is None:
             logs = [log for part in self.all() for log in part.logs() if len(log[0])]
