@@ -139,7 +139,8 @@ class Bank:
     ) -> None:
         strategy = template.strategy
         assert isinstance(strategy, DriftSurf)
-        self.strategy, self._guard = strategy.fresh(0), template.guard_factor
+        self.strategy: DriftSurf = strategy.fresh(0)
+        self._guard = template.guard_factor
         shape = key_shape(template, n_features, fills=fills, n_classes=n_classes)
         self.blocks: Blocks = Blocks(0, dataclasses.replace(shape, weighted=shape.weighted or weighted))
         self.count: int = 0

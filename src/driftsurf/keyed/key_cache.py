@@ -1,7 +1,6 @@
 """Serves the rows of many keys, with the results of a visit to each, and keeps their models open.
 
-Most keys are served in cells, in one call. What a cell cannot do, such as a row without a label, a third class or a bad
-value, is left to ``KeyedLearner.visit``, which starts from the saved bytes of the key. Both save the same bytes, and so
+Most keys are served in cells, in one call. What a cell cannot do, such as a bad value or rows out of order, is left to ``KeyedLearner.visit``, which starts from the saved bytes of the key. Both save the same bytes, and so
 results do not depend on which of them served a key.
 """
 
@@ -92,7 +91,8 @@ class KeyCells:
     """
 
     def __init__(self, template: Session, n_features: int, *, fills: bool, max_bytes: int) -> None:
-        self._targets, self.growing = template.targets, is_growing(template)
+        self._targets = template.targets
+        self.growing: bool = is_growing(template)
         self.banks: Banks = Banks(
             template, n_features, fills=fills, fits=lambda shape: is_small(template, shape, max_bytes)
         )

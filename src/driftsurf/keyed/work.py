@@ -80,7 +80,11 @@ class BankRows:
         counted: bool,
     ) -> None:
         n = len(places)
-        self.bank, self.numbers, self.places, self.starts, self.order = bank, numbers, places, starts, order
+        self.bank: Bank = bank
+        self.numbers: IntArray = numbers
+        self.places: IntArray = places
+        self.starts: IntArray = starts
+        self.order: Slots = order
         self.failed: Codes = np.zeros(n, np.uint8)
         self.left: IntArray = np.zeros(n, np.int64)
         self.gaps: IntArray | None = np.zeros(n, np.int64) if counted else None
