@@ -1,7 +1,8 @@
 """Serves the rows of many keys, with the results of a visit to each, and keeps their models open.
 
-Most keys are served in cells, in one call. What a cell cannot do, such as a bad value or rows out of order, is left to ``KeyedLearner.visit``, which starts from the saved bytes of the key. Both save the same bytes, and so
-results do not depend on which of them served a key.
+Most keys are served in cells, in one call. What a cell cannot do, such as a bad value or rows out of order, is left to
+``KeyedLearner.visit``, which starts from the saved bytes of the key. Both save the same bytes, and so results do not
+depend on which of them served a key.
 """
 
 from __future__ import annotations
