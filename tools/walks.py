@@ -294,7 +294,14 @@ def keyed_run() -> Iterator[tuple[str, list[str]]]:
         with recorder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             driftsurf.run(
-                path, label="sold", key="shop", sequence="day", epoch=200, out=Path(folder, "out"), on_epoch=epoch
+                path,
+                label="sold",
+                key="shop",
+                sequence="day",
+                epoch=200,
+                out=Path(folder, "out"),
+                share="none",
+                on_epoch=epoch,
             )
     steady = epochs[20:40]
     yield "keyed row", min(steady, key=len)

@@ -104,7 +104,7 @@ def test_keys_are_readmitted_by_their_printed_names(tmp_path: Path, as_text: boo
     frame = pa.table({"k": [key] * 40, "t": range(40), "x": [*([0.5] * 19), math.nan, *([0.5] * 20)], "y": [0, 1] * 20})
     (tmp_path / "in").mkdir()
     parquet.write_table(frame.slice(0, 30), tmp_path / "in" / "0.parquet")
-    columns = ("--key", "k", "--sequence", "t", "--label", "y", "--on-gap", "quarantine")
+    columns = ("--key", "k", "--sequence", "t", "--label", "y", "--on-gap", "quarantine", "--share", "none")
     run = ("run", tmp_path / "in", *columns, "--out", tmp_path / "run")
     early = invoke(*run, "--readmit", f"{known}=19")
     assert early.exit_code != 0
@@ -331,7 +331,7 @@ def test_sequence_numbers_that_are_dates_are_shown_as_dates(tmp_path: Path) -> N
         for i, day in enumerate(days)
     ]
     (tmp_path / "a.csv").write_text("at,city,x,y\n" + "".join(lines))
-    columns = ("--key", "city", "--sequence", "at", "--label", "y")
+    columns = ("--key", "city", "--sequence", "at", "--label", "y", "--share", "none")
     result = invoke("run", tmp_path / "a.csv", *columns, "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
     assert "2025-07-0" in result.output

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "columns.h"
+#include "difference.h"
 #include "draws.h"
 #include "ds_math.h"
 #include "encoding.h"
@@ -599,6 +600,29 @@ static void trees(void) {
     end("trees");
 }
 
+static void differences(void) {
+    static float key[8192];
+    static double row[D], shared[K], out[K], work[2048];
+    const uint64_t drawn = words;
+    words = 1 << 20; /* the digest does not depend on the parts before */
+    begin();
+    for (int kind = 0; kind < 6; kind++) {
+        DifferenceRules rules = {kind < 3 ? 10 : 40, kind % 3 == 1 ? K : 1, 3, kind % 3 == 2, {0.1, 0.3, 1.0}, 0.995, 0.99};
+        ds_begin_difference(&rules, key);
+        for (int i = 0; i < N; i++) {
+            for (int c = 0; c < rules.d; c++) row[c] = normal();
+            for (int k = 0; k < K; k++) shared[k] = normal();
+            shared[1] = rules.regression ? 1.5 : shared[1];
+            const double target = rules.regression ? shared[0] + 2.0 * row[1] : row[0] > 0.0;
+            ds_difference_row(&rules, key, row, shared, target, i % 5 ? 1.0 : 0.5, out, work);
+            note(out, rules.outputs);
+        }
+        note_single(key, ds_difference_size(&rules));
+    }
+    end("differences");
+    words = drawn;
+}
+
 int main(void) {
     functions();
     draws();
@@ -616,5 +640,6 @@ int main(void) {
     tables();
     trees();
     neighbours();
+    differences();
     return 0;
 }

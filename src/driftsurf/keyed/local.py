@@ -17,6 +17,8 @@ from driftsurf.keyed.grouping import Columns, DerivedColumns, by_key
 from driftsurf.keyed.key_cache import KeyCache
 from driftsurf.keyed.results import Results, Visit
 from driftsurf.keyed.run import EpochReport, KeyedJob
+from driftsurf.keyed.shared_keys import SharedKeys
+from driftsurf.keyed.sharing import SharingLearner
 from driftsurf.keyed.store import EpochProgress, StateStore
 from driftsurf.keyed.visit import KeyedLearner
 from driftsurf.registry import register
@@ -92,7 +94,7 @@ def _run(
     on_epoch: EpochReport | None,
     derived: DerivedColumns,
 ) -> None:
-    done, server = store.progress(), KeyCache(learner)
+    done, server = store.progress(), _server(learner, columns, derived, store)
     _check_agreement(folder, done)
     unreadable = 0
 
@@ -103,7 +105,11 @@ def _run(
     for table, position in source.tables(done.position, on_skip=count):
         limit = _limit(done.top, ttl)
         grouped = by_key(derived.add_to(table), learner, columns, limit)
-        results = server.serve(grouped.rows, store)
+        results = (
+            server.serve(grouped.rows, store)
+            if isinstance(server, KeyCache)
+            else server.serve(table, grouped.rows, store)
+        )
         results.visits |= _expired(learner, server, store, grouped.rows.keys(), limit)
         server.forget(results.visits.keys())
         tops = [*results.high_waters().values(), *([] if done.top is None else [done.top])]
@@ -112,13 +118,28 @@ def _run(
         # The tables come first: if the process ends before the states are kept, the epoch is repeated and rewritten.
         _write(folder, done.epochs, results, counts, grouped.types, on_epoch)
         done = EpochProgress(done.epochs + 1, position, max(tops, default=None))
-        store.keep(results, done, functools.partial(server.states, states=store, served=results.parts))
+        shared = None if isinstance(server, KeyCache) else server.model.to_bytes()
+        store.keep(results, done, functools.partial(server.states, states=store, served=results.parts), shared)
     last = _expired(learner, server, store, (), _limit(done.top, ttl))
     if last:
         server.forget(last.keys())
         kind = "string" if isinstance(next(iter(last)), str) else "int64"
         _write(folder, done.epochs, Results(last), {}, (kind, "string"), on_epoch)
         store.keep(last, done._replace(epochs=done.epochs + 1), functools.partial(server.states, states=store))
+
+
+def _server(
+    learner: KeyedLearner, columns: Columns, derived: DerivedColumns, store: StateStore
+) -> KeyCache | SharedKeys:
+    """Return what serves keys: each alone, or beside the model that they share, as it was saved."""
+    if not isinstance(learner, SharingLearner):
+        return KeyCache(learner)
+    hidden = {columns.sequence, columns.label, derived.target, columns.id}
+    server = SharedKeys(learner, columns.key, [name for name in hidden if name is not None])
+    saved = store.shared()
+    if saved is not None:
+        server.model.restore(saved)
+    return server
 
 
 def _check_agreement(folder: KeyedFolder, done: EpochProgress) -> None:
@@ -140,7 +161,7 @@ def _limit(top: int | None, ttl: float | None) -> int | None:
 
 
 def _expired(
-    learner: KeyedLearner, server: KeyCache, store: StateStore, present: Collection[Any], limit: int | None
+    learner: KeyedLearner, server: KeyCache | SharedKeys, store: StateStore, present: Collection[Any], limit: int | None
 ) -> dict[Any, Visit]:
     """Return a last visit for each key that has been silent for too long and has no rows in this epoch."""
     silent = [] if limit is None else [key for key in store.silent(limit) if key not in present]

@@ -6,11 +6,11 @@ This module imports nothing heavy, so that ``driftsurf --help`` can list the opt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from driftsurf.core.options import option, parse_label
-from driftsurf.errors import OptionError
+from driftsurf.core.options import choice, option, parse_label
+from driftsurf.errors import Option, OptionError
 
 if TYPE_CHECKING:
     from driftsurf.core.contracts import Strategy
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 
 OnGap: TypeAlias = Literal["fill", "quarantine"]
 ON_GAP: tuple[OnGap, ...] = get_args(OnGap)
+Share: TypeAlias = Literal["default", "light", "linear", "none"]
+SHARES: tuple[Share, ...] = get_args(Share)
+SHARED_MODELS: Final[Mapping[str, str]] = {
+    "default": "recommended",
+    "light": "recommended-light",
+    "linear": "recommended-linear",
+}
+"""The model that all keys share, by choice, and its name elsewhere."""
+NO_SHARE: Final = Option("share", "none")
 DTYPE: Final = "float32"
 """The type of the rows that a key keeps by default."""
 BUCKETS: Final = 256
@@ -69,6 +78,13 @@ class KeyOptions:
         metavar="KEY=SEQUENCE",
         pairs=True,
         parse=int,
+    )
+    share: Share | None = option(
+        None,
+        "What keys learn together: a model of all rows (default, light or linear), from which each key learns how it "
+        "differs; or none, so that each key learns alone.  [default: default; none on Spark, with --delay, and if the "
+        "model of keys is named]",
+        choices=SHARES,
     )
     on_gap: OnGap = option(
         "fill", "Missing cells: fill them with the key's mean so far, or put the key in quarantine.", choices=ON_GAP
@@ -137,12 +153,30 @@ class KeyedOptions(KeyOptions):
             on_gap=self.on_gap,
             seed=self.seed,
         )
+        if self.shares is not None:
+            made = self._sharing(made, self.shares)
         if self.features and self.drop:
             raise OptionError("features and drop are both set: name the columns to learn from, or those to leave out")
         if self.strategy is not None:
             self._check_default_strategy_options()
         made.check()
         return made
+
+    @property
+    def shares(self) -> Share | None:
+        """The model that keys share; None if each learns alone."""
+        if self.share is not None:
+            choice("share", self.share, SHARES)
+        return None if self.share == "none" else self.share
+
+    def _sharing(self, alone: KeyedLearner, share: Share) -> KeyedLearner:
+        """Return the learner of keys that share a model."""
+        from driftsurf.keyed.sharing import SharingLearner
+
+        for name in ("strategy", "delay", "batch_size"):
+            if getattr(self, name) != getattr(KeyedOptions, name):
+                raise OptionError(Option(name), " is for keys that learn alone; leave it out, or set ", NO_SHARE)
+        return SharingLearner(**{one.name: getattr(alone, one.name) for one in fields(alone)}, share=share)
 
     def rows_kept(self, n_features: int) -> int:
         """Return how many rows a key keeps."""

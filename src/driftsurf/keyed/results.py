@@ -184,6 +184,8 @@ def next_state(decision: Decision) -> str:
 
 Name: TypeAlias = Literal["predictions", "journal", "keys"]
 TABLES: tuple[Name, ...] = get_args(Name)
+SHARED = "shared"
+"""The column of predictions with those of the model that keys share."""
 NEVER = np.iinfo(np.int64).min
 """Sequence number of what has not happened."""
 _PYTHON: dict[str, type] = {"int64": int, "string": str, "bool_": bool, "float64": float}
@@ -225,6 +227,8 @@ class Visit:
     transitions: list[str]
     """The kinds of transitions of each of these time steps, separated by commas."""
     summary: KeySummary
+    alone: list[Any] | None = None
+    """What the model predicts that the keys share, if there is one."""
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -305,6 +309,8 @@ class ServedPart(NamedTuple):
     """Time steps that the rows completed; their keys are numbered by the places in ``keys``."""
     summaries: dict[str, npt.NDArray[Any]]
     """Summaries after these rows, in columns; fields that are not here have the values of a new key."""
+    alone: KeyedPredictions | None = None
+    """What the model predicts that the keys share, if there is one, in the same order."""
 
     @property
     def names(self) -> list[Any]:
@@ -327,6 +333,11 @@ class ServedPart(NamedTuple):
                     "prediction": _taken(_column([*self.predicted.values, None], label), self.predicted.places),
                     "true": _taken(words, true),
                 }
+                | (
+                    {}
+                    if self.alone is None
+                    else {SHARED: _taken(_column([*self.alone.values, None], label), self.alone.places)}
+                )
             ),
             "journal": pa.table(
                 {
@@ -425,6 +436,7 @@ def _tables_of_visits(visits: Mapping[Any, Visit], key: str, label: str) -> dict
         return _column(itertools.chain.from_iterable(lists), kind)
 
     entries = [{**vars(visit.summary), "error": visit.summary.error} for visit in done]
+    shares = any(visit.alone is not None for visit in done)
     return {
         "predictions": pa.table(
             {
@@ -433,6 +445,7 @@ def _tables_of_visits(visits: Mapping[Any, Visit], key: str, label: str) -> dict
                 "prediction": joined((visit.predicted for visit in done), label),
                 "true": joined((visit.true for visit in done), label),
             }
+            | ({SHARED: joined((visit.alone or [] for visit in done), label)} if shares else {})
         ),
         "journal": pa.table(
             {

@@ -203,13 +203,15 @@ def run_keyed(
     named = options.features or _numeric_columns(table, without, options.drop)
     found = keyed_task(task, options.classes, target.task)
     features = derived.features(named)
-    if make_strategy is not None:
+    if make_strategy is not None and options.shares is None:
         options = replace(options, strategy=make_strategy(found, options.rows_kept(len(features))))
     learner = options.learner(features, regression=found == "regression")
     check_columns(derived.add_to(table), learner, columns)  # before anything is written
     if on_columns is not None:
         on_columns(opened, table, learner, derived)
     needed = {*columns, *learner.features, *derived.sources}
+    if options.shares is not None and not options.features:  # the shared model also sees text, dates and words
+        needed |= {name for name in table.columns if name not in options.drop}
     used = {name: column.kind for name, column in table.columns.items() if name in needed}
     job = KeyedJob(
         source=source,

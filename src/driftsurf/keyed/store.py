@@ -80,6 +80,7 @@ class StateStore:
         self._db.execute("CREATE INDEX IF NOT EXISTS by_high ON state (high)")
         self._db.execute("CREATE TABLE IF NOT EXISTS tail (epoch INTEGER PRIMARY KEY, bytes BLOB)")
         self._db.execute("CREATE TABLE IF NOT EXISTS progress (one INTEGER PRIMARY KEY, value TEXT)")
+        self._db.execute("CREATE TABLE IF NOT EXISTS shared (one INTEGER PRIMARY KEY, bytes BLOB)")
         self._db.execute("SELECT key, bytes, high, epochs FROM state LIMIT 0")
 
     @contextlib.contextmanager
@@ -109,6 +110,12 @@ class StateStore:
             raise StateError(f"{str(self.path)!r} is damaged: its progress is {shown(found[0])}") from error
 
     # -------------------------------------------------------------------- reading
+
+    def shared(self) -> bytes | None:
+        """Return the model that keys share, or None."""
+        with self._named_errors():
+            found = self._db.execute("SELECT bytes FROM shared").fetchone()
+        return None if found is None else bytes(found[0])
 
     def get(self, key: Any) -> bytes | None:
         """Return the bytes of a key as they were last written, without the rows of its tail; or None."""
@@ -177,6 +184,7 @@ class StateStore:
         done: Results | Mapping[Any, Visit],
         progress: EpochProgress,
         states_of: Callable[[Collection[Any]], Mapping[Any, bytes | None]] = lambda keys: {},
+        shared: bytes | None = None,
     ) -> None:
         """Commit an epoch: the progress of the run, and the states of keys after it.
 
@@ -190,6 +198,8 @@ class StateStore:
         states_of
             Returns the bytes of keys with all rows that they have had. It is called with the keys that are to be
             written as a whole.
+        shared
+            The model that keys share, if there is one.
         """
         results, epoch = done if isinstance(done, Results) else Results(done), progress.epochs - 1
         highs = self._tailed() | results.high_waters()
@@ -219,6 +229,8 @@ class StateStore:
                 "AND (epochs <= ? OR NOT EXISTS (SELECT 1 FROM tail))",
                 (epoch - SPAN + 2,),
             )
+            if shared is not None:
+                self._db.execute("INSERT OR REPLACE INTO shared VALUES (1, ?)", (shared,))
             self._db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (json.dumps(progress),))
             self._check_held()
         self._highs = {key: high for key, high in highs.items() if key not in written}

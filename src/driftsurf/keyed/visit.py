@@ -321,22 +321,25 @@ class KeyedLearner:
 
     def expire(self, key: Any, state: bytes) -> Visit:
         """Drop a key that has been silent for too long; if it comes again, it starts over."""
-        summary, *_ = self._open(key, state)
-        return Visit(b"", [], [], [], [], [], [], replace(summary, expired=True, bytes=0))
+        return Visit(b"", [], [], [], [], [], [], replace(self.summary(state), expired=True, bytes=0))
 
     def summary(self, state: bytes) -> KeySummary:
         """Return the summary of the key with this state."""
         return self._read(state)[0]
 
-    def _read(self, state: bytes) -> tuple[KeySummary, dict[str, Any]]:
-        """Return the summary and all entries of a saved state; StateError if other options wrote it."""
-        saved = from_bytes(state)
+    def check_digest(self, saved: State) -> None:
+        """Raise StateError if other options wrote the saved entries of a key."""
         if str(saved.get("keyed")) != self.options_digest:
             raise StateError(
                 f"the saved state of a key was written with other options ({saved.get('keyed')!r}, now "
                 f"{self.options_digest!r}): use the same columns and options, or start a new run",
                 entry="keyed",
             )
+
+    def _read(self, state: bytes) -> tuple[KeySummary, dict[str, Any]]:
+        """Return the summary and all entries of a saved state; StateError if other options wrote it."""
+        saved = from_bytes(state)
+        self.check_digest(saved)
         fields = CELL if "cell" in saved else WITH_MEANS if self.on_gap == "fill" else FIELDS
         known = fields.read(saved, columns=len(self.features))
         return replace(known["summary"], bytes=_size(saved)), {**saved, **known}
@@ -432,7 +435,7 @@ def _size(state: State) -> int:
     return means + sum(array_bytes(np.asarray(value)) for name, value in state.items() if name.startswith("model."))
 
 
-def _read_summary(saved: Any) -> KeySummary:
+def read_summary(saved: Any) -> KeySummary:
     """Return a saved summary; ValueError or TypeError if it is not valid."""
     found = KeySummary(**saved)
     for name, value in vars(found).items():
@@ -452,7 +455,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     for name, default in vars(NEW).items()
 }
 """Types that each field of a saved summary may have."""
-_ABOUT: dict[str, FieldEntry] = {"keyed": Text(), "summary": Json(_read_summary)}
+_ABOUT: dict[str, FieldEntry] = {"keyed": Text(), "summary": Json(read_summary)}
 FIELDS = Fields(_ABOUT, parts=["model"])
 WITH_MEANS = Fields(_ABOUT | {"means": Array(np.float64, (2, "columns"), missing=True)}, parts=["model"])
 """Saved entries of a key, without and with the means by which gaps are filled; the sums may have overflowed."""

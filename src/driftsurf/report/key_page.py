@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from driftsurf.core import files
 from driftsurf.core.decisions import TRANSITION_WORDS, Decision
-from driftsurf.core.journal import read_lines
+from driftsurf.core.journal import json_lines, read_lines
 from driftsurf.core.wording import in_words, optional
 from driftsurf.errors.visible import escape
 from driftsurf.evaluation.scoring import Scorebook
 from driftsurf.evaluation.trace import TIME, Trace, TraceBuilder
 from driftsurf.keyed.drifts import NEW_MODEL
 from driftsurf.keyed.folder import PAGE, KeyedFolder
+from driftsurf.keyed.options import SHARED_MODELS
 from driftsurf.keyed.outcomes import NOTHING, KeyOutcomes, Outcomes, format_time
 from driftsurf.report import html
 from driftsurf.report.figure import drawing, element
@@ -74,7 +75,13 @@ def _render(
     *,
     link: bool = True,
 ) -> str:
-    strategy = folder.about().get("learner", {}).get("strategy", {}).get("name", "model")
+    learner = folder.about().get("learner", {})
+    strategy = learner.get("strategy", {}).get("name", "model")
+    if "share" in learner:
+        strategy, journal = (
+            f"differences from {SHARED_MODELS[learner['share']]}",
+            _steps_without_journal(outcomes, rows),
+        )
     trace, decisions = trace_key(outcomes, rows, journal, model=strategy, stream=f"{key} of {folder.path.name}")
     own = outcomes.drifts.of(key)
     decisions = [
@@ -87,6 +94,17 @@ def _render(
         why = f"The key has been in quarantine since {at} and no longer learns: {entry['quarantine_message']}"
         above.append(html.warning(why))
     return render(RunView(trace, decisions, strategy), above=above)
+
+
+def _steps_without_journal(outcomes: Outcomes, rows: KeyOutcomes) -> list[tuple[int, str]]:
+    """Return time steps of a key that learns row by row, and has no journal."""
+    size = outcomes.batch_size or len(rows.sequence)
+    steps = [(start, min(start + size, len(rows.sequence))) for start in range(0, len(rows.sequence), size)]
+    lines = [
+        json_lines([Decision(step, start, stop - start, "stable", 0, 0, 0, ())])
+        for step, (start, stop) in enumerate(steps)
+    ]
+    return [(int(rows.sequence[stop - 1]), "".join(line)) for (_, stop), line in zip(steps, lines, strict=True)]
 
 
 def _journal(folder: KeyedFolder, keys: Collection[Any]) -> Mapping[Any, list[tuple[int, str]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from driftsurf.core.options import check_bounds, option_fields
@@ -13,11 +14,12 @@ from driftsurf.data.reading_options import STANDARD_INPUT
 from driftsurf.data.row_encoder import Target
 from driftsurf.data.source import short_name
 from driftsurf.data.tables import Table
-from driftsurf.errors import ColumnWarning, Message, Option, OptionError
+from driftsurf.errors import ColumnWarning, Message, Option, OptionError, StateError
 from driftsurf.keyed import Columns, EngineOptions, KeyedLearner, KeyedOptions, run_keyed
 from driftsurf.keyed.folder import KeyedFolder
 from driftsurf.keyed.grouping import DerivedColumns
 from driftsurf.keyed.models import keyed_strategy, keyed_task, summarise_columns
+from driftsurf.keyed.options import SHARED_MODELS, Share
 from driftsurf.keyed.run import EpochReport
 from driftsurf.runs.folder import ABOUT
 from driftsurf.runs.options import KEYED_GROUPS, NAMED_PARAMETERS, RunOptions
@@ -37,6 +39,11 @@ APPLICABLE: Final = frozenset(
     )
 )
 """Options of other runs that apply to a keyed run."""
+ALONE: Final = (
+    *("engine", "model", "learner", "parameters", "batch_size", "delay", "max_pending", "max_bytes"),
+    *NAMED_PARAMETERS,
+)
+"""Options of keys that learn alone: of their model, and an engine that does not share."""
 ADVICE: Final[Mapping[str, Message]] = {
     **dict.fromkeys(
         ("checkpoint", "checkpoint_copy", "resume", "every", "keep"),
@@ -86,6 +93,9 @@ def run_by_key(
     out = options.out_path
     assert out is not None
     resumes = (out / ABOUT).exists()
+    share = _share(options, out if resumes else None)
+    if share != "none":
+        direct["share"] = share
 
     def start(files: Source, table: Table, learner: KeyedLearner, derived: DerivedColumns) -> None:
         if not resumes:
@@ -93,7 +103,8 @@ def run_by_key(
         if on_start is not None:
             understood = None if resumes else summarise_columns(table, learner, columns, derived)
             name = short_name(source)
-            on_start(RunStart(name=name, model=named, regression=learner.regression, columns=understood))
+            model = named if share == "none" else SHARED_MODELS[share]
+            on_start(RunStart(name=name, model=model, regression=learner.regression, columns=understood))
 
     return run_keyed(
         source,
@@ -109,6 +120,30 @@ def run_by_key(
         on_epoch=on_epoch,
         **{name: given[name] for name in ENGINE_OPTIONS if name in given},
     )
+
+
+def _share(options: RunOptions, out: Path | None) -> Share:
+    """Return what keys share, as the options say or, if they leave it open, the run in ``out`` that is resumed.
+
+    A new run shares a model unless its options are for keys that learn alone.
+    """
+    own = [name for name in options.given() if name in ALONE]
+    if out is not None:
+        saved: Share = KeyedFolder(out).about()["learner"].get("share", "none")
+        if options.share not in (None, saved):
+            raise StateError(
+                f"{str(out)!r} was started with other options (share was {saved!r} and is {options.share!r}): use the "
+                "same ones, or start a new run with another ",
+                Option("out"),
+            )
+        return saved
+    if options.share in (None, "none"):
+        return "none" if own or options.share else "default"
+    if own:
+        raise OptionError(
+            Option(own[0]), " is for keys that learn alone; leave it out, or set ", Option("share", "none")
+        )
+    return options.share
 
 
 def _warn_of_columns(
