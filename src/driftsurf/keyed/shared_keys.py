@@ -17,8 +17,7 @@ from driftsurf.core.changes import replace
 from driftsurf.core.contracts import FloatArray, IntArray
 from driftsurf.core.state import to_bytes
 from driftsurf.data.tables import Table
-from driftsurf.keyed.key_cache import SavedKeys
-from driftsurf.keyed.open_cells import about_key
+from driftsurf.keyed.key_cache import SavedKeys, about_key
 from driftsurf.keyed.quarantine import Fault
 from driftsurf.keyed.results import (
     NEVER,
