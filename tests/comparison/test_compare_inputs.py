@@ -13,11 +13,11 @@ from table_files import write_inverted
 
 from driftsurf.comparison import inputs, matches
 from driftsurf.comparison.compare import STREAM_MODELS, TABLE_REGRESSION_MODELS
-from driftsurf.comparison.inputs import FILES, REAL, Input, expand, load
+from driftsurf.comparison.inputs import REAL, Input, expand, load
 from driftsurf.comparison.matches import Match
 from driftsurf.comparison.models import Situation
 from driftsurf.data.datasets import known
-from driftsurf.data.datasets.known import DATASETS
+from driftsurf.data.datasets.known import DATASETS, TABLES, KnownTable
 from driftsurf.errors import (
     BadRowError,
     InputError,
@@ -93,7 +93,7 @@ def test_the_command_has_the_reading_options_of_a_run(tmp_path: Path) -> None:
 def test_the_help_names_the_known_files_and_the_default_models() -> None:
     text = "".join(invoke("compare", "--help").output.split())  # lines may also be broken after a hyphen
     usual = [name.split(":")[0] for name in f"{STREAM_MODELS},{TABLE_REGRESSION_MODELS}".split(",")]
-    assert [name for name in (*FILES, *usual, "river:SRP10") if name not in text] == []
+    assert [name for name in (*TABLES, *usual, "river:SRP10") if name not in text] == []
 
 
 def test_named_sources_have_no_hints() -> None:
@@ -182,7 +182,7 @@ def test_a_known_file_is_found_in_the_folder_of_data(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRIFTSURF_DATA", str(tmp_path))
-    monkeypatch.setitem(FILES, "turning", inputs.KnownFile("Turning", table.name, "label"))
+    monkeypatch.setitem(TABLES, "turning", KnownTable(title="Turning", file=table.name, label="label"))
     assert load(Input("turning")).name == "Turning"
     assert Input("turning").digest() == Input(str(table)).digest()
 
@@ -193,7 +193,7 @@ def test_a_known_file_is_found_in_the_folder_of_data(
     [("noaa-weather", 2, 8), ("insects", 6, 33), ("rialto", 10, 27), ("outdoor", 40, 21), ("phishing", 2, 46)],
 )
 def test_the_known_files_have_their_classes(name: str, classes: int, columns: int) -> None:
-    if known.find_file([FILES[name].file]) is None:
+    if known.find_file([TABLES[name].file]) is None:
         pytest.skip(f"the file of {name} was not found")
     rows = load(Input(name))
     assert (len(rows.labels), rows.X.shape[1]) == (classes, columns + 1)  # the last column marks gaps

@@ -16,9 +16,10 @@ from driftsurf.cli.compare import compare as command
 from driftsurf.cli.terminal import with_cli_spelling
 from driftsurf.comparison import matches, peers
 from driftsurf.comparison.compare import RELATIVE, TABLE_REGRESSION_MODELS, Comparison, compare, stand
-from driftsurf.comparison.inputs import FILES, Input, KnownFile, load
+from driftsurf.comparison.inputs import Input, load
 from driftsurf.comparison.matches import InUnits, Match, Score
 from driftsurf.comparison.models import Situation, model
+from driftsurf.data.datasets.known import TABLES, KnownTable
 from driftsurf.errors import CapabilityError, LabelError, OptionError
 from driftsurf.report import comparison
 from driftsurf.report.comparison import chart
@@ -254,8 +255,10 @@ def test_a_named_source_refuses_another_task(prices: Path, tmp_path: Path, monke
     with pytest.raises(OptionError, match=r"'binary'.*friedman"):
         load(Input("friedman", task="binary"))
     monkeypatch.setenv("DRIFTSURF_DATA", str(tmp_path))
-    monkeypatch.setitem(FILES, "starred", KnownFile("Starred", prices.name, "stars"))
-    monkeypatch.setitem(FILES, "priced", KnownFile("Priced", prices.name, "price", regression=True, drop=("stars",)))
+    starred = KnownTable(title="Starred", file=prices.name, label="stars")
+    priced = KnownTable(title="Priced", file=prices.name, label="price", regression=True, drop=("stars",))
+    monkeypatch.setitem(TABLES, "starred", starred)
+    monkeypatch.setitem(TABLES, "priced", priced)
     assert not Input("starred").is_regression()
     assert Input("priced").is_regression()
     assert load(Input("priced")).labels == ()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -37,32 +37,6 @@ MOST_CLASSES = 1000
 READ_ROWS = 10_000
 
 
-class KnownFile(NamedTuple):
-    """A public file whose label is known."""
-
-    title: str
-    file: str
-    label: str
-    regression: bool = False
-    drop: tuple[str, ...] = ()
-    """Columns that reveal the label, or that only number the rows."""
-
-
-FILES: Final[dict[str, KnownFile]] = {
-    "noaa-weather": KnownFile("NOAA weather", "noaa_weather.csv", "target"),
-    "insects": KnownFile("INSECTS, 6 classes", "insects_gradual_balanced.csv", "class"),
-    "rialto": KnownFile("Rialto, 10 classes", "rialto.csv", "class"),
-    "outdoor": KnownFile("outdoor, 40 classes", "outdoor.csv", "class"),
-    "phishing": KnownFile("phishing", "phishing.csv", "target"),
-    "luxembourg": KnownFile("Luxembourg", "luxembourg.csv", "label"),
-    "electricity-price": KnownFile(
-        "Electricity, price", "elec2.csv", "nswprice", regression=True, drop=("date", "class")
-    ),
-    "powersupply-load": KnownFile("PowerSupply, load", "powersupply.csv", "attribute0", regression=True),
-    "noaa-temperature": KnownFile("NOAA, temperature", "noaa_weather.csv", "feat_1", regression=True, drop=("target",)),
-}
-"""Public streams that the paper does not use, by name; the files are in the folder DRIFTSURF_DATA."""
-
 REAL: Final = (
     "electricity",
     "noaa-weather",
@@ -88,10 +62,8 @@ class Input(ReadingOptions, InputOptions):
 
     def is_regression(self) -> bool:
         """Return whether the targets are numbers rather than classes."""
-        if self.source in FILES:
-            return self._checked(FILES[self.source].regression)
-        if self.source in catalogue.CATALOGUE:
-            return self._checked(catalogue.get(self.source).regression)
+        if (known := _known(self.source)) is not None:
+            return self._checked(known.regression)
         return _target(self, next(_tables(_source(self)))).task == "regression"
 
     def _checked(self, regression: bool) -> bool:
@@ -106,7 +78,7 @@ class Input(ReadingOptions, InputOptions):
 
     def with_inferred_options(self) -> tuple[Self, list[Message]]:
         """Return the source with options of reading that its first rows show, and what people should know of them."""
-        if self.source in FILES or self.source in catalogue.CATALOGUE:
+        if _known(self.source) is not None:
             return self, []
         self.paths()  # raises if there is no file
         source = _source(self)
@@ -115,7 +87,7 @@ class Input(ReadingOptions, InputOptions):
 
     def hints(self) -> list[Message]:
         """Return what looks wrong about the columns of a file, each with a remedy."""
-        if self.source in FILES or self.source in catalogue.CATALOGUE:
+        if _known(self.source) is not None:
             return []
         self.paths()  # raises if there is no file
         source = _source(self)
@@ -129,8 +101,8 @@ class Input(ReadingOptions, InputOptions):
     @property
     def title(self) -> str:
         """Name of the source in tables."""
-        if self.source in FILES:
-            return FILES[self.source].title
+        if self.source in datasets.TABLES:
+            return datasets.TABLES[self.source].title
         if self.source in catalogue.CATALOGUE:
             known = catalogue.get(self.source).dataset
             return self.source if known is None else known.label
@@ -138,14 +110,8 @@ class Input(ReadingOptions, InputOptions):
 
     def paths(self) -> list[str]:
         """Return the files that are read; none for a generated stream."""
-        if self.source in FILES:
-            found = datasets.find_file([FILES[self.source].file])
-            if found is None:
-                raise InputError(
-                    f"{self.source} was not found; set {datasets.FOLDER_VARIABLE} to a folder with "
-                    f"{FILES[self.source].file}, plain or compressed"
-                )
-            return [str(found)]
+        if self.source in datasets.TABLES:
+            return [str(datasets.TABLES[self.source].find(self.source))]
         if self.source in datasets.DATASETS:
             return [str(datasets.require(self.source))]
         if self.source in catalogue.CATALOGUE:
@@ -268,9 +234,14 @@ def read_sources(sources: Sequence[str], **common: Any) -> list[Input]:
     return list(dict.fromkeys(found))
 
 
+def _known(source: str) -> datasets.KnownTable | catalogue.StreamEntry | None:
+    """Return the entry of a source that has a name; None for a path."""
+    return datasets.TABLES.get(source) or catalogue.CATALOGUE.get(source)
+
+
 def _absolute(source: str) -> str:
     """Return an absolute path, because a worker may run in another folder; names as they are."""
-    known = source in FILES or source in catalogue.CATALOGUE or source == "-" or is_web_address(source)
+    known = _known(source) is not None or source == "-" or is_web_address(source)
     return os.path.abspath(source) if not known and (os.path.exists(source) or set("*?[") & set(source)) else source
 
 
@@ -300,8 +271,8 @@ def _from_catalogue(what: Input) -> StreamInMemory:
 
 def _source(what: Input) -> FileSource:
     path, drop = what.source, what.drop
-    if what.source in FILES:
-        (path,), drop = what.paths(), (*drop, *FILES[what.source].drop)
+    if what.source in datasets.TABLES:
+        (path,), drop = what.paths(), (*drop, *datasets.TABLES[what.source].drop)
     return FileSource(path, replace(what.reading_options(), drop=drop), batch_size=READ_ROWS)
 
 
@@ -334,8 +305,8 @@ def _labelled(what: Input, table: Table, label: str) -> Table:
 
 def _target(what: Input, table: Table) -> Target:
     """Return the target, decided by as many rows as a run would use for it."""
-    if what.source in FILES:
-        return Target(FILES[what.source].label, "regression" if what.is_regression() else "multiclass")
+    if what.source in datasets.TABLES:
+        return Target(datasets.TABLES[what.source].label, "regression" if what.is_regression() else "multiclass")
     return find_target(what.label, what.task, _first(what, table), source=_source(what))
 
 

@@ -21,7 +21,7 @@ class InputOptions:
     """A source, and what is taken from it; :class:`~driftsurf.comparison.inputs.Input` adds how files are read."""
 
     source: str
-    """A name of the catalogue or of ``FILES``, or a path as :class:`driftsurf.data.FileSource` takes it."""
+    """A name of the catalogue or of a known table, or a path as :class:`driftsurf.data.FileSource` takes it."""
     label: str | None = option(
         None, "Column of a file to predict, or a question such as 'delay > 0'.", metavar="COLUMN"
     )

@@ -1,4 +1,4 @@
-"""The real data of the paper and the data that stand in for them: facts, and where to find their files.
+"""Public data: those of the paper, stand-ins for them, and tables for comparisons, with facts and where to find files.
 
 The facts are in ``datasets.toml``. Stand-ins have names of their own, so that their numbers never appear in a row of
 the paper. Files are looked for in the folder that DRIFTSURF_DATA names, and in a cache of the user.
@@ -119,17 +119,39 @@ class Dataset:
         return READERS[arguments.pop("name")](path, **arguments)
 
 
-def _load() -> dict[str, Dataset]:
-    tables = tomllib.loads((resources(__package__) / "datasets.toml").read_text(encoding="utf-8"))
-    found = {}
-    for name, facts in tables.items():
-        values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()}
-        found[name] = Dataset(name=name, **values)
-    return found
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownTable:
+    """A public file that is read as a table, whose label is known."""
+
+    title: str
+    file: str
+    label: str
+    regression: bool = False
+    drop: tuple[str, ...] = ()
+    """Columns that reveal the label, or that only number the rows."""
+
+    def find(self, name: str) -> Path:
+        """Return the file; raise InputError that tells where it may be if it is not there."""
+        found = find_file([self.file])
+        if found is None:
+            raise InputError(
+                f"{name} was not found; set {FOLDER_VARIABLE} to a folder with {self.file}, plain or compressed"
+            )
+        return found
 
 
-DATASETS: dict[str, Dataset] = _load()
-"""The paper's data in the order of its tables, then the stand-ins."""
+def _load() -> tuple[dict[str, Dataset], dict[str, KnownTable]]:
+    facts = tomllib.loads((resources(__package__) / "datasets.toml").read_text(encoding="utf-8"))
+    tables = {name: KnownTable(**_with_tuples(one)) for name, one in facts.pop("table").items()}
+    return {name: Dataset(name=name, **_with_tuples(one)) for name, one in facts.items()}, tables
+
+
+def _with_tuples(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(one) if isinstance(one, list) else one for key, one in facts.items()}
+
+
+DATASETS, TABLES = _load()
+"""The paper's data in the order of its tables, then the stand-ins; tables that the paper does not use. By name."""
 
 
 def get(name: str) -> Dataset:
