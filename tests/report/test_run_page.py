@@ -491,7 +491,7 @@ def test_the_page_of_a_table_shows_its_dates_and_what_was_run(tmp_path: Path) ->
     assert data_of(page)["times"] == times.astype(int).tolist()
     assert str(times[0]) == mixed_rows(1)[0]["when"].replace(" ", "T")
     assert Trace.from_csv(record.trace.to_csv()).times("driftsurf") is not None
-    assert titles(page)[-1] == "settings"
+    assert titles(page)[-1] == "run_settings"
     assert "no true drift" not in page  # nobody knows the drifts of a file
     written = command_line(record.about, "sales")
     assert (
