@@ -25,11 +25,10 @@ from benchmarks.hard_streams import HARD, as_rows
 from driftsurf.comparison.inputs import REAL, Input, StreamInMemory, load
 from driftsurf.core.contracts import CSR, Batch, FloatArray
 from driftsurf.learners import LinearRegression, SoftmaxRegression
-from driftsurf.native.experts import stacked_shares
+from driftsurf.native.portfolio import Mixer, stacked_shares
 from driftsurf.strategies import DriftSurf, Portfolio
 from driftsurf.strategies._expert_records import fresh_places, is_worse_than_guessing, learned_by
 from driftsurf.strategies._experts import default_experts, names_of
-from driftsurf.strategies._mixer import Mixer
 
 SMALL = "luxembourg", "phishing", "noaa-weather", "electricity", "powersupply", "insects"
 HALF_LIFE, RIDGE = 10.0, 10.0

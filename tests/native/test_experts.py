@@ -18,10 +18,12 @@ from driftsurf.core.contracts import CSR, FloatArray
 from driftsurf.errors import ShapeError
 from driftsurf.native import experts
 from driftsurf.native import online as native_online
+from driftsurf.native import portfolio as native_portfolio
 from driftsurf.native.nearest import NeighboursModel
 
 native: Any = experts
 online: Any = native_online
+portfolio: Any = native_portfolio
 networks: Any = perceptron
 stacks: Any = mixing
 
@@ -286,14 +288,16 @@ def curvature(random: np.random.Generator, M: int) -> FloatArray:
 
 def after_classes(G: FloatArray, y: Any, weight: FloatArray, v: FloatArray, A: FloatArray) -> Any:
     """Return the weights after a batch and the curvature of its loss, None if the numbers are not finite."""
-    arrays = (frozen(np.ascontiguousarray(array)) for array in (G, y * 1.0, weight, v, A))
-    found = native.after_classes(*arrays, 1.0, 0.0)
-    return found and (found[0], found[1] - A)
+    arrays = (frozen(np.ascontiguousarray(array)) for array in (G, y * 1.0, weight))
+    mixer = portfolio.Mixer(frozen(v), frozen(A))
+    found = mixer.after_classes(*arrays, 1.0, 0.0)
+    return None if found is mixer else (found.weights, found.precision - A)
 
 
 def after_values(m: FloatArray, y: FloatArray, weight: FloatArray, s: float, v: FloatArray, A: FloatArray) -> Any:
-    found = native.after_values(frozen(m), frozen(y), frozen(weight), s, frozen(v), frozen(A), 1.0, 0.0)
-    return found and (found[0], found[1] - A)
+    # The mixture of this batch has another error than the unit, and counts as no part of a batch.
+    found = portfolio.Mixer(v, A, False, s * s).after_values(frozen(m), frozen(y), frozen(weight), 1.0, 0.0, 0.0)
+    return found.weights, found.precision - A
 
 
 def scratch(M: int) -> Any:
@@ -340,7 +344,7 @@ def test_shares_and_votes_of_experts_equal_their_twin(n: int, K: int, seed: int)
     margins = random.normal(size=n) * 10.0 ** random.integers(-2, 4, n)
     few = np.log(random.dirichlet(np.ones(2), size=n))
     scores = [margins, np.zeros(n), few, np.log(random.dirichlet(np.full(K, 0.1), size=n) + 1e-300)]
-    G = native.stacked_shares(scores, K)
+    G = portfolio.stacked_shares(scores, K)
     for place, each in enumerate(scores):
         logs, ballots = mixing.expert_shares(each, K)
         assert np.array_equal(G[:, :, place], logs)
@@ -348,9 +352,11 @@ def test_shares_and_votes_of_experts_equal_their_twin(n: int, K: int, seed: int)
     weights = random.random(2 * len(scores))
     expected = G @ weights
     expected -= np.logaddexp.reduce(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(native.mixed(G, weights), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        portfolio.Mixer(weights, np.eye(len(weights))).mixed_classes(G), expected, rtol=1e-12, atol=1e-12
+    )
     with pytest.raises(ValueError, match="do not fit"):
-        native.stacked_shares([margins, np.zeros((n, K + 1))], K)
+        portfolio.stacked_shares([margins, np.zeros((n, K + 1))], K)
 
 
 @settings(max_examples=40)
@@ -365,19 +371,21 @@ def test_the_label_after_the_last_one_has_the_share_that_was_counted(
     shares /= counts.sum() + 1.0
     shares[:known] += counts[last]
     expected = np.tile(np.log(shares / (counts[last].sum() + 1.0)), (rows, 1))
-    np.testing.assert_allclose(native.chain_scores(frozen(counts), last, rows, K), expected, rtol=1e-12, atol=1e-15)
-    y, after = random.integers(0, known, rows) * 1.0, counts * 0.9
+    chain = portfolio.Chain(frozen(counts), np.zeros((2, known)), last)
+    np.testing.assert_allclose(chain.forecast(rows, K), expected, rtol=1e-12, atol=1e-15)
+    y, after = random.integers(0, known, rows) * 1.0, counts * 0.5 ** (rows / portfolio.REMEMBERED_ROWS)
     np.add.at(after[last], y.astype(int), 1.0)
-    assert np.array_equal(native.chain_after(frozen(counts), last, y, 0.9), after)
-    for bad in (-1, known):
-        with pytest.raises(ValueError, match="last label"):
-            native.chain_after(counts, bad, y, 0.9)
-        with pytest.raises(ValueError, match="last label"):
-            native.chain_scores(counts, bad, rows, K)
+    learned = chain.after(y, np.ones(rows), known, 0.9)
+    np.testing.assert_allclose(learned.counts, after, rtol=1e-14)
+    assert learned.last == (y[-1] if rows else last)
+    grown = chain.after(np.full(1, K - 1.0), np.ones(1), K, 0.9)
+    assert grown.counts.shape == (K, K)
+    with pytest.raises(ValueError, match="last label"):
+        portfolio.Chain(counts, np.zeros((2, known)), known)
 
 
 @settings(max_examples=40)
-@given(known=st.integers(1, 5), more=st.integers(0, 3), rows=st.integers(0, 4), seed=st.integers(0, 10**6))
+@given(known=st.integers(1, 5), more=st.integers(0, 3), rows=st.integers(30, 34), seed=st.integers(0, 10**6))
 def test_the_recent_rate_of_labels_and_its_lead_are_as_defined(known: int, more: int, rows: int, seed: int) -> None:
     random, K = np.random.default_rng(seed), known + more
     rates = random.random((2, known)) * 9.0
@@ -388,18 +396,19 @@ def test_the_recent_rate_of_labels_and_its_lead_are_as_defined(known: int, more:
         return (recent + share) / (recent.sum() + 1.0), share
 
     expected = np.tile(np.log(both(K)[0]), (rows, 1))
-    np.testing.assert_allclose(native.rate_scores(frozen(rates), rows, K), expected, rtol=1e-12, atol=1e-15)
+    chain = portfolio.Chain(np.zeros((known, known)), frozen(rates), 0, 9.0)
+    np.testing.assert_allclose(chain.forecast(rows, K), expected, rtol=1e-12, atol=1e-15)
     codes = random.integers(0, known, rows)
-    after, lead = native.rates_after(frozen(rates), codes * 1.0, 0.9)
-    weights = 0.9 ** np.arange(rows)[::-1]
-    recent = rates[0] * 0.9**rows + np.bincount(codes, weights, minlength=known)
-    np.testing.assert_allclose(after, [recent, rates[1] + np.bincount(codes, minlength=known)], rtol=1e-12)
+    after, faded = chain.after(codes * 1.0, np.ones(rows), known, 0.75), 0.5 ** (1.0 / portfolio.RECENT)
+    weights = faded ** np.arange(rows)[::-1]
+    recent = rates[0] * faded**rows + np.bincount(codes, weights, minlength=known)
+    np.testing.assert_allclose(after.rates, [recent, rates[1] + np.bincount(codes, minlength=known)], rtol=1e-11)
     rate, share = (np.log(0.99 * one[codes] + 0.01 / known) for one in both(known))
-    assert lead == pytest.approx((rate - share).mean() if rows else 0.0)
-    with pytest.raises(ValueError, match="rates of"):
-        native.rate_scores(rates, rows, known - 1)
+    assert after.lead == pytest.approx(0.75 * 9.0 + 0.25 * (rate - share).mean())
+    with pytest.raises(ValueError, match="counts of"):
+        chain.forecast(rows, known - 1)
     with pytest.raises(ValueError, match="not the code"):
-        native.rates_after(rates, np.array([float(known)]), 0.9)
+        chain.after(np.array([float(known)]), np.ones(1), known, 0.9)
 
 
 def test_earlier_batches_are_forgotten_and_the_ridge_returns() -> None:
@@ -407,8 +416,8 @@ def test_earlier_batches_are_forgotten_and_the_ridge_returns() -> None:
     G = np.log(random.dirichlet(np.ones(2), size=(20, 3)).transpose(0, 2, 1))
     y, v, A = random.integers(0, 2, 20) * 1.0, np.full(3, 1 / 3), curvature(random, 3)
     G = np.ascontiguousarray(G)
-    _, whole = native.after_classes(G, y, np.ones(20), v, A, 1.0, 0.0)
-    _, half = native.after_classes(G, y, np.ones(20), v, A, 0.5, 7.0)
+    mixer = portfolio.Mixer(v, A)
+    whole, half = (mixer.after_classes(G, y, np.ones(20), *how).precision for how in ((1.0, 0.0), (0.5, 7.0)))
     np.testing.assert_allclose(half, 0.5 * whole + 3.5 * np.eye(3))
 
 
@@ -442,7 +451,9 @@ def test_numbers_that_are_not_finite_are_refused() -> None:
     G[1, 1, 1] = np.nan
     assert after_classes(G, np.zeros(4), np.ones(4), np.full(2, 0.5), 10.0 * np.eye(2)) is None
     m = np.full((4, 2), 1e300)
-    assert native.after_values(m, np.zeros(4), np.full(4, 1e300), 1.0, np.ones(2), np.eye(2), 0.9, 10.0) is None
+    mixer = portfolio.Mixer(np.ones(2), np.eye(2), False, 1.0)
+    after = mixer.after_values(m, np.zeros(4), np.full(4, 1e300), 0.9, 10.0, 0.0)
+    assert (after.weights.tolist(), after.precision.tolist()) == ([1.0, 1.0], np.eye(2).tolist())
 
 
 # ------------------------------------------------------------------------------------------------------------- votes

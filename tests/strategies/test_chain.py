@@ -12,13 +12,15 @@ from benchmarks.everyday import EVERYDAY
 
 from driftsurf import DriftSurfClassifier, PortfolioClassifier, recommended
 from driftsurf.core.contracts import Batch
+from driftsurf.core.state import nest
 from driftsurf.errors import StateError
 from driftsurf.estimators import ObliviousClassifier
 from driftsurf.evaluation.ranks import resampled_means
 from driftsurf.learners import LinearRegression, NaiveBayes, Perceptron, SoftmaxRegression
+from driftsurf.native.portfolio import FEW, LEAD, MOST_CLASSES, Chain, Last, Mixer
 from driftsurf.strategies import Portfolio
-from driftsurf.strategies._chain import FEW, LEAD, LONGEST, MEMORIES, MOST_CLASSES, TRAIL, Chain, Last, Trail
 from driftsurf.strategies._experts import MOST
+from driftsurf.strategies._mixing import LONGEST, MEMORIES, TRAIL, Trail, mixing_from
 
 
 def learned(labels: Any, n_classes: int = 2, size: int = 1) -> Chain:
@@ -260,12 +262,13 @@ def together(strategy: Any, X: Any) -> Any:
 
 
 def test_a_last_number_is_known_from_rows_with_weight_for_small_batches() -> None:
+    mixer = nest("mixer", Mixer.of(2, 10.0, votes=False).state())
     last = Last().after(np.array([3.0, 5.0, 7.0]), np.array([1.0, 1.0, 0.0]), 0, 0.9)
     assert Last().forecast(1, 0) is None
     assert last.forecast(2, 0).tolist() == [5.0, 5.0]  # type: ignore[union-attr]
     assert last.forecast(FEW, 0) is None
     assert last.after(np.ones(1), np.zeros(1), 0, 0.9) is last
-    assert Last.from_state(last.state()) == last
+    assert mixing_from(nest("chain", last.state()) | mixer, 2, 0)["chain"].value == 5.0
 
 
 def columns_of(y: Any) -> list[float]:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from row_arrays import csr_view
 
-from driftsurf.core.changes import replace
 from driftsurf.core.contracts import Batch
 from driftsurf.core.state import to_bytes
 from driftsurf.errors import StateError
@@ -79,7 +78,7 @@ def test_a_step_that_fails_leaves_the_gathered_rows_as_they_were(monkeypatch: py
     for batch in rows[:70]:
         before = to_bytes(strategy.state())
         with monkeypatch.context() as patch:
-            patch.setattr(NaiveBayes, "learn", lambda *_: 1 / 0)
+            patch.setattr(Portfolio, "_publish", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 strategy.step(batch)
         assert to_bytes(strategy.state()) == before
@@ -119,7 +118,7 @@ def test_noisy_labels_are_learned_as_well_one_row_at_a_time() -> None:
         learner = SoftmaxRegression()
         strategy = Portfolio(learner, experts=[DriftSurf(learner, judge="prequential"), Perceptron(hidden=8)], seed=0)
         strategy.begin(4, sparse=False, n_classes=2)
-        strategy._publish(replace(strategy._live, whole=whole))
+        strategy._publish(strategy._live.replaced(whole=whole))
         wrong.append(0)
         for start in range(0, 1500, size):
             batch = Batch(X[start : start + size], y[start : start + size], np.ones(size))

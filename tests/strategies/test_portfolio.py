@@ -19,10 +19,10 @@ from driftsurf.checks import check_strategy
 from driftsurf.core.contracts import Batch, FloatArray
 from driftsurf.errors import CapabilityError, OptionError, RegistryWarning, StateError
 from driftsurf.learners import LinearRegression, LogisticRegression, NaiveBayes, Perceptron, SoftmaxRegression
+from driftsurf.native.portfolio import Mixer
 from driftsurf.registry import Entry
 from driftsurf.session.session import Session
 from driftsurf.strategies import AUE, AuthorsDriftSurf, DriftSurf, Oblivious, Portfolio
-from driftsurf.strategies._mixer import Mixer
 
 SMALL: list[Any] = [DriftSurf(SoftmaxRegression(), judge="prequential"), SoftmaxRegression(), NaiveBayes()]
 
@@ -122,6 +122,7 @@ def test_it_can_be_put_back_from_the_middle_of_a_step() -> None:
         strategy.step(batch), spared.step(batch)
     before = flat(strategy)
     mark = strategy.mark()
+    strategy._will_change(strategy._experts[0])
     strategy._experts[0].step(stream[5])  # as if broken off after the first expert
     strategy.put_back(mark)
     assert flat(strategy) == before

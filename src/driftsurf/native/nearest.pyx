@@ -7,7 +7,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from driftsurf.native.gil cimport PyThreadState, let_go, take_back
-from driftsurf.native.online cimport CMoments, OnlineModel, array_of, read_reals
+from driftsurf.native.online cimport CMoments, OnlineModel, array_of, no_entries, read_reals
 from driftsurf.native.rows cimport Labelled, Rows
 
 
@@ -66,8 +66,11 @@ cdef class NeighboursModel(OnlineModel):
     cdef double* factor
     cdef double* count
 
-    def __init__(self, known, *, int64_t neighbours=5, int64_t window=1_000, double smoothing=0.5):
-        cdef int64_t K = self.n_classes, d = self.n_features, n = len(known["rows"])
+    def __cinit__(self, known, *, int64_t neighbours=5, int64_t window=1_000, double smoothing=0.5):
+        cdef int64_t K = self.n_classes, d = self.n_features, n
+        if known is no_entries():
+            return
+        n = len(known["rows"])
         self.neighbours, self.window, self.smoothing, self.passes = neighbours, window, smoothing, 1.0
         if K < 0 or d < 1 or not 1 <= neighbours <= 10_000 or window < 1:
             raise ValueError(f"neighbours need columns and rows, not {d} columns, {window} rows and {neighbours} of them")
@@ -82,7 +85,7 @@ cdef class NeighboursModel(OnlineModel):
         self.stop = self.tape.stop = n
 
     cdef OnlineModel blank(self):
-        cdef NeighboursModel made = NeighboursModel.__new__(NeighboursModel)
+        cdef NeighboursModel made = NeighboursModel.__new__(NeighboursModel, no_entries())
         made.neighbours, made.window, made.smoothing = self.neighbours, self.window, self.smoothing
         made.tape, made.first, made.stop = self.tape, self.first, self.stop
         return made

@@ -70,5 +70,6 @@ cdef class NetworkModel(OnlineModel):
     cdef int standardise(self) noexcept
 
 cdef int check_codes(const double* y, Py_ssize_t n, int64_t K) except -1
+cdef object no_entries()
 cdef int read_reals(object array, double* to, Py_ssize_t size) except -1
 cdef object array_of(const double* values, shape)

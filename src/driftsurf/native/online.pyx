@@ -3,8 +3,9 @@
 Learning makes a new value, so that going back is keeping the old one, and other threads predict with a value while the
 next one is made. A portfolio learns and scores them within its own native step.
 
-A kind of model is a subclass of ``OnlineModel``, declared in ``online.pxd``, with its arithmetic in C. Its constructor
-calls ``reserve`` for the memory of all that it learns. Four methods work on that memory: ``describe`` sets pointers into it,
+A kind of model is a subclass of ``OnlineModel``, declared in ``online.pxd`` or in a module of its own, with its arithmetic
+in C. Its ``__cinit__`` calls ``reserve`` for the memory of all that it learns, unless it is given ``no_entries()``, from which
+``blank`` makes a value that a copy is written to. Four methods work on that memory: ``describe`` sets pointers into it,
 ``blank`` returns a value of the same kind and options without any, ``learn`` adds the rows of a batch to a copy that
 nobody else has, and ``score`` writes log-probabilities, or numbers. ``entries`` are those of the saved state,
 from which the constructor makes the value, and ``grown`` has room for more classes. The learner around it is a subclass of
@@ -42,6 +43,7 @@ cdef extern from "draws.h" nogil:
     int64_t ds_fill_uniform(double* out, int64_t n, uint64_t seed, int64_t k)
 
 
+cdef object BLANK = object()
 cdef double MOST_BYTES = 2.0 ** 46   # largest size of a model, far from overflow
 cdef double FARTHEST = 10.0          # standardised targets are limited to this for learning
 
@@ -53,6 +55,11 @@ cdef int check_codes(const double* y, Py_ssize_t n, int64_t K) except -1:
         if not (0.0 <= y[i] < K):
             raise ValueError(f"{y[i]} is not the code of one of {K} classes")
     return 0
+
+
+cdef object no_entries():
+    """Return what stands for the entries of a model that a copy is written to."""
+    return BLANK
 
 
 def check_width(X, int64_t n_features):
@@ -106,9 +113,9 @@ cdef class OnlineModel:
         Entries of its saved state.
     """
 
-    def __cinit__(self, known=None, **options):
+    def __cinit__(self, known, **options):
         self.hi = -1
-        if known is not None:
+        if known is not BLANK:
             self.n_features, self.n_classes = known["n_features"], known["n_classes"]
             self.hi, self.gradients = known["hi"], known["gradients"]
 
@@ -231,8 +238,10 @@ cdef class OnlineModel:
 cdef class BayesModel(OnlineModel):
     """Moments of the columns of each class, and the densities of naive Bayes that follow from them."""
 
-    def __init__(self, known, *, double smoothing=1.0):
+    def __cinit__(self, known, *, double smoothing=1.0):
         cdef int64_t K = self.n_classes, d = self.n_features
+        if known is BLANK:
+            return
         self.smoothing, self.passes = smoothing, 1.0
         if K < 1 or d < 1:
             raise ValueError(f"naive Bayes needs classes and columns, not {K} and {d}")
@@ -243,7 +252,7 @@ cdef class BayesModel(OnlineModel):
         ds_bayes(self.moments, K, d, smoothing, self.centres, self.factors, self.starts)
 
     cdef OnlineModel blank(self):
-        cdef BayesModel made = BayesModel.__new__(BayesModel)
+        cdef BayesModel made = BayesModel.__new__(BayesModel, BLANK)
         made.smoothing = self.smoothing
         return made
 
@@ -329,10 +338,12 @@ def visits_of(int64_t rows, int64_t steps, uint64_t seed, int64_t words):
 cdef class NetworkModel(OnlineModel):
     """Parameters of a network with one hidden layer, Adam's moments, and the moments of the columns and of the target."""
 
-    def __init__(self, known, *, double passes=5.0, double rate=3e-3, int64_t rows_per_step=32):
+    def __cinit__(self, known, *, double passes=5.0, double rate=3e-3, int64_t rows_per_step=32):
         cdef int64_t d = self.n_features, size, k
         cdef Buffers held
         cdef Py_buffer* view
+        if known is BLANK:
+            return
         self.passes, self.rate, self.rows_per_step = passes, rate, rows_per_step
         self.hidden, self.seed, self.words = known["hidden"], known["seed"], known["words"]
         self.steps, self.centred = known["steps"], known["centred"]
@@ -357,7 +368,7 @@ cdef class NetworkModel(OnlineModel):
         self.standardise()
 
     cdef OnlineModel blank(self):
-        cdef NetworkModel made = NetworkModel.__new__(NetworkModel)
+        cdef NetworkModel made = NetworkModel.__new__(NetworkModel, BLANK)
         made.hidden, made.words, made.steps, made.seed = self.hidden, self.words, self.steps, self.seed
         made.centred, made.rate, made.rows_per_step = self.centred, self.rate, self.rows_per_step
         made.unit_centre, made.unit_scale = self.unit_centre, self.unit_scale

@@ -1,19 +1,23 @@
-"""Decision of a portfolio, put together from those of its experts."""
+"""Experts in a step of a portfolio: what they learn, what they leave behind, and the decision that is made of it."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from driftsurf.core.contracts import Batch, FloatArray
+from driftsurf.core.changes import replace
+from driftsurf.core.contracts import Batch, FloatArray, Segment
 from driftsurf.core.decisions import Decision, ModelRecord, Transition
 from driftsurf.core.journal import Decided, Outcome
+from driftsurf.learners._online import OnlineLearner
+from driftsurf.native.portfolio import JointRecord, OnlineExpert, OnlineRecord
+from driftsurf.strategies._pool import Member
 from driftsurf.strategies.cell import CellStrategy
-from driftsurf.strategies.oblivious import Oblivious
+from driftsurf.strategies.oblivious import Oblivious, Unchanged
 
 SURE = 2.0
 """Standard errors by which a mixture has to be worse than guessing."""
@@ -28,46 +32,12 @@ class ExpertRecord(NamedTuple):
     risk: float | None
 
 
-class JointOutcome:
-    """What a step of a portfolio leaves behind, of which its decision is made when somebody asks for it.
-
-    Putting it together takes as long as learning a row, and most decisions are never looked at.
-    """
-
-    __slots__ = ("_after", "_before", "_first_row", "_names", "_outcomes", "_risks", "_rows", "_step", "_turned")
-
-    def __init__(
-        self,
-        names: Sequence[str],
-        outcomes: Sequence[Outcome],
-        weights: tuple[FloatArray, FloatArray],
-        risks: Sequence[float | None],
-        place: tuple[int, int, int],
-        *,
-        turned: bool,
-    ) -> None:
-        self._names, self._outcomes, self._risks, self._turned = names, outcomes, risks, turned
-        self._before, self._after = weights
-        self._step, self._first_row, self._rows = place
-
-    @property
-    def transitions(self) -> int:
-        """Number of transitions."""
-        return sum([one.transitions for one in self._outcomes])
-
-    @property
-    def rows_seen(self) -> int:
-        """Number of rows up to and including this step."""
-        return self._first_row + self._rows
-
-    def decision(self) -> Decision:
-        """Return the decision."""
-        count = len(self._names)
-        before, shares = expert_shares(self._before, count), expert_shares(self._after, count)
-        parts = zip(self._names, self._outcomes, shares, self._risks, strict=True)
-        records = [ExpertRecord(name, one.decision(), share, risk) for name, one, share, risk in parts]
-        best = before.index(max(before)), shares.index(max(shares))
-        return joint_decision(records, self._step, self._first_row, self._rows, best, turned=self._turned)
+def read_joint(names: Sequence[str], step: JointRecord) -> Decision:
+    """Return the decision of a step, made of what it left behind."""
+    parts = zip(names, step.outcomes, step.after, step.risks, strict=True)
+    records = [ExpertRecord(name, one.decision(), share, risk) for name, one, share, risk in parts]
+    best = step.before.index(max(step.before)), step.after.index(max(step.after))
+    return joint_decision(records, step.step, step.first_row, step.rows, best, turned=step.turned)
 
 
 def learned_by(expert: Any, batch: Batch, tested: FloatArray) -> Outcome:
@@ -78,16 +48,6 @@ def learned_by(expert: Any, batch: Batch, tested: FloatArray) -> Outcome:
         outcome: Outcome = expert.learned(batch, tested)
         return outcome
     return Decided(expert.step(batch, tested))
-
-
-def expert_shares(weights: FloatArray, experts: int) -> list[float]:
-    """Return the share of each expert among the experts, without that of the last label, given the mixer's weights."""
-    each = weights.tolist()
-    if len(each) > experts:  # those of the votes are the second half
-        half = len(each) // 2
-        each = [each[place] + each[half + place] for place in range(experts)]
-    total = sum(each)
-    return [weight / total if total > 0.0 else 1.0 / experts for weight in each]
 
 
 def identity(place: int, number: int, experts: int) -> int:
@@ -121,7 +81,7 @@ def joint_decision(
             if nested or model is not own:
                 weight = None if model.weight is None else model.weight * share
                 shown = identity(place, model.id, count)
-                others.append(replace(model, id=shown, weight=weight, name=_within(name, model.name)))
+                others.append(dataclasses.replace(model, id=shown, weight=weight, name=_within(name, model.name)))
         for one in decision.transitions:
             old, new = identity(place, one.old, count), identity(place, one.new, count)
             transitions.append(one.by_expert(_within(name, one.expert), old, new))
@@ -153,8 +113,10 @@ def _within(name: str, inner: str) -> str:
     return f"{name} > {inner}" if inner else name
 
 
-def fresh_places(outcomes: Sequence[Outcome]) -> list[int]:
+def fresh_places(outcomes: Sequence[Outcome | None]) -> list[int]:
     """Return the places of the experts that predict next with another model than before, which began with this batch.
+
+    None is the outcome of an expert that is never replaced.
 
     >>> new = ModelRecord("reactive", 1, age=0, first_row=500)
     >>> switched = Decision(5, 500, 100, "reactive", predicted_by=0, trained_from=0, predicts_next=1, models=(new,))
@@ -163,7 +125,7 @@ def fresh_places(outcomes: Sequence[Outcome]) -> list[int]:
     """
     found = []
     for place, outcome in enumerate(outcomes):
-        if getattr(outcome, "switched", True):
+        if outcome is not None and getattr(outcome, "switched", True):
             made = outcome.decision()
             next_one = [model for model in made.models if model.id == made.predicts_next != made.predicted_by]
             if any(model.first_row >= made.first_row for model in next_one):
@@ -187,28 +149,36 @@ def is_worse_than_guessing(mixture: FloatArray, batch: Batch, n_classes: int) ->
     return error > 1.0 - right + SURE * math.sqrt(right * (1.0 - right) / rows)
 
 
-def batch_risks(
-    together: FloatArray, batch: Batch, scores: Sequence[FloatArray | None], n_classes: int
-) -> list[float | None]:
-    """Return the mean loss of each expert on a batch, as the mixer sees it: log loss, or the squared error.
+def online_expert(expert: Any) -> OnlineExpert | None:
+    """Return what an expert that learns each row once has learned, for the native step; None if it is another one."""
+    learner: Any = expert.learner
+    if type(expert) is not Oblivious or not isinstance(learner, OnlineLearner):
+        return None
+    kind: Any = type(learner)
+    pool, live = expert._stored_pool, expert._stored_live
+    rows, model = pool.samples, live.model
+    if any(getattr(kind, name) is not getattr(OnlineLearner, name) for name in LEARNING) or rows.sparse or len(rows):
+        return None
+    place = model.id, model.born, model.first_row
+    return OnlineExpert(cast("Any", model.learner)._fitted, place, live.step, rows.next_row, model.best_risk)
 
-    ``together`` has what the mixer was given: logarithms of probabilities (rows, classes, 2 x experts), or predicted
-    numbers (rows, experts). Experts that have no ``scores`` for the batch have no loss.
-    """
-    known = min(len(scores), together.shape[2] // 2 if n_classes else together.shape[1])
-    risks = [*_risks(together, batch, known, n_classes), *[None] * (len(scores) - known)]
-    return [None if own is None else risk for own, risk in zip(scores, risks, strict=True)]
+
+def give_back(expert: Oblivious, known: OnlineExpert) -> None:
+    """Let the strategy of an expert know what it has learned in native steps."""
+    pool, live = expert._stored_pool, expert._stored_live
+    cast("Any", live.model.learner)._fitted = known.model
+    pool.n_classes = known.model.n_classes
+    pool.samples.skip(known.next_row - pool.samples.next_row)
+    expert._publish(replace(live, model=replace(live.model, best_risk=known.best), step=known.step))
 
 
-def _risks(together: FloatArray, batch: Batch, experts: int, n_classes: int) -> list[float]:
-    y, weight = batch.y, batch.weight
-    mass = float(weight[0]) if len(y) == 1 else float(weight.sum())
-    if not mass > 0.0:
-        return [float("nan")] * experts
-    if n_classes and len(y) == 1:
-        return [-loss for loss in together[0, int(y[0]), :experts].tolist()]
-    if n_classes:
-        losses = -together[np.arange(len(y)), y.astype(np.int64), :experts]
-    else:
-        losses = np.square(together[:, :experts] - y[:, None])
-    return [float(risk) for risk in (weight[:, None] * losses).sum(axis=0) / mass]
+def read_online(step: OnlineRecord) -> Decision:
+    """Return the decision of a step of such an expert, made of what it left behind."""
+    number, born, first_row = step.place
+    model = Member(number, None, born, first_row, step.best)  # type: ignore[arg-type]  # what it learned is not shown
+    segment = Segment(step.rows_seen - step.rows, step.rows_seen)
+    return Unchanged(model, step.step, segment, step.risk, step.gradients).decision()
+
+
+LEARNING = "learn", "update", "grow", "scores", "row_losses"
+"""Methods of a learner that a native step replaces. A subclass with others learns by itself."""

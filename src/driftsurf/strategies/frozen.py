@@ -66,11 +66,11 @@ def frozen_state(scorer: Any) -> State:
         _, weights, limits = scorer.args
         own: State = {"kind": "linear", "matrix": np.ascontiguousarray(weights)}
         return own if limits is None else own | {"limits": np.asarray(limits)}
-    from driftsurf.strategies import portfolio
+    from driftsurf.strategies import _mixing, portfolio
 
     if scorer.func is portfolio.score:
         scorers, live = scorer.args
-        state: State = {"kind": "portfolio", "n_classes": live.n_classes} | portfolio.mixing_state(live)
+        state: State = {"kind": "portfolio", "n_classes": live.n_classes} | _mixing.mixing_state(live)
         for place, one in enumerate(scorers):
             state |= nest(f"expert{place}", frozen_state(one))
         return state
@@ -88,13 +88,14 @@ def frozen_from(state: Mapping[str, Any], strategy: Strategy) -> Scorer:
     if kind == "linear":
         return functools.partial(score_rows, template.read, known["matrix"], known.get("limits"))
     if kind == "portfolio":
-        from driftsurf.strategies import portfolio
+        from driftsurf.native.portfolio import PortfolioState
+        from driftsurf.strategies import _mixing, portfolio
 
         mixed: Any = strategy
         experts, seeing = mixed.frozen_experts()
         n_classes = known["n_classes"]
-        mixing = portfolio.mixing_from(state, len(experts) - seeing, n_classes, seeing)
-        live = portfolio.PortfolioState(n_classes=n_classes, **mixing)
+        mixing = _mixing.mixing_from(state, len(experts) - seeing, n_classes, seeing)
+        live = PortfolioState(n_classes=n_classes, **mixing)
         scorers = [frozen_from(pick(f"expert{place}", state), one) for place, one in enumerate(experts)]
         return functools.partial(portfolio.score, scorers, live)
     scorer: Scorer = template.frozen_scorer(pick("learner", state))

@@ -5,25 +5,13 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from driftsurf import registry
 from driftsurf.core.abilities import IncrementallySaved, SnapshotScoring, TakenStep, abilities_of, check_contract
-from driftsurf.core.changes import replace
-from driftsurf.core.contracts import (
-    CSR,
-    Batch,
-    Categories,
-    FloatArray,
-    IncrementalState,
-    Learner,
-    Rows,
-    State,
-    n_rows,
-)
+from driftsurf.core.contracts import CSR, Batch, Categories, FloatArray, IncrementalState, Learner, Rows, State
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields, Text, Whole, misfit
 from driftsurf.core.journal import Outcome
@@ -31,23 +19,33 @@ from driftsurf.core.options import Parameterised, choice, number, shown, whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.errors import CapabilityError, OptionError, RegistryWarning
-from driftsurf.native import maths
 from driftsurf.native.columns import all_finite
-from driftsurf.native.experts import stacked_shares
 from driftsurf.native.guard import RangeGuard
 from driftsurf.native.linear import largest
 from driftsurf.native.online import check_width
+from driftsurf.native.portfolio import (
+    FEW,
+    Chain,
+    JointRecord,
+    Last,
+    Mixer,
+    PortfolioState,
+    Tested,
+    advance,
+    expert_shares,
+    mixed_by,
+)
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._base import PooledStrategy
-from driftsurf.strategies._chain import FEW, TRAIL, Chain, Last, Trail
 from driftsurf.strategies._expert_records import (
-    JointOutcome,
-    batch_risks,
-    expert_shares,
     fresh_places,
+    give_back,
     identity,
     is_worse_than_guessing,
     learned_by,
+    online_expert,
+    read_joint,
+    read_online,
 )
 from driftsurf.strategies._experts import (
     TREES,
@@ -60,47 +58,18 @@ from driftsurf.strategies._experts import (
     names_of,
     small_batch_experts,
 )
-from driftsurf.strategies._mixer import Mixer
+from driftsurf.strategies._mixing import NO_TRAIL, TRAIL, Trail, mixing_from, mixing_state
 from driftsurf.strategies._pool import DEFAULT_MAX_ROWS
 from driftsurf.strategies._residuals import Residuals
 
 Scorer = Callable[[Rows], FloatArray]
 LIGHT = "light"
-TRANSIENT = "_scorer", "_recent", "_recent_of", "_marks", "_tested"
+TRANSIENT = "_scorer", "_scorers", "_recent", "_recent_of", "_changed", "_tested"
 """Attributes that are neither copied nor pickled."""
 
 
 CALLS = 8
 """Number of calls whose rows are remembered: some may be by others, as of a page that shows predictions."""
-WHOLE = 100
-"""A batch of fewer rows than this counts as a part of one, so that rows one at a time are not forgotten at once."""
-
-
-NO_TRAIL = Trail()
-
-
-@dataclass(frozen=True)
-class PortfolioState:
-    """Everything that a step of the portfolio itself replaces."""
-
-    mixer: Mixer
-    n_classes: int
-    step: int = 0
-    next_row: int = 0
-    learned: int = 0
-    """Number of steps since the experts began or were reset."""
-    whole: int = WHOLE
-    """Rows of a batch that counts in full; 1 in a state of version 0.2, in which each batch did."""
-    chain: Chain | Last | None = None
-    """What is known from earlier targets; None in states of 0.2."""
-    trail: Trail = NO_TRAIL
-    """The last targets, as columns for the experts that see them."""
-    blend: Mixer | None = None
-    """Weights of all experts and of the chain together; None until earlier labels say something."""
-    residuals: Residuals | None = None
-    """How far predicted numbers were off; None for classes."""
-    outcomes: tuple[Outcome, ...] = ()
-    """What the experts last decided; empty if that is not known."""
 
 
 def score(
@@ -112,10 +81,7 @@ def score(
     late_labels: bool = False,
 ) -> FloatArray:
     """Return the scores of the mixture for rows: log-probabilities (n, K), or predicted numbers (n,)."""
-    plain, rows = live.mixer.experts, with_trail(live, X, len(scorers))
-    found: list[FloatArray | None] = [scorer(X) for scorer in scorers[:plain]]
-    found += [None if rows is None else scorer(rows) for scorer in scorers[plain:]]
-    tested = mixed_by(live, found, live.n_classes)
+    tested = mixed_by(live, scores_of(scorers, live, X), live.n_classes)
     if recent is not None:
         recent.put(X, tested, live)
     # Where labels come late, the last known one is older than in the steps that weighted it.
@@ -123,54 +89,22 @@ def score(
     return shown if recent is None else shown.copy()  # the caller may change what it gets
 
 
+def scores_of(scorers: Sequence[Scorer], live: PortfolioState, X: Rows) -> list[FloatArray | None]:
+    """Return the scores of each expert; None for those that see earlier targets, if the rows are many."""
+    plain = live.mixer.experts
+    if plain == len(scorers):
+        return [scorer(X) for scorer in scorers]
+    rows = with_trail(live, X, len(scorers))
+    found: list[FloatArray | None] = [scorer(X) for scorer in scorers[:plain]]
+    return found + [None if rows is None else scorer(rows) for scorer in scorers[plain:]]
+
+
 def with_trail(live: PortfolioState, X: Rows, experts: int) -> FloatArray | None:
     """Return few rows with the columns of earlier targets; None if none of so many experts sees these."""
     if experts == live.mixer.experts or isinstance(X, CSR) or not 0 < len(X) < FEW:
         return None
-    return live.trail.beside(np.asarray(X))
-
-
-def mixed_by(live: PortfolioState, scores: list[FloatArray | None], n_classes: int) -> Tested:
-    """Return what follows from the scores of all experts, for this number of classes.
-
-    The first ones, which the mixer weights, always have scores. The others have them for few rows.
-    """
-    plain: list[Any] = scores[: live.mixer.experts]
-    rows, count = len(plain[0]), len(plain)
-    said = scores[count:] if live.chain is None else [*scores[count:], live.chain.forecast(rows, n_classes)]
-    silent = live.blend is None and all(one is None for one in said)
-    if not n_classes or silent:
-        together = stacked_shares(plain, n_classes) if n_classes else np.stack(plain, axis=1)
-        mixture = (live.mixer.mixed_classes if n_classes else live.mixer.mixed_values)(together)
-        if silent:
-            return Tested(mixture, mixture, scores, together, None, n_classes)
-    blend = live.blend or live.mixer.widened(len(said))
-    if not n_classes:
-        blended = np.column_stack([together, *(mixture if one is None else one for one in said)])
-        return Tested(blend.mixed_values(blended), mixture, scores, together, (blend, blended), 0)
-    unknown = np.full((rows, n_classes), -maths.log(n_classes))
-    blended = stacked_shares([*plain, *(unknown if one is None else one for one in said)], n_classes)
-    votes = count + len(said)
-    together = np.take(blended, [*range(count), *range(votes, votes + count)], axis=2)
-    return Tested(
-        blend.mixed_classes(blended), live.mixer.mixed_classes(together), scores, together, (blend, blended), n_classes
-    )
-
-
-class Tested(NamedTuple):
-    """Scores of a tested batch."""
-
-    mixture: FloatArray
-    """Those that count."""
-    experts: FloatArray
-    """Those of the mixture of the experts, without what earlier labels say."""
-    scores: list[FloatArray | None]
-    """Those of each expert; None if it has nothing to say about so many rows."""
-    together: FloatArray
-    """Those of the experts that always speak as one array, from which the mixture, losses and weights are computed."""
-    blended: tuple[Mixer, FloatArray] | None
-    """Those of all experts and of what earlier labels say, with their weights; None if these never said anything."""
-    n_classes: int
+    trail: Trail = live.trail
+    return trail.beside(np.asarray(X))
 
 
 class Recent:
@@ -300,7 +234,10 @@ class Portfolio(Parameterised):
     C. L. Lawson, R. J. Hanson. Solving Least Squares Problems. Prentice-Hall, 1974 (active sets).
     """
 
-    _experts: tuple[Any, ...]
+    _made: tuple[Any, ...]
+    """The experts; ``_experts`` has those with what native steps have taught them."""
+    _settled: PortfolioState | None = None
+    """State of which the experts know what those that learn each row once have learned."""
     _names: list[str]
     """Names of the experts in the journal."""
     _seeing: int = 0
@@ -309,12 +246,14 @@ class Portfolio(Parameterised):
     _waiting: Samples
     """Rows of small batches that are gathered for experts that compare models by batches."""
     _scorer: Scorer
+    _scorers: list[Scorer]
+    """Scores of each expert as of the last complete step."""
     _recent: Recent | None = None
     _recent_of: tuple[Any, ...] = ()
     """The experts for which ``_recent`` was made."""
     _categories: Categories = ()
-    _marks: list[Any] | None = None
-    """Marks of the experts, while those of the session around this strategy are valid: a second one would end them."""
+    _changed: list[Any] | None = None
+    """Experts that have changed since the last mark, with marks of their own; None if there is no valid mark."""
     _late_labels: bool = False
     """Whether rows are predicted long before their labels come."""
     _tested: Tested | None = None
@@ -383,7 +322,7 @@ class Portfolio(Parameterised):
             expert.begin(width, sparse=False, n_classes=n_classes)
         self._take(plain, seeing, n_features, int(self.seed))
         self._waiting = Samples(width, sparse=sparse)
-        self._publish(self._beginning(len(plain), n_classes))
+        self._publish(self._beginning(n_classes))
 
     @property
     def predicting(self) -> None:
@@ -414,14 +353,14 @@ class Portfolio(Parameterised):
 
     def test_scores(self, batch: Batch) -> FloatArray:
         """Return the scores by which a batch is evaluated before it is learned."""
-        known = None if self._recent is None else self._recent.of(batch.X, self._live)
+        live = self._live
+        known = None if self._recent is None else self._recent.of(batch.X, live)
         if known is None:
-            live, experts = self._live, self._experts
-            rows, plain = with_trail(live, batch.X, len(experts)), live.mixer.experts
-            found = [expert.test_scores(batch) for expert in experts[:plain]]
-            wide = None if rows is None else batch._replace(X=rows)
-            found += [None if wide is None else expert.test_scores(wide) for expert in experts[plain:]]
-            known = mixed_by(live, found, live.n_classes)
+            scorers: Sequence[Scorer] = self._scorers
+            if self._recent is None:  # some experts are tested in their own way
+                each = zip(self._made, scorers, live.online, strict=True)
+                scorers = [one if online else _testing(expert, batch) for expert, one, online in each]
+            known = mixed_by(live, scores_of(scorers, live, batch.X), live.n_classes)
         self._tested = known
         return known.mixture
 
@@ -429,8 +368,9 @@ class Portfolio(Parameterised):
         """Learn one batch, all experts or none."""
         live, known = self._live, self._tested
         check_width(batch.X, self._n_features)
-        marks = [expert.mark() for expert in self._experts] if self._marks is None else self._marks
-        waiting = self._waiting.mark()
+        changed = self._changed
+        if changed is None:
+            _, changed = self.mark()
         try:
             if known is None or tested is None or known.mixture is not tested:
                 self.test_scores(batch)
@@ -440,9 +380,8 @@ class Portfolio(Parameterised):
             self._publish(after)
             decision = outcome.decision()
         except BaseException:
-            for expert, mark in zip(self._experts, marks, strict=True):
-                expert.put_back(mark)
-            self._waiting.put_back(waiting)
+            _put_back(changed)
+            self._settled = None
             self._publish(live)
             raise
         return decision
@@ -478,21 +417,39 @@ class Portfolio(Parameterised):
 
     def mark(self) -> Any:
         """Return a mark of all experts, for ``put_back``. The strategy has to have begun."""
-        self._marks = None
-        entries = vars(self).copy()
-        self._marks = [expert.mark() for expert in self._experts]
-        return entries, self._experts, self._marks, self._waiting.mark()
+        self._changed = changed = list[Any]()
+        if self._recent is None:  # an expert that is tested in its own way may change then
+            for expert in self._made:
+                self._will_change(expert)
+        return vars(self).copy(), changed
 
     def put_back(self, mark: Any) -> None:
         """Return to the marked experts, from any point of a step, a reset or a restore."""
-        entries, experts, marks, waiting = mark
-        for expert, place in zip(experts, marks, strict=True):
-            expert.put_back(place)
-        entries["_waiting"].put_back(waiting)
+        entries, changed = mark
+        _put_back(changed)
         vars(self).update(entries)
+        self._settled = None  # the experts may know of later steps
+
+    def _will_change(self, part: Any) -> None:
+        """Mark an expert, or the waiting rows, before they change."""
+        if self._changed is not None:
+            self._changed.append((part, part.mark()))
+
+    @property
+    def _experts(self) -> tuple[Any, ...]:
+        """The experts, with all that they have learned."""
+        live = self._live
+        if self._settled is not live:
+            for expert, known in zip(self._made, live.online, strict=True):
+                if known is not None:
+                    give_back(expert, known)
+            self._settled = live
+        return self._made
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled or copied: all but the scorer, which holds compiled code of the experts."""
+        if "_live" in vars(self):
+            assert self._experts is self._made  # they know what they have learned
         return {name: value for name, value in vars(self).items() if name not in TRANSIENT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -504,22 +461,26 @@ class Portfolio(Parameterised):
     @property
     def nbytes(self) -> int:
         """Bytes held for rows and models."""
-        return int(self._waiting.nbytes + sum(expert.nbytes for expert in self._experts))
+        live, rows = self._live, self._waiting.nbytes
+        each = zip(self._made, live.online, strict=True)
+        return int(rows + sum(expert.nbytes if one is None else one.model.nbytes for expert, one in each))
 
     def reset(self, why: str) -> Transition:
         """Start over with fresh experts and equal weights, at the request of a user."""
         live, place = self._live, self._heaviest(self._live)
-        changes = [expert.reset(why) for expert in self._experts]
+        experts = self._experts
+        for part in (*experts, self._waiting):
+            self._will_change(part)
+        changes = [expert.reset(why) for expert in experts]
         self._waiting.release(self._waiting.next_row)
-        anew = self._beginning(live.mixer.experts, live.n_classes)
-        self._publish(replace(anew, step=live.step, next_row=live.next_row))
-        count = len(self._experts)
+        self._publish(self._beginning(live.n_classes).replaced(step=live.step, next_row=live.next_row))
+        count = len(experts)
         old, new = (identity(place, getattr(changes[place], name), count) for name in ("old", "new"))
         return Transition("reset", live.step, old=old, new=new, why=why)
 
     def frozen_experts(self) -> tuple[tuple[Any, ...], int]:
         """Return the experts, whose frozen models :mod:`driftsurf.strategies.frozen` saves, and how many are last."""
-        return self._experts, self._seeing
+        return self._made, self._seeing
 
     # -------------------------------------------------------------------- state
 
@@ -529,13 +490,13 @@ class Portfolio(Parameterised):
 
     def incremental_state(self) -> IncrementalState:
         """Return the entries of ``state()``, with arrays that grow with the rows as ``AppendOnlyArray``."""
-        live = self._live
-        plain, seeing = self._experts[: live.mixer.experts], self._experts[live.mixer.experts :]
+        live, experts = self._live, self._experts
+        plain, seeing = experts[: live.mixer.experts], experts[live.mixer.experts :]
         own: IncrementalState = {"strategy": type(self).__name__, "experts": self._labels(plain)}
         own |= {"seeing": self._labels(seeing)} if seeing else {}
         own |= {"seed": self._seed} | {name: getattr(live, name) for name in COUNTS}
         state = own | mixing_state(live) | nest("waiting", self._waiting.incremental_state())
-        for place, expert in enumerate(self._experts):
+        for place, expert in enumerate(experts):
             incremental = IncrementallySaved in abilities_of(expert)
             state |= nest(f"expert{place}", expert.incremental_state() if incremental else expert.state())
         return state
@@ -565,7 +526,7 @@ class Portfolio(Parameterised):
         self._waiting = waiting
         self._take(plain, seeing, n_features, known["seed"])
         counts = {name: known[name] for name in COUNTS}
-        self._publish(PortfolioState(**mixing, **counts))
+        self._publish(PortfolioState(**mixing, **counts, online=map(online_expert, self._made)))
 
     # -------------------------------------------------------------------- helpers
 
@@ -591,7 +552,7 @@ class Portfolio(Parameterised):
     def _take(self, plain: tuple[Any, ...], seeing: tuple[Any, ...], n_features: int, seed: int) -> None:
         """Go on with these experts."""
         self._names = [*names_of(plain), *(f"{name}, earlier targets" for name in names_of(seeing))]
-        self._experts, self._seeing, self._n_features, self._seed = (*plain, *seeing), len(seeing), n_features, seed
+        self._made, self._seeing, self._n_features, self._seed = (*plain, *seeing), len(seeing), n_features, seed
 
     @staticmethod
     def _labels(experts: Sequence[Any]) -> str:
@@ -605,140 +566,113 @@ class Portfolio(Parameterised):
             )
 
     def _publish(self, live: PortfolioState) -> None:
-        frozen = [SnapshotScoring in abilities_of(expert) for expert in self._experts]
-        scorers = [one.scorer() if can else one.scores for one, can in zip(self._experts, frozen, strict=True)]
-        if self._recent is None or self._recent_of is not self._experts:
+        if self._recent is None or self._recent_of is not self._made:
             # A strategy may test with the labels too, as Candor does.
-            plain = all(type(one).test_scores is PooledStrategy.test_scores for one in self._experts)
-            self._recent, self._recent_of = Recent() if plain else None, self._experts
+            plain = all(type(one).test_scores is PooledStrategy.test_scores for one in self._made)
+            self._recent, self._recent_of = Recent() if plain else None, self._made
+        self._scorers = scorers = self._scorers_after(live)
         self._live = live
         self._scorer = functools.partial(score, scorers, live, recent=self._recent, late_labels=self._late_labels)
-        self._marks = self._tested = None
+        self._changed = self._tested = None
 
-    def _beginning(self, experts: int, n_classes: int) -> PortfolioState:
+    def _scorers_after(self, live: PortfolioState) -> list[Scorer]:
+        """Return the scores of each expert as it is now; those of an expert that has learned nothing stay."""
+        before: PortfolioState | None = vars(self).get("_live")
+        known = vars(self).get("_scorers")
+        next_one = known is not None and before is not None and live.step == before.step + 1
+        scorers = list[Scorer]()
+        for place, expert in enumerate(self._made):
+            online = live.online[place]
+            if online is not None:
+                scorers.append(online.model.scores)
+            elif next_one and live.outcomes and type(live.outcomes[place]) is Resting:
+                assert known is not None
+                scorers.append(known[place])
+            else:
+                scorers.append(expert.scorer() if SnapshotScoring in abilities_of(expert) else expert.scores)
+        return scorers
+
+    def _beginning(self, n_classes: int) -> PortfolioState:
         """Return what is known before the first batch."""
         chain = Chain.of(n_classes) if n_classes else Last()
         residuals = None if n_classes else Residuals.of_nothing()
-        mixer = Mixer.of(experts, float(self.ridge), votes=bool(n_classes))
-        return PortfolioState(mixer, n_classes, chain=chain, residuals=residuals)
+        mixer = Mixer.of(len(self._made) - self._seeing, float(self.ridge), votes=bool(n_classes))
+        online = map(online_expert, self._made)
+        return PortfolioState(mixer, n_classes, chain=chain, trail=NO_TRAIL, residuals=residuals, online=online)
 
     def _heaviest(self, live: PortfolioState) -> int:
-        shares = expert_shares(self._weights(live.mixer, live.blend), len(self._experts))
+        shares = expert_shares(live.mixer, live.blend, len(self._made))
         return shares.index(max(shares))
 
-    def _weights(self, mixer: Mixer, blend: Mixer | None) -> FloatArray:
-        """Return the weights of all experts: of their probabilities, then of their votes; or of their numbers."""
-        if not self._seeing:
-            return mixer.weights
-        both = (blend or mixer.widened(self._seeing + 1)).weights
-        return both.reshape(2 if mixer.votes else 1, -1)[:, :-1].reshape(-1)
+    def _advance(self, live: PortfolioState, batch: Batch, tested: Tested) -> tuple[PortfolioState, JointRecord]:
+        """Learn the weights, and let every expert learn; return the next live state and what was decided."""
+        if not isinstance(batch.X, CSR):
+            batch = batch._replace(X=np.ascontiguousarray(batch.X))
+        readers = functools.partial(read_joint, self._names), read_online
+        return advance(live, batch, tested, self._learn_others, float(self.ridge), float(self.half_life), readers)
 
-    def _advance(self, live: PortfolioState, batch: Batch, tested: Tested) -> tuple[PortfolioState, JointOutcome]:
-        """Learn the weights, then let every expert learn; return the next live state and what was decided."""
-        X, y, weight, _ = batch
-        count = n_rows(X)
-        n_classes = max(live.n_classes, int(largest(y)) + 1) if live.n_classes else 0
-        if n_classes != tested.n_classes:  # the batch has the first rows of a class
-            tested = mixed_by(live, tested.scores, n_classes)
-        mixer, together = live.mixer, tested.together
-        blend = live.blend if tested.blended is None else tested.blended[0]
-        part, ridge = min(1.0, count / live.whole), float(self.ridge)
-        keep = maths.power(0.5, part / float(self.half_life))
-        if live.learned and largest(weight) > 0.0:  # the first batch says nothing: no expert has learned
-            if n_classes:
-                mixer = mixer.after_classes(together, y, weight, keep, ridge)
-                if tested.blended is not None:
-                    blend = tested.blended[0].after_classes(tested.blended[1], y, weight, keep, ridge)
-            else:
-                part = max(part, 1.0 / live.learned)
-                mixer = mixer.after_values(together, y, weight, keep, ridge, part)
-                if tested.blended is not None:
-                    blend = tested.blended[0].after_values(tested.blended[1], y, weight, keep, ridge, part)
-        outcomes = self._learned(live, batch, tested)
-        # The weights are learned from predictions, and a model that begins with this batch has not made any. After an
-        # abrupt change all others are wrong for another batch, unless the weights go to it at once.
-        fresh = fresh_places(outcomes)
-        turned = bool(live.learned and fresh) and is_worse_than_guessing(tested.mixture, batch, n_classes)
-        if turned:
-            mixer, blend = mixer.turned_to(fresh, ridge), None if blend is None else blend.turned_to(fresh, ridge)
-        chain = None if live.chain is None else live.chain.after(y, weight, n_classes, keep)
-        residuals = live.residuals
-        if residuals is not None and live.learned:
-            sizes = np.abs(tested.mixture - y)
-            residuals = residuals.with_errors(sizes[(weight > 0.0) & np.isfinite(sizes)])
-        counts = {"step": live.step + 1, "next_row": live.next_row + count, "learned": live.learned + 1}
-        parts: dict[str, Any] = {
-            "mixer": mixer,
-            "chain": chain,
-            "blend": blend,
-            "residuals": residuals,
-            "outcomes": outcomes,
-        }
-        if self._seeing:
-            parts["trail"] = live.trail.after(y if weight.all() else y[weight > 0.0])
-        after = replace(live, n_classes=n_classes, **counts, **parts)
-        risks = batch_risks(together if tested.blended is None else tested.blended[1], batch, tested.scores, n_classes)
-        place = live.step, live.next_row, count
-        weights = self._weights(live.mixer, live.blend), self._weights(mixer, blend)
-        return after, JointOutcome(self._names, outcomes, weights, risks, place, turned=turned)
+    def _learn_others(
+        self, live: PortfolioState, batch: Batch, tested: Tested
+    ) -> tuple[list[Outcome | None], Trail, list[int]]:
+        """Let the experts learn a batch that do not learn in the native step, or gather it.
 
-    def _learned(self, live: PortfolioState, batch: Batch, tested: Tested) -> tuple[Outcome, ...]:
-        """Let the experts learn a batch, or gather it; return what they decided."""
+        Return what they decided, None for the others; the last targets after the batch; and the experts that get all
+        the weight, if the mixture was worse than guessing and some have begun a new model.
+        """
         waiting, few, count = self._waiting, len(batch.y) < FEW, live.mixer.experts
-        outcomes: list[Outcome] = []
+        outcomes: list[Outcome | None] = []
+        resting, learned = live.outcomes, False
         rows, first = batch, not live.learned
         if self._seeing and (few or first or len(waiting)):
             X: Any = batch.X
             rows = batch._replace(X=live.trail.along(X, batch.y) if first else live.trail.beside(X))
         due: Batch | None = rows  # a state of version 0.2 gathered none
         if live.whole > 1:
+            self._will_change(waiting)
             due = due_batch(waiting, rows, 0 if first else live.next_row - len(waiting))
         gathered = due
         if due is not None and due is not rows and self._seeing:
             dense: Any = due.X
             gathered = due._replace(X=np.ascontiguousarray(dense[:, : self._n_features]))
-        for place, (expert, scores) in enumerate(zip(self._experts, tested.scores, strict=True)):
-            seeing = place >= count
+        for place, expert in enumerate(self._made):
+            scores, seeing = tested.scores[place], place >= count
+            if live.online[place] is not None:
+                outcomes.append(None)
+                continue
             if due is rows and seeing and (few or first):
-                outcomes.append(learned_by(expert, rows, expert.test_scores(rows) if scores is None else scores))
+                own = rows
             elif not seeing and (due is rows or not gathers(expert)):
-                assert scores is not None  # only those that see targets have none
-                outcomes.append(learned_by(expert, batch, scores))
+                own = batch
             elif due is None or due is rows or gathered is None:
-                outcomes.append(Resting.after(live.outcomes[place] if live.outcomes else None, expert))
+                before = resting[place] if resting else None
+                outcomes.append(before if type(before) is Resting else Resting.after(before, expert))
+                continue
             else:
-                own = due if seeing else gathered
-                outcomes.append(learned_by(expert, own, expert.test_scores(own)))
+                own, scores = due if seeing else gathered, None
+            learned = True
+            self._will_change(expert)
+            outcomes.append(learned_by(expert, own, expert.test_scores(own) if scores is None else scores))
         if due is not None and due is not rows:
             waiting.release(waiting.next_row)
-        return tuple(outcomes)
+        trail = live.trail
+        if self._seeing:
+            trail = trail.after(batch.y if batch.weight.all() else batch.y[batch.weight > 0.0])
+        fresh = fresh_places(outcomes) if live.learned and learned else []
+        turned = fresh and is_worse_than_guessing(tested.mixture, batch, tested.n_classes)
+        return outcomes, trail, fresh if turned else []
 
 
-def mixing_state(live: PortfolioState) -> State:
-    """Return the entries of what mixes the experts."""
-    state = nest("mixer", live.mixer.state())
-    state |= {} if live.chain is None else nest("chain", live.chain.state())
-    state |= {} if live.trail == NO_TRAIL else nest("trail", live.trail.state())
-    state |= {} if live.blend is None else nest("blend", live.blend.state())
-    return state if live.residuals is None else state | nest("residuals", live.residuals.state())
+def _testing(expert: Any, batch: Batch) -> Scorer:
+    """Return a function of rows of a batch, or of these with further columns: the scores by which it is evaluated."""
+    return lambda X: expert.test_scores(batch._replace(X=X))
 
 
-def mixing_from(state: Mapping[str, Any], experts: int, n_classes: int, seeing: int = 0) -> dict[str, Any]:
-    """Return the fields of ``PortfolioState`` that mix the experts, from the entries that ``mixing_state`` wrote.
-
-    ``seeing`` experts more see earlier targets.
-    """
-    found: dict[str, Any] = {"mixer": Mixer.from_state(pick("mixer", state), experts, votes=bool(n_classes))}
-    if chain := pick("chain", state):
-        found["chain"] = Chain.from_state(chain, n_classes) if n_classes else Last.from_state(chain)
-    if blend := pick("blend", state):
-        found["blend"] = Mixer.from_state(blend, experts + seeing + 1, votes=bool(n_classes))
-    if trail := pick("trail", state):
-        found["trail"] = Trail.from_state(trail)
-    if not n_classes:  # version 0.2 had none
-        residuals = pick("residuals", state)
-        found["residuals"] = Residuals.from_state(residuals) if residuals else Residuals.of_nothing()
-    return found
+def _put_back(changed: list[Any]) -> None:
+    """Put back all that has changed, the last one first; if an exception breaks this off, another call completes it."""
+    while changed:
+        part, place = changed[-1]
+        part.put_back(place)
+        changed.pop()
 
 
 COUNTS = "n_classes", "step", "next_row", "learned", "whole"
