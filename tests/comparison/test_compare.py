@@ -15,7 +15,7 @@ from browser import CHROMIUM, Browser
 from commands import invoke
 from table_files import write_inverted
 
-from driftsurf.comparison.compare import Comparison, compare, stand, to_json
+from driftsurf.comparison.compare import Comparison, compare, standings_of, to_json
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.matches import Match, Score
 from driftsurf.comparison.models import Schedule, Situation
@@ -49,7 +49,7 @@ def scores(*errors: list[float], seconds: float = 1.0, gradients: int = 200) -> 
 def two_sources() -> Comparison:
     easy = {"a": scores([0.1, 0.2] * 8, [0.2, 0.2] * 8), "b": scores([0.3, 0.4] * 8, [0.3, 0.4] * 8, gradients=0)}
     hard = {"a": scores([0.5] * 16, [0.5] * 16), "b": scores([0.4] * 16, [0.4] * 16, gradients=0)}
-    return stand([("easy", easy), ("hard", hard)], seeds=(0, 1), gradients_per_row=None)
+    return standings_of([("easy", easy), ("hard", hard)], seeds=(0, 1), gradients_per_row=None)
 
 
 def test_the_first_batch_does_not_count_and_errors_are_averaged_over_seeds_and_sources() -> None:
@@ -73,7 +73,7 @@ def test_the_first_batch_does_not_count_and_errors_are_averaged_over_seeds_and_s
 def test_models_with_the_same_error_are_tied_and_share_the_win_rate() -> None:
     same, worse = [0.1, 0.2, 0.3] * 6, [0.4] * 18
     three = {"a": scores(same), "b": scores(worse), "c": scores(same)}
-    overall = stand([("table", three)], seeds=(0,), gradients_per_row=None).overall
+    overall = standings_of([("table", three)], seeds=(0,), gradients_per_row=None).overall
     assert [one.wins for one in overall.models] == [0.5, 0.0, 0.5]
     assert [one.model for one in overall.tied] == ["a", "c"]
     assert not overall.sure
@@ -85,7 +85,7 @@ def test_models_with_the_same_error_are_tied_and_share_the_win_rate() -> None:
 def test_a_winner_by_chance_is_not_significant() -> None:
     rng = np.random.default_rng(0)
     a, b = (scores(list(0.3 + 0.1 * rng.normal(size=30))) for _ in range(2))
-    only = stand([("noise", {"a": a, "b": b})], seeds=(0,), gradients_per_row=2.0)
+    only = standings_of([("noise", {"a": a, "b": b})], seeds=(0,), gradients_per_row=2.0)
     assert not only.overall.sure
     assert only.overall.verdict().startswith("No clear winner")
     assert [one.model for one in only.overall.close] == [only.overall.second.model]  # type: ignore[union-attr]
@@ -112,7 +112,7 @@ def test_the_report_has_the_tables_the_verdict_and_the_chart(tmp_path: Path) -> 
 
 def test_the_page_shows_the_error_of_each_model_over_time_with_few_points() -> None:
     late = {"a": scores([0.1] * 200 + [0.3] * 200), "b": scores([0.2] * 400), "majority": scores([0.9] * 400)}
-    result = stand([("long", late)], (0,), None)
+    result = standings_of([("long", late)], (0,), None)
     assert result.sources[0].models[0].curve == pytest.approx((0.1,) * 25 + (0.3,) * 25)
     page = comparison.page(result)
     curves = re.findall(r'<path class="model-(\d)( \w+)?" d="([^"]+)"><title>(\w+)</title>', page)
@@ -122,7 +122,7 @@ def test_the_page_shows_the_error_of_each_model_over_time_with_few_points() -> N
         ("2", " trivial", "majority"),
     ]
     assert [len(path.split(" ")) // 2 for *_, path, _ in curves] == [50, 50, 50]
-    short = stand([("short", {"a": scores([0.1, 0.2])})], (0,), None)
+    short = standings_of([("short", {"a": scores([0.1, 0.2])})], (0,), None)
     assert short.sources[0].models[0].curve == pytest.approx((0.1, 0.2))
     assert "Each point is one step" in comparison.page(short)
 
@@ -136,7 +136,7 @@ def test_a_page_fits_a_screen_and_only_its_tables_scroll_on_a_phone(tmp_path: Pa
     )
     quality = ClassQuality(-0.1234, 0.1234, 12.3456)
     errors = {name: [replace(one, quality=quality) for one in scores([0.1, 0.2] * 8)] for name in usual}
-    result = stand([("easy", errors), ("hard", errors), ("long", errors)], (0,), None)
+    result = standings_of([("easy", errors), ("hard", errors), ("long", errors)], (0,), None)
     (tmp_path / "page.html").write_text(comparison.page(result), encoding="utf-8")
     wide = "[...document.querySelectorAll('.wide')].map(one => one.scrollWidth > one.clientWidth)"
     with Browser(width=1280) as browser:
@@ -151,7 +151,7 @@ def test_a_page_fits_a_screen_and_only_its_tables_scroll_on_a_phone(tmp_path: Pa
 
 def test_with_more_models_than_sources_each_model_has_a_row() -> None:
     three = {name: scores([error] * 16) for name, error in (("a", 0.1), ("b", 0.2), ("c", 0.3))}
-    text = comparison.markdown(stand([("easy", three), ("hard", three)], seeds=(0,), gradients_per_row=None))
+    text = comparison.markdown(standings_of([("easy", three), ("hard", three)], seeds=(0,), gradients_per_row=None))
     assert "| model | easy | hard | mean | mean rank |\n" in text
     assert "| a | **0.100** | **0.100** | **0.100** | 1.00 |\n" in text
 
@@ -160,7 +160,7 @@ def test_measured_times_are_in_a_file_of_their_own(tmp_path: Path, capsys: pytes
     written = []
     for seconds in (1.0, 7.0):
         table = {name: scores([error] * 16, seconds=seconds) for name, error in (("a", 0.1), ("b", 0.2))}
-        result = stand([("easy", table), ("hard", table)], seeds=(0,), gradients_per_row=None)
+        result = standings_of([("easy", table), ("hard", table)], seeds=(0,), gradients_per_row=None)
         folder = tmp_path / str(seconds)
         folder.mkdir()
         comparison.write(folder, result)
@@ -178,13 +178,15 @@ def test_measured_times_are_in_a_file_of_their_own(tmp_path: Path, capsys: pytes
 def test_the_page_says_how_large_steps_are_and_what_each_kind_of_model_does() -> None:
     names = "retrained(every=2, window=3):lightgbm", "recommended-linear", "majority"
     errors = {name: scores([0.1 * place] * 20) for place, name in enumerate(names, 1)}
-    page = comparison.page(stand([("table", errors)], seeds=(0,), gradients_per_row=None))
+    page = comparison.page(standings_of([("table", errors)], seeds=(0,), gradients_per_row=None))
     told = "What the models do: recommended-linear replaces a linear model when its error rises; retrained is fitted"
     assert told in page
     assert "frozen" not in page
     assert "100 rows in 21 steps of about 5 rows;" in page
     others = {name: scores([0.1 * place] * 20) for place, name in enumerate("ab", 1)}
-    assert "What the models do" not in comparison.page(stand([("table", others)], seeds=(0,), gradients_per_row=None))
+    assert "What the models do" not in comparison.page(
+        standings_of([("table", others)], seeds=(0,), gradients_per_row=None)
+    )
 
 
 def test_the_best_schedule_is_chosen_on_each_source_and_wins_nothing() -> None:
@@ -195,7 +197,7 @@ def test_the_best_schedule_is_chosen_on_each_source_and_wins_nothing() -> None:
         own = {"a": scores([0.2, 0.2, 0.2]), "majority": scores([0.5] * 3)}
         return own | {short: scores([first] * 3), long: scores([second] * 3)}
 
-    result = stand([("one", source(0.1, 0.3)), ("two", source(0.4, 0.25))], (0,), None, group)
+    result = standings_of([("one", source(0.1, 0.3)), ("two", source(0.4, 0.25))], (0,), None, group)
     best = result.overall.models[-1]
     assert best.model == "best-schedule:t"
     assert best.error.value == pytest.approx((0.1 + 0.25) / 2)
@@ -219,7 +221,7 @@ def test_the_best_schedule_is_chosen_on_each_source_and_wins_nothing() -> None:
     found = json.loads(to_json(result))
     assert found["winner"] == "a"
     assert len(found["hindsight"]) == 1
-    behind = stand([("two", source(0.4, 0.25))], (0,), None, group)
+    behind = standings_of([("two", source(0.4, 0.25))], (0,), None, group)
     assert "It is behind a by 0.0500" in comparison.markdown(behind)
 
 
@@ -238,7 +240,7 @@ def test_a_comparison_runs_all_schedules_and_needs_a_model_beside_them(table: Pa
 def test_the_page_warns_if_no_model_is_better_than_a_trivial_rule() -> None:
     def page(own: float) -> str:
         given = {"a": scores([own] * 4), "majority": scores([0.3] * 4), "persistence": scores([0.2] * 4)}
-        return comparison.page(stand([("s", given)], (0,), None))
+        return comparison.page(standings_of([("s", given)], (0,), None))
 
     assert re.search(r'class="warning".*persistence', page(0.2))
     assert 'class="warning"' not in page(0.1)
@@ -247,7 +249,7 @@ def test_the_page_warns_if_no_model_is_better_than_a_trivial_rule() -> None:
 
 def test_a_long_name_is_cut_in_the_chart() -> None:
     name = "oblivious:" + "x" * 60
-    result = stand([("s", {name: scores([0.1, 0.2]), "b": scores([0.2, 0.3])})], (0,), None)
+    result = standings_of([("s", {name: scores([0.1, 0.2]), "b": scores([0.2, 0.3])})], (0,), None)
     assert f">{name[:45]}…<" in chart(result)
 
 

@@ -15,7 +15,7 @@ from commands import invoke
 from driftsurf.cli.compare import compare as command
 from driftsurf.cli.terminal import with_cli_spelling
 from driftsurf.comparison import matches, peers
-from driftsurf.comparison.compare import RELATIVE, TABLE_REGRESSION_MODELS, Comparison, compare, stand
+from driftsurf.comparison.compare import RELATIVE, TABLE_REGRESSION_MODELS, Comparison, compare, standings_of
 from driftsurf.comparison.inputs import Input, load
 from driftsurf.comparison.matches import InUnits, Match, Score
 from driftsurf.comparison.models import Situation, model
@@ -283,7 +283,7 @@ def scored(error: float, mae: float) -> list[Score]:
 def two_sources() -> Comparison:
     easy = {"a": scored(0.1, 10.0), "wild": scored(1e6, 1e9)}
     hard = {"a": scored(0.5, 2.0), "wild": scored(1e6, 1e9)}
-    return stand([("easy", easy), ("hard", hard)], seeds=(0, 1), gradients_per_row=None)
+    return standings_of([("easy", easy), ("hard", hard)], seeds=(0, 1), gradients_per_row=None)
 
 
 def test_over_several_sources_only_errors_without_unit_are_averaged() -> None:
@@ -302,7 +302,7 @@ def test_over_several_sources_only_errors_without_unit_are_averaged() -> None:
 def test_a_narrow_terminal_prefers_errors_in_units_to_ranks_and_intervals() -> None:
     sheet = next(
         comparison._sheets(
-            stand([("prices", {"driftsurf:linear": scored(0.5, 10.0), "mean": scored(1.0, 20.0)})], (0, 1), None)
+            standings_of([("prices", {"driftsurf:linear": scored(0.5, 10.0), "mean": scored(1.0, 20.0)})], (0, 1), None)
         )
     )
     heads = [sheet.heads[place] for place in comparison._fitting(sheet, 80)]

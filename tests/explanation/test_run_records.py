@@ -77,7 +77,7 @@ def test_orders_appear_in_the_text_and_on_the_page(run_folder: Path, tmp_path: P
     ]
     (tmp_path / "journal.jsonl").write_text((run_folder / "journal.jsonl").read_text() + "".join(lines))
     (tmp_path / "trace.csv").write_text((run_folder / "trace.csv").read_text())
-    orders.give(tmp_path, "pin")
+    orders.submit(tmp_path, "pin")
     record = read_run(tmp_path)
     assert record.waiting == []  # order 1 is done
     assert pinned(record.orders) == [(10, 20), (60, None)]
@@ -111,7 +111,7 @@ def test_a_running_run_and_its_orders_are_explained(tmp_path: Path) -> None:
     record = read_run(folder)
     assert json.loads(json.dumps(record.about))["batch_size"] == 100
     assert invoke("reset", str(folder)).exit_code == 1  # the run is finished
-    orders.give(folder, "reset")
+    orders.submit(folder, "reset")
     assert invoke(*command, "--resume", "--overwrite").exit_code == 0
     assert re.search(r" step 40\b.* reset\b", " ".join(invoke("explain", str(folder)).output.split()))
     head = max(folder.glob("head-*"))

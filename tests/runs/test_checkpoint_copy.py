@@ -373,7 +373,7 @@ def test_orders_on_another_machine_follow_those_of_the_first(tmp_path: Path, uni
         def step(*_: object) -> None:
             number = next(steps)
             if number == at:
-                orders.give(folder, "reset")
+                orders.submit(folder, "reset")
             if number == last:
                 raise Killed
 

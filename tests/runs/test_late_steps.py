@@ -21,7 +21,7 @@ from driftsurf.runs.explanation.lineage import lineages
 from driftsurf.runs.explanation.records import read_run
 from driftsurf.runs.late import Arrived, LateSession, LateSteps
 from driftsurf.runs.numbering import Numbering
-from driftsurf.runs.orders import give
+from driftsurf.runs.orders import submit
 from driftsurf.runs.result import RunResult
 from driftsurf.session.session import Session
 from driftsurf.strategies import DriftSurf
@@ -135,7 +135,7 @@ def test_rows_before_an_order_were_predicted_by_the_model_before_it(
 
     def on_step(step: int, model: str, error: float, decisions: Any) -> None:
         if step == 8:
-            give(tmp_path / "live", "reset")
+            submit(tmp_path / "live", "reset")
 
     result = run_flips(tmp_path, rows, labels, checkpoint=tmp_path / "live", every=2, on_step=on_step)
     run = result.trace.of("driftsurf")
@@ -150,7 +150,7 @@ def test_a_model_that_is_rolled_back_predicts_under_a_new_number(tmp_path: Path)
 
     def on_step(step: int, model: str, error: float, decisions: Any) -> None:
         if step == 12:
-            give(tmp_path / "live", "rollback", to=4)
+            submit(tmp_path / "live", "rollback", to=4)
 
     result = run_flips(tmp_path, rows, labels, checkpoint=tmp_path / "live", every=2, keep=9, on_step=on_step)
     (order,) = result.orders

@@ -35,7 +35,7 @@ def test_orders_are_carried_out_once_and_journalled(tmp_path: Path) -> None:
 
         def order(step: int, model: str, error: float, decisions: object) -> None:
             if model == "aware" and step + 1 in given:
-                orders.give(path, *given[step + 1])
+                orders.submit(path, *given[step + 1])
 
         run_to_end(run, order)
         lines = [json.loads(line) for line in run.text(JOURNAL).splitlines()]
@@ -59,7 +59,7 @@ def test_a_rollback_brings_back_an_earlier_model(tmp_path: Path) -> None:
 
         def watch(step: int, model: str, error: float, decisions: Any) -> None:
             if (step, model) == (7, "aware"):
-                orders.give(path, "rollback", folder.generations()[0])
+                orders.submit(path, "rollback", folder.generations()[0])
             if model == "driftsurf":
                 seen.append((decisions[-1].step, run.models[model].steps))
 
@@ -79,8 +79,8 @@ def test_orders_are_found_however_their_line_is_written() -> None:
 
 def test_orders_before_the_first_batch(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    orders.give(path, "pin")
-    orders.give(path, "reset")
+    orders.submit(path, "pin")
+    orders.submit(path, "reset")
     with CheckpointFolder(path) as folder, WORK.run(folder) as run:
         run.begin()
         run_to_end(run)
@@ -93,8 +93,8 @@ def test_orders_before_the_first_batch(tmp_path: Path) -> None:
 
 def test_orders_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"'dance'.*'pin'"):
-        orders.give(tmp_path, "dance")
-    assert orders.give(tmp_path, "pin") == orders.PendingOrder(1, "pin")
+        orders.submit(tmp_path, "dance")
+    assert orders.submit(tmp_path, "pin") == orders.PendingOrder(1, "pin")
     (tmp_path / "orders" / "000002.json").write_text("{")
     with pytest.raises(StateError, match="2"):
         orders.waiting(tmp_path, 0)
@@ -105,9 +105,9 @@ def test_orders_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 
 def test_two_operators_at_once_give_two_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    orders.give(tmp_path, "pin")
+    orders.submit(tmp_path, "pin")
     monkeypatch.setattr(orders, "_numbers", lambda place: [])
-    assert orders.give(tmp_path, "unpin").number == 2
+    assert orders.submit(tmp_path, "unpin").number == 2
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -133,7 +133,7 @@ def test_every_strategy_can_be_reset(name: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "[]", '{"a":' * 100_000])
 def test_an_order_that_cannot_be_read_is_named(text: str, tmp_path: Path) -> None:
-    orders.give(tmp_path, "pin")
+    orders.submit(tmp_path, "pin")
     (tmp_path / "orders" / "000001.json").write_text(text)
     with pytest.raises(StateError, match="order 1"):
         orders.waiting(tmp_path, 0)
@@ -144,7 +144,7 @@ def test_a_run_that_replaces_another_carries_out_none_of_its_orders(tmp_path: Pa
 
     def order(*_: object) -> None:
         if not (tmp_path / "run" / orders.FOLDER).exists():
-            orders.give(tmp_path / "run", "pin")
+            orders.submit(tmp_path / "run", "pin")
 
     on_step: Any = order
     assert len(driftsurf.run("sea0", **given, progress=False, on_step=on_step).orders) == 1

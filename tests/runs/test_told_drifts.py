@@ -137,8 +137,8 @@ def test_a_mark_is_journalled_shown_and_kept(tmp_path: Path, monkeypatch: pytest
 
         def order(step: int, model: str, error: float, decisions: object) -> None:
             if (step, model) == (4, run.leading):
-                orders.give(path, "mark", mark="false", drift=7)
-                orders.give(path, "mark", mark="expected")
+                orders.submit(path, "mark", mark="false", drift=7)
+                orders.submit(path, "mark", mark="expected")
 
         run_to_end(run, order)
         refused, done = orders.read_records(run.text(JOURNAL))
@@ -157,7 +157,7 @@ def test_a_mark_is_journalled_shown_and_kept(tmp_path: Path, monkeypatch: pytest
 
 def test_a_mark_has_to_be_one_that_is_known(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"'odd'.*'expected'"):
-        orders.give(tmp_path, "mark", mark="odd")
+        orders.submit(tmp_path, "mark", mark="odd")
 
 
 def test_the_command_line_gives_marks(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_promoted_model_goes_on_with_the_drift_that_it_has_seen_too() -> None:
     numbering = Numbering()
     numbering.of([decision(step, *((BEGAN,) if step == 7 else ())) for step in range(9)])
     numbering.drifts.mark(1, "expected")
-    numbering.drifts.told(9)
+    numbering.drifts.changed_lines(9)
     own = replace(BEGAN, number=3, row=110, step=1, detected_at_row=300)  # of a model that began 500 rows later
     shared = numbering.drifts.shared_by(Drifts([replace(OVER, number=2), own]))
     numbering.roll_back(replace(Numbering.following(), drifts=shared))
@@ -335,7 +335,7 @@ def test_metrics_and_commands_hear_that_a_drift_ended_with_a_rollback(
             for one in (metrics, tell):
                 one(step, model, error, decisions)
             if (step, model) == (3, run.leading):
-                orders.give(tmp_path / "run", "rollback", first)
+                orders.submit(tmp_path / "run", "rollback", first)
 
         run_to_end(run, listen)
         assert (tmp_path / "news").read_text().split()[:2] == ["began", "over"]

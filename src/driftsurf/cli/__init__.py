@@ -291,7 +291,7 @@ def _order(run: Path, kind: str, to: int | None = None, *, mark: str = "", drift
             f"the run in {str(run)!r} is finished, so it carries out no orders. If more rows will come, continue it "
             "with --resume --follow, and give the order then"
         )
-    order = orders.give(run, kind, to, mark=mark, drift=drift)
+    order = orders.submit(run, kind, to, mark=mark, drift=drift)
     what = kind if to is None else f"{kind} to checkpoint {to}"
     when = (
         "when the same command resumes the run (--resume)"

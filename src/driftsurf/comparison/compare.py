@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from driftsurf import __version__
-from driftsurf.comparison.folder import LEDGER, check_folder, keep, kept_path
+from driftsurf.comparison.folder import LEDGER, check_folder, predictions_path, write_predictions
 from driftsurf.comparison.inputs import Input
 from driftsurf.comparison.matches import FIRST_STEP, SAME, InUnits, Match, ModelStanding, Score, Standings
 from driftsurf.comparison.models import ComparedModel, Schedule, Situation, model, schedules
@@ -152,14 +152,14 @@ def compare(
             jobs=jobs,
             on_done=report,
             digest=digests.__getitem__,
-            on_result=partial(keep, folder) if probabilities else None,
-            is_complete=lambda match: not probabilities or kept_path(folder, match).exists(),
+            on_result=partial(write_predictions, folder) if probabilities else None,
+            is_complete=lambda match: not probabilities or predictions_path(folder, match).exists(),
         )
     found = [
         (what.title, {name: [done[matches[what, name, one]] for one in seeds] for name in contenders})
         for what in sources
     ]
-    return stand(found, seeds, gradients_per_row, groups)
+    return standings_of(found, seeds, gradients_per_row, groups)
 
 
 def default_models(sources: Sequence[Input], gradients_per_row: float | None = None) -> list[str]:
@@ -217,7 +217,7 @@ Scores: TypeAlias = Mapping[Any, list[Score]]
 """One score for each seed, by the name of the model, or by the :class:`Schedule`."""
 
 
-def stand(
+def standings_of(
     found: Sequence[tuple[str, Scores]],
     seeds: tuple[int, ...],
     gradients_per_row: float | None,

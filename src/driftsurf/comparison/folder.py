@@ -89,13 +89,13 @@ class KeptPredictions(SourcePredictions):
     seed: int
 
 
-def kept_path(folder: Path, match: Match) -> Path:
+def predictions_path(folder: Path, match: Match) -> Path:
     """Return the file of a match in the folder of a comparison."""
     name = hashlib.sha256(json.dumps(asdict(match)).encode()).hexdigest()[:16]
     return folder / PROBABILITIES / f"{name}.npz"
 
 
-def keep(folder: Path, match: Match, score: Score) -> None:
+def write_predictions(folder: Path, match: Match, score: Score) -> None:
     """Write the predictions of a match; the file is complete or not there."""
     seen = score.predictions
     assert seen is not None
@@ -105,7 +105,7 @@ def keep(folder: Path, match: Match, score: Score) -> None:
         arrays["probabilities"] = seen.probabilities.astype(np.float32)
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
-    path = kept_path(folder, match)
+    path = predictions_path(folder, match)
     files.make_folder(path.parent)
     files.write_bytes(path, buffer.getvalue(), shared=True)
 

@@ -29,7 +29,7 @@ from driftsurf.errors import (
 )
 from driftsurf.keyed.results import TABLES, Name, Results, Visit, arrow, arrow_type, key_columns
 from driftsurf.keyed.visit import KeyedLearner
-from driftsurf.session.described import told_apart
+from driftsurf.session.described import distinguish
 
 if TYPE_CHECKING:
     from driftsurf.keyed.drifts import KeyDrifts
@@ -390,6 +390,6 @@ def _differences(was: Mapping[str, Any], now: Mapping[str, Any], where: str = ""
         elif was.get(name) != value:
             old, new = was.get(name), value
             if isinstance(old, str) and isinstance(new, str):
-                old, new = told_apart(old, new)
+                old, new = distinguish(old, new)
             found.append(f"{where}{name} was {old!r} and is {new!r}")
     return found

@@ -73,7 +73,7 @@ class SourceReader:
         """Return the first table without taking it; raise SourceError if the source has no rows."""
         if self._peeked is None:
             tables = self._read(None)
-            first = next((one for one in tables if _came(one.table)), None)
+            first = next((one for one in tables if _has_rows(one.table)), None)
             if first is None:
                 raise SourceError(f"{self.source.name} has no row that can be used")
             self._peeked = first, tables
@@ -144,7 +144,7 @@ class SourceReader:
         return lines
 
 
-def _came(table: Table) -> bool:
+def _has_rows(table: Table) -> bool:
     """Return whether a table has rows, after a moment if it has none: a live source is asked again."""
     if not len(table):
         time.sleep(PAUSE)

@@ -216,7 +216,7 @@ class CheckpointCopy:
         self._check_owner()
         heads = [name for name in there if name.startswith(f"{HEAD}-")]
         if max(heads, default="") > head:
-            raise self._taken_over()
+            raise self._lost_to_another()
         for name, size in needed.items():
             if name == head or name in self._there:
                 continue
@@ -291,9 +291,9 @@ class CheckpointCopy:
         if not owner:  # somebody has emptied the storage
             self._claim()
         elif owner.get("folder") != self._folder():
-            raise self._taken_over()
+            raise self._lost_to_another()
 
-    def _taken_over(self) -> RunFolderError:
+    def _lost_to_another(self) -> RunFolderError:
         by = files.process_text(self._owner()) or "another run"
         return RunFolderError(f"{self.address!r} was taken over by {by}; this run copies nothing more to it")
 

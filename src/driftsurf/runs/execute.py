@@ -278,7 +278,7 @@ class Execution:
                 except KeyboardInterrupt:
                     raise RunInterrupted(live.step, folder.partial) from None
                 except Exception as error:
-                    _tell_what_is_left(error, live, folder)
+                    _note_partial_folder(error, live, folder)
                     raise
                 return _publish(live, folder)
 
@@ -467,7 +467,7 @@ def _check_not_foreign(checkpoint: Path) -> None:
         )
 
 
-def _tell_what_is_left(error: Exception, live: LiveRun, folder: RunFolder) -> None:
+def _note_partial_folder(error: Exception, live: LiveRun, folder: RunFolder) -> None:
     """Add to an error where the files of the failed run are; remove them if nothing was learned."""
     if live.batches:
         error.add_note(Message(f"The run failed at step {live.step}; what it wrote before is in {folder.partial}."))

@@ -369,7 +369,7 @@ class LiveRun:
             That of the leading model, with the numbers of the run.
         """
         with self._lock:
-            taken = self._taken(rows, labels, seen) if self._late is None else self._joined(seen)
+            taken = self._results_of(rows, labels, seen) if self._late is None else self._joined(seen)
             self._write(JOURNAL, "".join(json_lines(taken.own.decisions)))
             self._write_steps(taken.steps)
             self.write_bad_rows(bad_rows)
@@ -387,7 +387,7 @@ class LiveRun:
                 batch_listener()
             return taken.own
 
-    def _taken(self, rows: Any, labels: Any, observed: Mapping[str, Observation]) -> BatchResults:
+    def _results_of(self, rows: Any, labels: Any, observed: Mapping[str, Observation]) -> BatchResults:
         """Return the results of a batch whose labels came with its rows: one step."""
         leading, batch, seen = self.leading, table_rows(rows, labels), dict(observed)
         own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
@@ -509,7 +509,7 @@ class LiveRun:
             record = self._apply(order)
             if self._late is not None and record.outcome == "done":
                 self._late.changed()
-            self._write(JOURNAL, record.line() + self.drifts.told(self.step))
+            self._write(JOURNAL, record.line() + self.drifts.changed_lines(self.step))
             self._orders_done = max(self._orders_done, order.number)
             self.checkpoint()  # at once, so that a kill does not carry the order out twice
             return record

@@ -94,7 +94,7 @@ class RunDrifts:
         words = f"is marked as {said}" if said else "has no mark any more"
         return f"drift {drift.number}, from row {drift.row:,} on, {words}", ""
 
-    def told(self, step: int) -> str:
+    def changed_lines(self, step: int) -> str:
         """Return the lines of the journal about drifts that an order has changed."""
         changed, self.changed = self.changed, []
         return "".join(f"{json.dumps(one.record(step), separators=(',', ':'))}\n" for one in changed)

@@ -97,7 +97,7 @@ def read_records(journal: str) -> list[OrderRecord]:
     return [OrderRecord.from_dict(record) for record in records if record["type"] == "order"]
 
 
-def give(
+def submit(
     folder: str | Path, kind: str, to: int | None = None, *, mark: str = "", drift: int | None = None
 ) -> PendingOrder:
     """Write an order for the run with this checkpoint folder, whether it is running or not."""

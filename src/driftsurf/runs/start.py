@@ -17,7 +17,7 @@ from driftsurf.errors import Option, OptionError, RunFolderError, StateError
 from driftsurf.runs.folder import ABOUT, model_path
 from driftsurf.runs.options import GROUPS, RunOptions
 from driftsurf.runs.plan import KEPT_ROWS
-from driftsurf.session.described import described_option, told_apart
+from driftsurf.session.described import described_option, distinguish
 from driftsurf.session.model_names import imported_class
 from driftsurf.session.saved import estimator_name
 from driftsurf.session.session import Session
@@ -92,7 +92,7 @@ class FinishedRun:
         was = self.state["estimator"], f"{self.state['learner']}({self.state['learner_params']})"
         now = estimator_name(session.strategy), described_option(session.strategy.learner)
         if was != now:
-            old, new = (was[0], now[0]) if was[0] != now[0] else told_apart(was[1], now[1])
+            old, new = (was[0], now[0]) if was[0] != now[0] else distinguish(was[1], now[1])
             raise StateError(f"the model of {str(self.path)!r} is {old}, not {new}; give no other model or learner")
         own = pick("session", self.state)
         if any(name.startswith("pending.") for name in own) != (session.batch_size is not None):

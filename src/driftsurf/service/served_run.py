@@ -267,7 +267,7 @@ class ServedRun(LiveRun):
             self._fail(name, reason)
         self._failures = []
 
-    def _taken(self, rows: Any, labels: Any, observed: Mapping[str, Observation]) -> BatchResults:
+    def _results_of(self, rows: Any, labels: Any, observed: Mapping[str, Observation]) -> BatchResults:
         """Return the results of a step; it writes no predictions, because the log has the answers."""
         seen, leading = dict(observed), self.leading
         own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
@@ -335,7 +335,7 @@ class ServedRun(LiveRun):
             kind, name = order["kind"], str(order.get("model", ""))
             record = replace(self._carry_out(order, kind, name, position), model=name, by=str(order.get("by", "")))
             self.replayed.order = list(self.models)
-            self._files[JOURNAL].write(record.line() + self.drifts.told(self.step))
+            self._files[JOURNAL].write(record.line() + self.drifts.changed_lines(self.step))
             return record
 
     def _carry_out(self, order: Mapping[str, Any], kind: str, name: str, position: int) -> OrderRecord:

@@ -52,12 +52,12 @@ def described_option(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=_by_name)
 
 
-def told_apart(was: str, now: str) -> tuple[str, str]:
+def distinguish(was: str, now: str) -> tuple[str, str]:
     """Return two descriptions of parts without what is the same in both: their options, or all but their classes.
 
-    >>> told_apart('SVM({"l2": 0.1, "scale": "auto"})', 'SVM({"l2": 0.2, "scale": "auto"})')
+    >>> distinguish('SVM({"l2": 0.1, "scale": "auto"})', 'SVM({"l2": 0.2, "scale": "auto"})')
     ('SVM(l2=0.1)', 'SVM(l2=0.2)')
-    >>> told_apart('SVM({"l2": 0.1})', 'DDM({"l2": 0.1})'), told_apart("0.1", "0.2")
+    >>> distinguish('SVM({"l2": 0.1})', 'DDM({"l2": 0.1})'), distinguish("0.1", "0.2")
     (('SVM', 'DDM'), ('0.1', '0.2'))
     """
     names, options = [was.partition("(")[0], now.partition("(")[0]], []
