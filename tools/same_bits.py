@@ -82,6 +82,7 @@ BUILDS = {
     "zig": Build(ZIG, ("-mcpu=baseline",)),
     "zig-v3": Build(ZIG, ("-mcpu=x86_64_v3",)),
     "without AVX2": Build("gcc", ("-O3",), environment=(("DRIFTSURF_NO_AVX2", "1"),)),
+    "without AVX-512": Build("gcc", ("-O3",), environment=(("DRIFTSURF_NO_AVX512", "1"),)),
     # Neither the vector instructions of numpy nor those of the BLAS may reach a decision.
     "numpy without vectors": Build(
         environment=(("NPY_DISABLE_CPU_FEATURES", "AVX2 FMA3 AVX512F AVX512CD AVX512_SKX AVX512_ICL"),)

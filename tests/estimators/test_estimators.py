@@ -313,6 +313,9 @@ def test_a_model_is_not_exported_in_the_middle_of_a_step(monkeypatch: pytest.Mon
     model = DriftSurfClassifier(random_state=0).partial_fit(X, X[:, 0] > 0.0)
     strategy: Any = model._session.strategy
     monkeypatch.setattr(strategy, "observe", lambda *_, **__: model.export(), raising=False)
-    with pytest.raises(StepInProgressError):
-        model.partial_fit(X, X[:, 0] > 0.0)
+    with pytest.raises(StepInProgressError):  # a step of the session, ...
+        model.partial_fit(X, X[:, 0] > 0.0, sample_weight=np.ones(40))
+    monkeypatch.setattr(strategy._cell, "newest", lambda *_: model.export())
+    with pytest.raises(StepInProgressError):  # ... and one of the native core
+        model.partial_fit(1e6 * X, X[:, 0] > 0.0)
     assert model.export().coef.shape == (1, 2)

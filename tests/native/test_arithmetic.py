@@ -20,10 +20,13 @@ HERE = [
     Build(COMPILER, ("-O0",)),
     Build(COMPILER, ("-O3",)),
     Build(COMPILER, ("-O3",), environment=(("DRIFTSURF_NO_AVX2", "1"),)),
+    Build(COMPILER, ("-O3",), environment=(("DRIFTSURF_NO_AVX512", "1"),)),
 ]
 
 
-@pytest.mark.parametrize("build", [*HERE, BUILDS["aarch64-gcc-O3"]], ids=["-O0", "-O3", "-O3 without AVX2", "aarch64"])
+@pytest.mark.parametrize(
+    "build", [*HERE, BUILDS["aarch64-gcc-O3"]], ids=["-O0", "-O3", "-O3 without AVX2", "-O3 without AVX-512", "aarch64"]
+)
 def test_the_digests_are_those_that_are_stored(build: Build) -> None:
     if build.missing:
         pytest.skip(f"this machine has no {build.missing}")

@@ -66,6 +66,11 @@ def test_the_cell_of_a_session_is_called_under_its_lock(monkeypatch: pytest.Monk
         "NativeCell",
         lambda *parts: Watched(native(*parts), lambda: any(lock._is_owned() for lock in list(locks)), seen),
     )
+
+    def in_parts(session: Any, *_: Any) -> None:
+        seen.append("usual_step" if session.lock._is_owned() else "usual_step without a lock")
+
+    monkeypatch.setattr("driftsurf.session.session.usual_step", in_parts)
     model: Any = DriftSurfClassifier(random_state=0)
     model.partial_fit(X[:2], Y[:2])
     session = model._fitted.session

@@ -44,6 +44,7 @@ def fail_at_step(one: Session, at: int, monkeypatch: pytest.MonkeyPatch) -> None
         return observe(*batch, **asked)
 
     monkeypatch.setattr(strategy, "observe", failing)
+    monkeypatch.setattr("driftsurf.session.session.usual_step", lambda *_: None)
 
 
 def test_a_failing_first_step_leaves_an_unused_session(monkeypatch: pytest.MonkeyPatch) -> None:

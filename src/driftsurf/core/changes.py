@@ -160,8 +160,8 @@ class Changeable:
     lock: ChangeLock
     """Held by every call that changes or saves the object; a thread that holds it may call them again."""
     _now: Any
-    _before: tuple[Any, FrameType] | None = None
-    """The mark of the step under way, and the frame that takes it; None between steps."""
+    _before: tuple[Any, FrameType | None] | None = None
+    """The mark of the step under way, and the frame that takes it (None: the native core does); None between steps."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Make the object with a lock of its own."""
@@ -190,13 +190,13 @@ class Changeable:
         if before is None:
             return
         frame: FrameType | None = sys._getframe()
-        while frame is not None:
-            if frame is before[1]:
-                raise StepInProgressError(
-                    f"{type(self).__name__} is in the middle of a step of this thread; call it when the step is over. "
-                    "A signal handler can set a flag, which is looked at between steps."
-                )
+        while frame is not before[1] and frame is not None:
             frame = frame.f_back
+        if frame is before[1]:
+            raise StepInProgressError(
+                f"{type(self).__name__} is in the middle of a step of this thread; call it when the step is over. "
+                "A signal handler can set a flag, which is looked at between steps."
+            )
         self._put_back(before[0])
         self._before = None
 

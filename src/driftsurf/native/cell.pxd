@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t
 
 from driftsurf.native.buffers cimport Buffers
 from driftsurf.native.guard cimport RangeGuard
-from driftsurf.native.layout cimport CellArrays, Rows, Rule, Scratch, Training
+from driftsurf.native.layout cimport ORDERED, STEPS, CellArrays, Rows, Rule, Scratch, Training
 from driftsurf.native.model cimport complete_model, make_model, score
 from driftsurf.native.scores cimport MarginScorer
 from driftsurf.native.step cimport learn
@@ -22,6 +22,17 @@ cdef class Workspace:
     cdef char* memory
     cdef int64_t[6] sizes
     cdef int reserve(self, int64_t d, int64_t outputs, int64_t sides, int64_t rows, int64_t places, int64_t steps) except -1
+
+
+cdef class StepRecord:
+    cdef int64_t[STEPS] whole
+    cdef double[ORDERED] real
+    cdef int64_t step
+    cdef readonly int64_t rows_seen  # number of rows up to and including this step
+    cdef int64_t rows
+    cdef object reader
+    cdef bytes _whole(self)
+    cdef bytes _real(self)
 
 
 cdef class Cell:
@@ -47,6 +58,8 @@ cdef class Cell:
     cdef int _write(self, Rows rows, int64_t place) noexcept nogil
     cdef bint _fits(self, Rows rows, int64_t place) noexcept nogil
     cdef int64_t _observe(self, X, y, weight, tested, factors, RangeGuard guard, bint predict) except -1
+    cdef StepRecord record(self, reader)
+    cdef object tested_scores(self)
     cdef object _room_for_scores(self, int64_t n)
     cpdef MarginScorer margin_scorer(self)
     cdef int64_t _learn(self, int64_t count, int64_t steps, bint tested) except -1

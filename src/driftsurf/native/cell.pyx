@@ -6,7 +6,6 @@ on a mark, to which it goes back if it cannot be completed.
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -44,6 +43,8 @@ import numpy as np
 
 cdef extern from "columns.h" nogil:
     int ds_all_within(Rows rows, const double* most, int64_t repeats)
+    int ds_copy_finite(void* out, int to_single, const void* values, int single, int64_t n)
+    void ds_clip(Rows rows, const double* most, void* out)
 
 cdef extern from "losses.h" nogil:
     double ds_pairwise_sum(const double* values, int64_t n)
@@ -184,13 +185,6 @@ cdef class StepRecord:
     reader
         Object whose method ``read`` makes the decision.
     """
-
-    cdef int64_t[STEPS] whole
-    cdef double[ORDERED] real
-    cdef int64_t step
-    cdef readonly int64_t rows_seen  # number of rows up to and including this step
-    cdef int64_t rows
-    cdef object reader
 
     def __cinit__(self, bytes whole=None, bytes real=None, int64_t step=0, int64_t next_row=0, int64_t rows=0, reader=None):
         if whole is not None:
@@ -378,32 +372,20 @@ cdef class Cell:
 
     cdef int _write(self, Rows rows, int64_t place) noexcept nogil:
         """Write rows to the places from ``place`` on, for which there is room; return whether all values are finite."""
-        cdef int64_t d = self.arrays.X.d, start, size, i, bad = 0
+        cdef int64_t d = self.arrays.X.d, start, size, i, first = 0
         cdef int64_t* ends
-        cdef double* doubles
-        cdef float* floats
         if rows.indptr == NULL:
             start, size = place * d, rows.n * d
         else:
-            ends = <int64_t*>self.arrays.X.indptr + place
-            start, size = ends[0], rows.indptr[rows.n] - rows.indptr[0]
-            memcpy(<int32_t*>self.arrays.X.indices + start, rows.indices + rows.indptr[0], size * sizeof(int32_t))
+            first, ends = rows.indptr[0], <int64_t*>self.arrays.X.indptr + place
+            start, size = ends[0], rows.indptr[rows.n] - first
+            memcpy(<int32_t*>self.arrays.X.indices + start, rows.indices + first, size * sizeof(int32_t))
             for i in range(rows.n):
-                ends[i + 1] = rows.indptr[i + 1] - rows.indptr[0] + start
-        i = 0 if rows.indptr == NULL else rows.indptr[0]
-        if self.arrays.X.is_single:
-            floats = <float*>self.arrays.X.values + start
-            if rows.is_single:
-                bad = copy_floats(floats, <const float*>rows.values + i, size)
-            else:
-                bad = narrow(floats, <const double*>rows.values + i, size)
-        else:
-            doubles = <double*>self.arrays.X.values + start
-            if rows.is_single:
-                bad = widen(doubles, <const float*>rows.values + i, size)
-            else:
-                bad = copy_doubles(doubles, <const double*>rows.values + i, size)
-        return bad == 0
+                ends[i + 1] = rows.indptr[i + 1] - first + start
+        return ds_copy_finite(
+            <char*>self.arrays.X.values + start * (4 if self.arrays.X.is_single else 8), self.arrays.X.is_single,
+            <char*>rows.values + first * (4 if rows.is_single else 8), rows.is_single, size
+        )
 
     cdef bint _fits(self, Rows rows, int64_t place) noexcept nogil:
         """Return whether there is room for rows from ``place`` on."""
@@ -591,20 +573,28 @@ cdef class Cell:
 
     def taken(self, X, bint test, reader, scorer):
         """Return what the last step left behind, as ``TakenStep`` has it; ``scorer()`` is for models without margins."""
+        tested = self.tested_scores() if test else None
+        last = self.margin_scorer() if self.training.kind == LOGISTIC else scorer()
+        return self.record(reader), self.guard, X, self.predicted, tested, last
+
+    cdef StepRecord record(self, reader):
+        """Return the numbers of the last step, of which ``reader`` makes a decision when somebody asks for it."""
         cdef const Scratch* scratch = &self.workspace.scratch
         cdef StepRecord record = StepRecord.__new__(StepRecord)
-        cdef Buffers held
         memcpy(record.whole, scratch.whole, sizeof(record.whole))
         memcpy(record.real, scratch.real, sizeof(record.real))
         record.step, record.rows_seen, record.rows = self.arrays.counts.step - 1, self.arrays.counts.next, self.scored
         record.reader = reader
-        tested = self._room_for_scores(self.scored) if test else None
-        if test:
-            held.count = 0
-            memcpy(real_out(&held, tested, NULL, -1), scratch.scores, self.scored * self.arrays.outputs * 8)
-            release(&held)
-        last = self.margin_scorer() if self.training.kind == LOGISTIC else scorer()
-        return record, self.guard, X, self.predicted, tested, last
+        return record
+
+    cdef object tested_scores(self):
+        """Return the scores of the rows of the last step, by the model that predicted then."""
+        cdef Buffers held
+        tested = self._room_for_scores(self.scored)
+        held.count = 0
+        memcpy(real_out(&held, tested, NULL, -1), self.workspace.scratch.scores, self.scored * self.arrays.outputs * 8)
+        release(&held)
+        return tested
 
     cdef object _room_for_scores(self, int64_t n):
         return np.empty(n) if self.arrays.outputs == 1 else np.empty((n, self.arrays.outputs))
@@ -665,53 +655,11 @@ cdef int64_t small_length(int64_t d, int64_t outputs, int64_t sides, int64_t rea
 
 cdef void limit_values(Rows rows, const double* most) noexcept nogil:
     """Limit the values of rows, in place, to the range -``most`` to ``most`` of their column."""
-    cdef int64_t first = 0 if rows.indptr == NULL else rows.indptr[0], k
-    cdef int64_t size = rows.n * rows.d if rows.indptr == NULL else rows.indptr[rows.n] - first
-    cdef double* doubles = <double*>rows.values
-    cdef float* floats = <float*>rows.values
-    cdef double limit
-    for k in range(first, first + size):
-        limit = most[k % rows.d if rows.indptr == NULL else rows.indices[k]]
-        if rows.is_single:
-            floats[k] = <float>min(max(<double>floats[k], -limit), limit)
-        else:
-            doubles[k] = min(max(doubles[k], -limit), limit)
+    cdef int64_t first = 0 if rows.indptr == NULL else rows.indptr[0]
+    ds_clip(rows, most, <char*>rows.values + first * (4 if rows.is_single else 8))
 
 
 cdef void fill(double* out, int64_t n, double value) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         out[i] = value
-
-
-cdef int64_t copy_doubles(double* out, const double* values, int64_t n) noexcept nogil:
-    """Copy values; return how many of them are not finite."""
-    cdef int64_t i, bad = 0
-    for i in range(n):
-        out[i] = values[i]
-        bad += not fabs(values[i]) < INFINITY
-    return bad
-
-
-cdef int64_t copy_floats(float* out, const float* values, int64_t n) noexcept nogil:
-    cdef int64_t i, bad = 0
-    for i in range(n):
-        out[i] = values[i]
-        bad += not fabs(<double>values[i]) < INFINITY
-    return bad
-
-
-cdef int64_t narrow(float* out, const double* values, int64_t n) noexcept nogil:
-    cdef int64_t i, bad = 0
-    for i in range(n):
-        out[i] = <float>values[i]
-        bad += not fabs(<double>out[i]) < INFINITY
-    return bad
-
-
-cdef int64_t widen(double* out, const float* values, int64_t n) noexcept nogil:
-    cdef int64_t i, bad = 0
-    for i in range(n):
-        out[i] = values[i]
-        bad += not fabs(out[i]) < INFINITY
-    return bad

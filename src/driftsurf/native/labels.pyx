@@ -170,18 +170,19 @@ cdef class LabelCodes:
         try:
             if listed:
                 return out if self._of_objects(y, codes, count) else None
-            if y.dtype.hasobject:
-                return out if y.shape == (count,) and self._of_objects(y.tolist(), codes, count) else None
             try:
                 PyObject_GetBuffer(y, &view, PyBUF_STRIDES | PyBUF_FORMAT)
             except (BufferError, ValueError):  # dates, and other types that no other library knows
                 return None
             found = view.ndim == 1 and view.shape[0] == count
-            if found:
+            if found and view.format[0] != c"O":
                 thread = let_go(count)
                 found = self._of_array(&view, codes)
                 take_back(thread)
+            objects = found and view.format[0] == c"O"
             PyBuffer_Release(&view)
+            if objects:
+                found = self._of_objects(y.tolist(), codes, count)
             return out if found else None
         finally:
             PyBuffer_Release(&room)

@@ -39,7 +39,7 @@ from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.drifts import Drifts, InputChanges
 from driftsurf.core.fields import misfit
 from driftsurf.core.frames import Classes, MatrixLike, TargetLike
-from driftsurf.core.input import Schema, is_ready, read_rows, read_schema, read_weights
+from driftsurf.core.input import Schema, read_rows, read_schema, read_weights
 from driftsurf.core.journal import Decided, Journal, Noted, Outcome
 from driftsurf.core.numeric import in_usual_mode
 from driftsurf.core.options import whole
@@ -48,10 +48,12 @@ from driftsurf.core.state import nest, pick, resolved
 from driftsurf.core.targets import ClassTargets, RegressionTargets, targets_of
 from driftsurf.errors import CapabilityError, Message, Option, SmallBatchWarning, StateError
 from driftsurf.native.columns import all_finite
+from driftsurf.native.session import usual_step
 from driftsurf.session.drift_monitor import DriftMonitor
 from driftsurf.session.guard import new_guard
 from driftsurf.session.observation import Observation
 from driftsurf.session.snapshot import Snapshot, saved_buffer
+from driftsurf.strategies.cell import CellStrategy
 
 STEPS = 50
 """``fit``, and a run over files, cut the rows into about this many time steps if there is no ``batch_size``."""
@@ -138,6 +140,7 @@ class Session(Changeable):
         self._can = capabilities_of(strategy)
         self._abilities = abilities_of(strategy)
         self._steps_directly = DirectlyStepped in self._abilities
+        self._steps_usually = isinstance(strategy, CellStrategy) and strategy.learns_whole_batches
         self._reversible = Reversible in self._abilities
         self._dtype: np.dtype[Any] = np.dtype(strategy.dtype)
         guarded = None if guard is None else new_guard(guard, clips=self._can.linear)
@@ -377,28 +380,29 @@ class Session(Changeable):
             known = known.with_classes(classes, begun=schema is not None)
         if schema is None:
             schema = read_schema(X, self.owner)
+        elif self._steps_usually and pending is None and weight is None and size is None:
+            with uninterrupted():
+                if (done := usual_step(self, known, X, y, predict)) is not None:
+                    now, codes, before, record = done
+                    scores = NOTHING if before is None else known.restrict(before, now.n_classes_learned)
+                    return known, codes, scores, self._noted(self._now.noticed(record, now), decided)
         if weight is not None or schema.sparse:
             self._check_capabilities(schema, weight)
-        # A strategy that takes the whole call in one step checks the values itself, where it copies them.
-        direct = self._steps_directly and size is None and self.batch_size is None
-        dtype = self._dtype
-        rows: Rows = (
-            X if is_ready(X, schema, dtype, finite=not direct) else read_rows(X, schema, dtype, finite=not direct)
-        )
+        rows = read_rows(X, schema, self._dtype)
         count = n_rows(rows)
         known, codes = known.read(y, count)
         weights = None if weight is None else read_weights(weight, count)
-        if pending is not None and size is None and known is now.targets and self._has_room(pending, count):
+        room = 0 if pending is None else (self.batch_size or 0) - len(pending)
+        if pending is not None and size is None and known is now.targets and count < room:
             scores = self._predicted(now, rows, known) if predict else NOTHING
             with uninterrupted():
                 pending.append(rows, codes, weights)  # completely or not at all, so that it needs no mark
             return known, codes, scores, ()
-        stops = [count] if direct else self._stops(count, size)
         found: list[FloatArray] = []  # calling ``list[FloatArray]`` would take ten times as long
         decisions: list[Decision] = []
         start = stop = 0
         try:
-            for stop in stops:
+            for stop in self._stops(count, size):
                 part = rows, codes, weights
                 if stop - start < count:
                     part = take_rows(rows, start, stop), codes[start:stop], weights
@@ -410,13 +414,8 @@ class Session(Changeable):
                     start, now = stop, self._now
                     if tested is not None:
                         found.append(tested)
-                    if outcome is None:
-                        continue
-                    if decided or now.steps == WARN_AFTER_STEPS:
-                        decisions.append(self._recorded(outcome))
-                    else:
-                        named = Noted(outcome, now.targets.labels) if outcome.transitions else outcome
-                        self.journal.record_later(named)
+                    if outcome is not None:
+                        decisions += self._noted(outcome, decided)
         except BaseException as error:
             if size is None:
                 taken = start if self._now is now else stop  # an exception may come between a step and its count
@@ -476,16 +475,12 @@ class Session(Changeable):
         outcome, guard, rows, scores, tested, scorer = taken
         if monitor is not None and watched:
             assert tested is not None
-            before, first = monitor, outcome.rows_seen - len(y)
             around = now.scorer, self._column_names, targets.labels, strategy
-            monitor = monitor.after(now.steps, first, rows, y, tested, *around)
-            if monitor.updates or monitor.changes is not before.changes:  # it notices one move at most
-                moved = () if monitor.changes is before.changes else tuple(monitor.changes[-1:])
-                outcome = Noted(outcome, targets.labels, monitor.updates, moved)
+            monitor = monitor.after(now.steps, outcome.rows_seen - len(y), rows, y, tested, *around)
         if guard is not None and isinstance(targets, RegressionTargets):
             targets = targets.after_step(y, weight)
-        values = targets, guard, now.schema, now.steps + 1, len(targets.labels), scorer, monitor
-        return _snapshot(Snapshot, values), scores, outcome
+        after = Snapshot(targets, guard, now.schema, now.steps + 1, len(targets.labels), scorer, monitor)
+        return after, scores, after.noticed(outcome, now)
 
     @in_usual_mode
     def _generic_step(
@@ -493,9 +488,6 @@ class Session(Changeable):
     ) -> TakenStep:
         """Check, guard, predict and learn a batch with a strategy that does not do all of this itself."""
         strategy: Any = self.strategy
-        if self._steps_directly and isinstance(X, np.ndarray):
-            assert now.schema is not None
-            X = read_rows(X, now.schema, self._dtype)  # raises an error if a value is not finite
         batch = Batch(X, y, read_weights(None, len(y)) if weight is None else weight)
         guard, scores, tested = now.guard, None, None
         if predict:
@@ -519,10 +511,6 @@ class Session(Changeable):
     def _scorer(self) -> Callable[[Rows], FloatArray] | None:
         """Return the scores of the models as they are now; None if the strategy cannot hand them out."""
         return cast("Any", self.strategy).scorer() if SnapshotScoring in self._abilities else None
-
-    def _has_room(self, pending: Samples, count: int) -> bool:
-        """Return whether so many rows do not fill the buffer."""
-        return len(pending) + count < (self.batch_size or 0)
 
     def _predicted(self, now: Snapshot, rows: Rows, known: ClassTargets | RegressionTargets) -> FloatArray:
         """Return the scores of rows that go to the buffer."""
@@ -579,6 +567,13 @@ class Session(Changeable):
         schema = self.schema
         return self.names() or (() if schema is None or schema.names is None else schema.names)
 
+    def _noted(self, outcome: Outcome, decided: bool) -> tuple[Decision, ...]:
+        """Record a step, and return its decision; unless ``decided``, it may be in the journal only."""
+        if decided or self._now.steps == WARN_AFTER_STEPS:
+            return (self._recorded(outcome),)
+        self.journal.record_later(Noted(outcome, self.targets.labels) if outcome.transitions else outcome)
+        return ()
+
     def _recorded(self, outcome: Outcome) -> Decision:
         """Record a step after it is complete, so that an error changes nothing here; return its decision."""
         decision = outcome.decision().named(self.targets.labels)
@@ -594,7 +589,7 @@ class Session(Changeable):
                 Option("batch_size"),
                 " collects rows for other models: 100 are enough for most streams)",
             )
-            warnings.warn(message, SmallBatchWarning, stacklevel=5)
+            warnings.warn(message, SmallBatchWarning, stacklevel=6)
         return decision
 
     # -------------------------------------------------------------------- predicting
@@ -718,4 +713,3 @@ LEAST_WEIGHT = 0.01
 """A batch that keeps less than this share of its weight under the range guard is no evidence."""
 
 NOTHING = np.zeros(0)
-_snapshot = tuple.__new__  # takes half the time of calling a named tuple

@@ -13,6 +13,7 @@ from driftsurf.core.contracts import Capabilities, FloatArray, Rows, State
 from driftsurf.core.fields import Fields, Truth, Whole, misfit
 from driftsurf.core.frames import MatrixLike
 from driftsurf.core.input import Schema, is_ready, read_rows
+from driftsurf.core.journal import Noted, Outcome
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick
 from driftsurf.core.targets import ClassTargets, RegressionTargets
@@ -94,6 +95,14 @@ class Snapshot(NamedTuple):
     def restricted(self, scores: FloatArray) -> FloatArray:
         """Return scores without the classes that have not been learned yet."""
         return self.targets.restrict(scores, self.n_classes_learned)
+
+    def noticed(self, outcome: Outcome, before: Snapshot) -> Outcome:
+        """Return the outcome of the step since ``before``, with what the monitor has noticed in it."""
+        old, new = before.monitor, self.monitor
+        if old is None or new is None or (not new.updates and new.changes is old.changes):
+            return outcome
+        moved = () if new.changes is old.changes else tuple(new.changes[-1:])  # it notices one move at most
+        return Noted(outcome, self.targets.labels, new.updates, moved)
 
     # -------------------------------------------------------------------- state
 

@@ -181,7 +181,7 @@ class CellModels:
                 status = native.observe(X, y, weight, tested, fading, guard, predict)
             if status == LEARNED:
                 if native.limited:
-                    X = copied(self.newest(len(y)).X)
+                    X = self.newest(len(y)).X
                 if self._log is not None:
                     self._log_touched()
                 return _taken(TakenStep, native.taken(X, test, self.reader, self.scorer))

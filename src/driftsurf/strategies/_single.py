@@ -85,6 +85,8 @@ class SingleModel(CellStrategy[Single]):
     [10, 20, 30, 40]
     """
 
+    learns_whole_batches = False  # it looks at a batch, which a fresh model may have to learn instead
+
     # The native step is that of a DriftSurf that never reacts; the model is replaced between such steps.
 
     # -------------------------------------------------------------------- hooks of a subclass

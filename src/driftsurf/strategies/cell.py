@@ -38,6 +38,8 @@ class CellStrategy(PooledStrategy[L]):
     Either of them is in charge at a time. A batch with a new class is learned in a cell with more room.
     """
 
+    learns_whole_batches = True
+    """Whether ``observe`` is a single call of the native core, with which a session may take its steps."""
     _cell: CellModels | None = None
     """Rows and models of the native step; None if the generic one is in charge."""
     _stored_pool: Pool

@@ -1,5 +1,7 @@
 #include "columns.h"
 
+#include <string.h>
+
 #include "ds_math.h"
 #include "processor.h"
 #include "values.h"
@@ -92,7 +94,7 @@ DS_INLINE void norms(Rows rows, const double *factor, const double *centre, doub
         norms_dense(rows, factor, centre, out, 0);
 }
 
-DS_TWICE(void ds_squared_norms, norms, (Rows rows, const double *factor, const double *centre, double *out),
+DS_THRICE(, void, ds_squared_norms, norms, (Rows rows, const double *factor, const double *centre, double *out),
          (rows, factor, centre, out))
 
 /* Sum of value * 0, which is NaN if a value is infinite or NaN. */
@@ -188,25 +190,46 @@ DS_INLINE void put(void *values, int64_t at, double value, int single) {
         ((double *)values)[at] = value;
 }
 
-DS_INLINE void clip(Rows rows, const double *restrict most, void *restrict out, int single) {
+DS_INLINE int64_t copied(void *restrict out, const void *restrict values, int64_t n, int to_single, int single) {
+    int64_t bad = 0; /* counted to the end, so that the loop is vectorised */
+    for (int64_t k = 0; k < n; k++) {
+        put(out, k, ds_value(values, k, single), to_single);
+        bad += !(fabs(ds_value(out, k, to_single)) < INFINITY);
+    }
+    return bad;
+}
+
+DS_INLINE int copy_finite(void *out, int to_single, const void *values, int single, int64_t n) {
+    if (to_single) return (single ? copied(out, values, n, 1, 1) : copied(out, values, n, 1, 0)) == 0;
+    return (single ? copied(out, values, n, 0, 1) : copied(out, values, n, 0, 0)) == 0;
+}
+
+DS_THRICE(, int, ds_copy_finite, copy_finite, (void *out, int to_single, const void *values, int single, int64_t n),
+          (out, to_single, values, single, n))
+
+/* Limit values in place; those of CSR rows begin with the first row. */
+DS_INLINE void limit(Rows rows, const double *restrict most, void *restrict values, int single) {
     if (rows.indptr) {
         const int64_t a = rows.indptr[0];
         for (int64_t p = a; p < rows.indptr[rows.n]; p++) {
-            const double limit = most[rows.indices[p]];
-            put(out, p - a, ds_limited(ds_value(rows.values, p, single), -limit, limit), single);
+            const double own = most[rows.indices[p]];
+            put(values, p - a, ds_limited(ds_value(values, p - a, single), -own, own), single);
         }
         return;
     }
-    for (int64_t i = 0; i < rows.n; i++)
-        for (int64_t c = 0; c < rows.d; c++) {
-            const int64_t at = i * rows.d + c;
-            put(out, at, ds_limited(ds_value(rows.values, at, single), -most[c], most[c]), single);
-        }
+    for (int64_t i = 0; i < rows.n; i++) {
+        void *restrict row = (char *)values + i * rows.d * (single ? 4 : 8);
+        for (int64_t c = 0; c < rows.d; c++)
+            put(row, c, ds_limited(ds_value(row, c, single), -most[c], most[c]), single);
+    }
 }
 
 void ds_clip(Rows rows, const double *most, void *out) {
+    const int64_t first = rows.indptr ? rows.indptr[0] : 0, size = rows.is_single ? 4 : 8;
+    const char *values = (const char *)rows.values + first * size;
+    if (out != values) memcpy(out, values, size * (rows.indptr ? rows.indptr[rows.n] - first : rows.n * rows.d));
     if (rows.is_single)
-        clip(rows, most, out, 1);
+        limit(rows, most, out, 1);
     else
-        clip(rows, most, out, 0);
+        limit(rows, most, out, 0);
 }

@@ -38,7 +38,11 @@ void ds_range_of_weighted(const double *values, const double *weight, int64_t n,
    limits of the columns `repeats` times: as many rows are then read as one, because long loops are faster. */
 int ds_all_within(Rows rows, const double *most, int64_t repeats);
 
-/* Write the values of all rows to `out`, each limited to the range -most to most of its column. */
+/* Copy values to others, which may have another type; return whether all of the copies are finite. */
+int ds_copy_finite(void *out, int to_single, const void *values, int single, int64_t n);
+
+/* Write the values of all rows to `out`, which may be those of the first row, each limited to the range -most to most of
+   its column. */
 void ds_clip(Rows rows, const double *most, void *out);
 
 #endif

@@ -12,8 +12,7 @@ enum {
     AHEAD = 8,        /* steps between prefetching a row and using it: loading a row from memory takes about as long */
     CACHED = 1 << 15, /* number of values that fit into the near caches, where a prefetch costs more than it saves */
     LINE = 64,        /* bytes of a cache line */
-    MOST_LINES = 32,  /* most lines to prefetch of one row; the processor notices that a long row is read in order */
-    MOST_NARROW = 3   /* largest number of columns for which there are loops of their own */
+    MOST_LINES = 32   /* most lines to prefetch of one row; the processor notices that a long row is read in order */
 };
 
 /* w . (x_i - centre). The order of the sum depends on d alone. */

@@ -4,6 +4,7 @@
 #ifndef DRIFTSURF_EXPONENTIAL_H
 #define DRIFTSURF_EXPONENTIAL_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -46,8 +47,8 @@ static inline double ds_exp_shifted(double x, int64_t shift) {
 
 /* 1 / (1 + exp(x)) for every x, NaN included, for which it is close to 0. */
 static inline double ds_sigmoid_of_minus(double x) {
-    x = x < 700.0 ? x : 700.0; /* also if x is NaN */
-    x = x > -700.0 ? x : -700.0;
+    if (__builtin_expect(!(fabs(x) <= 700.0), 0)) /* a branch, which is foreseen: the next step waits for the result */
+        x = x < -700.0 ? -700.0 : 700.0;
     return 1.0 / (1.0 + ds_exp_shifted(x, 0));
 }
 

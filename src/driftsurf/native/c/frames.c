@@ -199,7 +199,7 @@ DS_INLINE void frame_of(Rows rows, const double *weight, int centred, FrameRules
         frame(rows, weight, centred, rules, most_passes, centre, sizes, work, values, 0);
 }
 
-DS_TWICE(void ds_frame, frame_of,
+DS_THRICE(, void, ds_frame, frame_of,
          (Rows rows, const double *weight, int centred, FrameRules rules, int64_t most_passes, double *centre,
           double *sizes, double *work, double *values),
          (rows, weight, centred, rules, most_passes, centre, sizes, work, values))

@@ -164,9 +164,7 @@ DS_INLINE Measured measure_wide(Rows rows, double *columns, double *out) {
     return measure_dense(rows, rows.d, columns, out, 0);
 }
 
-DS_AVX2 static Measured measure_wide_avx2(Rows rows, double *columns, double *out) {
-    return measure_wide(rows, columns, out);
-}
+DS_THRICE(static, Measured, measure_columns, measure_wide, (Rows rows, double *columns, double *out), (rows, columns, out))
 
 static Measured measure(Rows rows, double *columns, double *out) {
     if (rows.indptr) return rows.is_single ? measure_csr(rows, columns, out, 1) : measure_csr(rows, columns, out, 0);
@@ -175,7 +173,7 @@ static Measured measure(Rows rows, double *columns, double *out) {
     case 2: return measure_narrow(rows, 2, columns, out);
     case 3: return measure_narrow(rows, 3, columns, out);
     case 4: return measure_narrow(rows, 4, columns, out);
-    default: return ds_has_avx2() ? measure_wide_avx2(rows, columns, out) : measure_wide(rows, columns, out);
+    default: return measure_columns(rows, columns, out);
     }
 }
 

@@ -27,6 +27,12 @@ static inline double gradient_of(double margin, double y, double weight) {
     return -weight * s * ds_sigmoid_of_minus(s * margin);
 }
 
+/* The gradient in the table, or 0 for a row that was never drawn. A conditional expression would become one of g and the
+   difference, which the next step would wait for. */
+DS_INLINE double known_gradient(double alpha, int is_new) {
+    return ds_from_bits(ds_bits(alpha) & ((uint64_t)is_new - 1));
+}
+
 /* The gradient at row i; `d` is known to the compiler where the caller knows it. */
 DS_INLINE double dense_gradient(const Descent *model, const double *restrict w, int64_t d, int64_t i,
                                            int is_single) {
@@ -48,7 +54,7 @@ DS_INLINE void dense_step(Descent *model, double *restrict w, double *restrict G
     const int is_new = alpha != alpha;
     model->drawn += is_new;
     model->model.table[i] = g;
-    const double delta = g - (is_new ? 0.0 : alpha);
+    const double delta = g - known_gradient(alpha, is_new);
     const double average = eta / (double)model->drawn;
     for (int64_t c = 0; c < d; c++) {
         const double change = gain[c] * delta * (ds_value(model->set.rows.values, i * d + c, is_single) - centre[c]);
@@ -91,35 +97,101 @@ DS_INLINE void dense_steps(Descent *one, Descent *two, int64_t steps, double mu,
     }
 }
 
-/* The steps on rows of a few float64 columns, with the weights in registers. From four columns on, `wide_steps` is as
+/* Numbers of at most three columns and the intercept: fields and not an array, so that they stay in registers. */
+typedef struct {
+    double a, b, c, last;
+} Few;
+
+DS_INLINE Few few_of(const double *values, int64_t d, double last) {
+    return (Few){values[0], d > 1 ? values[1] : 0.0, d > 2 ? values[2] : 0.0, last};
+}
+
+DS_INLINE void put_few(Few few, int64_t d, double *values) {
+    values[0] = few.a;
+    if (d > 1) values[1] = few.b;
+    if (d > 2) values[2] = few.c;
+    values[d] = few.last;
+}
+
+/* A model on such rows, and the row of its next step. */
+typedef struct {
+    Few w, G, gain, centre, x;
+    const Descent *model;
+    double drawn, eta, shrink, factor;
+    int64_t i;
+} Narrow;
+
+DS_INLINE Narrow narrow_of(const Descent *model, int64_t d, double mu) {
+    return (Narrow){.w = few_of(model->model.w, d, model->model.w[d]),
+                    .G = few_of(model->model.G, d, model->model.G[d]),
+                    .gain = few_of(model->frame.gain, d, model->frame.gain[d]),
+                    .centre = few_of(model->frame.centre, d, 0.0),
+                    .model = model,
+                    .eta = model->eta,
+                    .drawn = (double)model->drawn,
+                    .shrink = 1.0 - model->eta * mu};
+}
+
+/* The gradient at the row of a step, as in `dense_gradient`. */
+DS_INLINE double narrow_gradient(Narrow *one, int64_t d, int64_t i) {
+    const Labelled *set = &one->model->set;
+    const double *row = (const double *)set->rows.values + i * d;
+    one->i = i;
+    one->x.a = row[0] - one->centre.a;
+    if (d > 1) one->x.b = row[1] - one->centre.b;
+    if (d > 2) one->x.c = row[2] - one->centre.c;
+    double margin = one->w.a * one->x.a;
+    if (d > 1) margin += one->w.b * one->x.b;
+    if (d > 2) margin += one->w.c * one->x.c;
+    margin += one->w.last;
+    if (one->model->offset) margin += one->model->offset[i];
+    return gradient_of(margin, set->y[i], set->weight[i]);
+}
+
+DS_INLINE void update_column(const Narrow *one, double *w, double *G, double change, double average) {
+    *w = one->shrink * *w - average * *G - one->eta * change;
+    *G += change;
+}
+
+/* The step with this gradient, as in `dense_step`. */
+DS_INLINE void narrow_step(Narrow *one, int64_t d, double g) {
+    double *table = one->model->model.table + one->i;
+    const double alpha = *table;
+    const int is_new = alpha != alpha;
+    *table = g;
+    one->drawn += is_new;
+    const double delta = g - known_gradient(alpha, is_new);
+    const double average = one->eta / one->drawn;
+    update_column(one, &one->w.a, &one->G.a, one->gain.a * delta * one->x.a, average);
+    if (d > 1) update_column(one, &one->w.b, &one->G.b, one->gain.b * delta * one->x.b, average);
+    if (d > 2) update_column(one, &one->w.c, &one->G.c, one->gain.c * delta * one->x.c, average);
+    update_column(one, &one->w.last, &one->G.last, one->gain.last * delta, average);
+}
+
+/* The steps on rows of a few float64 columns, with the weights in registers. From four columns on, `dense_steps` is as
    fast. */
 DS_INLINE void narrow_steps(Descent *one, Descent *two, int64_t steps, double mu, int64_t d) {
-    double w[2][MOST_NARROW + 1], G[2][MOST_NARROW + 1], frame[2][2][MOST_NARROW + 1];
-    Descent local[2];
-    Descent *const all[2] = {one, two};
-    for (int m = 0; m < 2; m++) {
-        if (!all[m]) continue;
-        for (int64_t c = 0; c <= d; c++) {
-            w[m][c] = all[m]->model.w[c];
-            G[m][c] = all[m]->model.G[c];
-            frame[m][0][c] = all[m]->frame.gain[c];
-            frame[m][1][c] = c < d ? all[m]->frame.centre[c] : 0.0;
+    Narrow first = narrow_of(one, d, mu), second = narrow_of(two ? two : one, d, mu);
+    const int prefetched = one->set.rows.n * d > CACHED;
+    if (!steps) return;
+    double g = narrow_gradient(&first, d, one->order[0]);
+    for (int64_t j = 0; j < steps; j++) {
+        if (prefetched && j + AHEAD < steps) {
+            ds_prefetch_dense(one, one->order[j + AHEAD], d, 1, 0);
+            if (two) ds_prefetch_dense(two, two->order[j + AHEAD], d, 1, 0);
         }
-        local[m] = *all[m];
-        local[m].model.w = w[m];
-        local[m].model.G = G[m];
-        local[m].frame.gain = frame[m][0];
-        local[m].frame.centre = frame[m][1];
+        const double g_2 = two ? narrow_gradient(&second, d, two->order[j]) : 0.0;
+        narrow_step(&first, d, g);
+        if (j + 1 < steps) g = narrow_gradient(&first, d, one->order[j + 1]);
+        if (two) narrow_step(&second, d, g_2);
     }
-    dense_steps(&local[0], two ? &local[1] : NULL, steps, mu, d, 0);
-    for (int m = 0; m < 2; m++) {
-        if (!all[m]) continue;
-        for (int64_t c = 0; c <= d; c++) {
-            all[m]->model.w[c] = w[m][c];
-            all[m]->model.G[c] = G[m][c];
-        }
-        all[m]->drawn = local[m].drawn;
-    }
+    put_few(first.w, d, one->model.w);
+    put_few(first.G, d, one->model.G);
+    one->drawn = (int64_t)first.drawn;
+    if (!two) return;
+    put_few(second.w, d, two->model.w);
+    put_few(second.G, d, two->model.G);
+    two->drawn = (int64_t)second.drawn;
 }
 
 #define NARROW(d) \
@@ -130,9 +202,13 @@ DS_INLINE void narrow_steps(Descent *one, Descent *two, int64_t steps, double mu
             narrow_steps(one, NULL, steps, mu, d); \
         return;
 
-/* The steps on wider rows, or rows of float32. */
-DS_INLINE void wide_steps(Descent *one, Descent *two, int64_t steps, double mu) {
+DS_INLINE void dense_steps_of(Descent *one, Descent *two, int64_t steps, double mu) {
     const int64_t d = one->set.rows.d;
+    switch (one->set.rows.is_single ? 0 : d) {
+        NARROW(1)
+        NARROW(2)
+        NARROW(3)
+    }
     if (one->set.rows.is_single) {
         if (two)
             dense_steps(one, two, steps, mu, d, 1);
@@ -144,17 +220,8 @@ DS_INLINE void wide_steps(Descent *one, Descent *two, int64_t steps, double mu) 
         dense_steps(one, NULL, steps, mu, d, 0);
 }
 
-DS_TWICE(static void wide_steps_anywhere, wide_steps, (Descent *one, Descent *two, int64_t steps, double mu),
-         (one, two, steps, mu))
-
-static void saga_dense(Descent *one, Descent *two, int64_t steps, double mu) {
-    switch (one->set.rows.is_single ? 0 : one->set.rows.d) {
-        NARROW(1)
-        NARROW(2)
-        NARROW(3)
-    }
-    wide_steps_anywhere(one, two, steps, mu);
-}
+DS_THRICE(static, void, saga_dense, dense_steps_of, (Descent *one, Descent *two, int64_t steps, double mu),
+          (one, two, steps, mu))
 
 /* Steps on CSR rows, each of which touches only the non-zeros of its row.
 
@@ -308,8 +375,7 @@ void ds_sgd(const Descent *model, int64_t steps, double mu) {
         sgd_dense(model, steps, mu, 0);
 }
 
-int64_t ds_discharge(Rows rows, const double *restrict table, double *restrict G, Frame frame) {
-    const int is_single = rows.is_single != 0;
+DS_INLINE int64_t discharge_of(Rows rows, const double *restrict table, double *restrict G, Frame frame, int is_single) {
     const int64_t d = rows.d;
     int64_t drawn = 0;
     double total = 0.0;
@@ -336,3 +402,37 @@ int64_t ds_discharge(Rows rows, const double *restrict table, double *restrict G
     G[d] -= frame.gain[d] * total;
     return drawn;
 }
+
+/* The same for dense float64 rows of few columns, whose sums stay in registers. */
+DS_INLINE int64_t discharge_few(Rows rows, int64_t d, const double *restrict table, double *restrict G, Frame frame) {
+    const double *restrict values = rows.values;
+    int64_t drawn = 0;
+    double total = 0.0;
+    Few sums = few_of(G, d, 0.0);
+    const Few gain = few_of(frame.gain, d, 0.0), centre = few_of(frame.centre, d, 0.0);
+    for (int64_t i = 0; i < rows.n; i++) {
+        const double alpha = table[i];
+        if (alpha != alpha) continue;
+        drawn += 1;
+        total += alpha;
+        sums.a -= gain.a * alpha * (values[i * d] - centre.a);
+        if (d > 1) sums.b -= gain.b * alpha * (values[i * d + 1] - centre.b);
+        if (d > 2) sums.c -= gain.c * alpha * (values[i * d + 2] - centre.c);
+    }
+    sums.last = G[d] - frame.gain[d] * total;
+    put_few(sums, d, G);
+    return drawn;
+}
+
+DS_INLINE int64_t discharge(Rows rows, const double *table, double *G, Frame frame) {
+    switch (rows.is_single || rows.indptr ? 0 : rows.d) {
+    case 1: return discharge_few(rows, 1, table, G, frame);
+    case 2: return discharge_few(rows, 2, table, G, frame);
+    case 3: return discharge_few(rows, 3, table, G, frame);
+    default: break;
+    }
+    return rows.is_single ? discharge_of(rows, table, G, frame, 1) : discharge_of(rows, table, G, frame, 0);
+}
+
+DS_THRICE(, int64_t, ds_discharge, discharge, (Rows rows, const double *table, double *G, Frame frame),
+          (rows, table, G, frame))

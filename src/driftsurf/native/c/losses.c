@@ -17,7 +17,7 @@ DS_INLINE void logistic_losses(const double *restrict margins, const double *res
     }
 }
 
-DS_TWICE(void ds_logistic_losses, logistic_losses, (const double *margins, const double *y, int64_t n, double *out),
+DS_THRICE(, void, ds_logistic_losses, logistic_losses, (const double *margins, const double *y, int64_t n, double *out),
          (margins, y, n, out))
 
 void ds_output_losses(const double *restrict scores, const double *restrict y, int64_t n, int64_t kind, double epsilon,

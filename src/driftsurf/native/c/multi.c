@@ -278,7 +278,7 @@ DS_INLINE void saga_dense_of(Descent *one, Descent *two, int64_t steps, double m
         saga_dense(one, NULL, steps, mu, K, losses, work, NULL);
 }
 
-DS_TWICE(static void saga_dense_anywhere, saga_dense_of,
+DS_THRICE(static, void, saga_dense_anywhere, saga_dense_of,
          (Descent *one, Descent *two, int64_t steps, double mu, int64_t K, const Loss *losses, double *work,
           double *work_2),
          (one, two, steps, mu, K, losses, work, work_2))

@@ -28,7 +28,7 @@ DS_INLINE void margins_of_all(Rows rows, const double *weights, int64_t models, 
         margins_of(rows, weights, models, out, 0);
 }
 
-DS_TWICE(void ds_margins_of_all, margins_of_all, (Rows rows, const double *weights, int64_t models, double *out),
+DS_THRICE(, void, ds_margins_of_all, margins_of_all, (Rows rows, const double *weights, int64_t models, double *out),
          (rows, weights, models, out))
 
 void ds_margins(Rows rows, const double *w, double *out) {
