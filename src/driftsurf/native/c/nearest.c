@@ -113,4 +113,4 @@ DS_INLINE void nearest(Rows queries, Neighbours known, double *out) {
     }
 }
 
-DS_TWICE(void ds_nearest, nearest, (Rows queries, Neighbours known, double *out), (queries, known, out))
+DS_THRICE(, void, ds_nearest, nearest, (Rows queries, Neighbours known, double *out), (queries, known, out))
