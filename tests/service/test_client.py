@@ -182,7 +182,7 @@ def test_an_address_that_is_none_is_refused_at_once(address: str, named: str) ->
 
 def test_a_key_from_a_file_may_end_with_a_line_break_and_is_never_shown() -> None:
     with Client("http://localhost", "ds_secret\n") as client:
-        assert client._http.headers["authorization"] == "Bearer ds_secret"
+        assert client._https[0].headers["authorization"] == "Bearer ds_secret"
     for key in ("ds_secret\nx: y", "ds_s\u00e9cret", " "):
         with pytest.raises(OptionError) as caught:
             Client("http://localhost", key)
@@ -295,3 +295,53 @@ def test_events_that_are_refused() -> None:
     )
     with Client("http://localhost", transport=transport) as client, pytest.raises(ServiceRefusal):
         next(client.model("sales").events())
+
+
+# ---------------------------------------------------------------------------- several addresses
+
+
+def replicas(answers: dict[str, Any], pauses: list[float]) -> tuple[Client, list[tuple[str, float]]]:
+    """Return a client of three replicas, and what it asks of which, with its timeout."""
+    asked = list[tuple[str, float]]()
+
+    def answer(request: Any) -> Any:
+        asked.append((request.url.host, request.extensions["timeout"]["read"]))
+        found = answers[request.url.host]
+        if isinstance(found, Exception):
+            raise found
+        return httpx.Response(found, json={"predictions": ["yes"], "version": 1, "position": 3})
+
+    addresses = [f"http://{one}" for one in ("a", "b", "c")]
+    return Client(addresses, transport=httpx.MockTransport(answer), sleep=pauses.append), asked
+
+
+@pytest.mark.parametrize("failure", [httpx.ConnectError("gone"), httpx.ReadTimeout("stopped"), 503])
+def test_a_replica_that_fails_is_left_for_the_next_one_at_once(failure: Any) -> None:
+    pauses = list[float]()
+    client, asked = replicas({"a": failure, "b": 200, "c": 200}, pauses)
+    with client:
+        for _ in range(2):
+            assert client.model("sales").predict([ROW]).predictions == ["yes"]
+        assert client.model("sales").learn([ROW])["position"] == 3
+        assert client.address == "http://b"
+    assert asked == [("a", 0.1), ("b", 0.1), ("b", 0.1), ("b", 8.0)]
+    assert pauses == []
+
+
+def test_a_pause_follows_when_all_replicas_have_failed() -> None:
+    pauses = list[float]()
+    client, asked = replicas({"a": 503, "b": httpx.ReadTimeout("stopped"), "c": 503}, pauses)
+    with client, pytest.raises(ServiceRefusal):
+        client.model("sales").predict([ROW])
+    assert [host for host, _ in asked[:6]] == ["a", "b", "c"] * 2
+    assert [timeout for _, timeout in asked[:6]] == [0.1] * 3 + [0.2] * 3
+    assert sum(pauses) == pytest.approx(60.0)
+
+
+def test_what_a_replica_refuses_for_good_is_not_asked_of_another() -> None:
+    client, asked = replicas({"a": 422, "b": 200, "c": 200}, [])
+    with client, pytest.raises(ServiceRefusal):
+        client.model("sales").predict([ROW])
+    assert len(asked) == 1
+    with pytest.raises(OptionError, match="no address"):
+        Client([])

@@ -22,12 +22,14 @@ from driftsurf.data.log.contract import Log
 from driftsurf.data.log.file_log import FileLog
 from driftsurf.data.log.records import ColumnKind, Kinds, decode
 from driftsurf.data.tables import Table
-from driftsurf.errors import CheckError, InputError, LogError, LogUnreachableError, UnavailableError
+from driftsurf.errors import CheckError, InputError, LogError, LogUnreachableError, NotLeadingError, UnavailableError
 from driftsurf.service.committer import GroupCommitter
 from driftsurf.service.contract import Answer, Request
 from driftsurf.service.model import ServedModel, folder_blueprint
+from driftsurf.service.replicas import set_aside
 from driftsurf.service.settings import Keeping, ModelSettings
 
+KEEPING = Keeping(least_free_bytes=0, digest_records=5)
 SETTINGS = ModelSettings(label="sold", model="driftsurf", learner="logistic", batch_size=10, task="binary")
 
 
@@ -311,3 +313,75 @@ def test_a_log_that_cannot_be_reached_is_read_again(
         assert model.status().rows == 40
         failures += [LogUnreachableError("away for good")] * 10**6
     assert model.status().phase == "closed"
+
+
+# ---------------------------------------------------------------------------- replicas
+
+
+def test_a_replica_follows_passes_on_and_takes_over(tmp_path: Path, store: MemoryStore) -> None:
+    def opened(name: str) -> ServedModel:
+        folder = tmp_path / name / "sales"
+        make_log: Any = lambda known: MemoryLog(store)  # noqa: E731
+        blueprint = folder_blueprint(folder, SETTINGS)
+        return ServedModel(folder, blueprint, KEEPING, clock=lambda: 5.0, make_log=make_log, address=f"http://{name}")
+
+    with closing(opened("one")) as one:
+        one.learn(*rows(20, 0)).result(60)
+        settled(one)
+        with closing(opened("other")) as other:
+            until_phase(other, "following")
+            assert other.status().ready
+            with pytest.raises(NotLeadingError, match="http://one") as caught:
+                other.learn(*rows(1, 0))
+            assert caught.value.leader == "http://one"
+            one.learn(*rows(95, 1)).result(60)
+            for _ in range(12):
+                one.learn(*rows(5, 2)).result(60)
+            settled(one)
+            while other.status().applied < one.log.next:
+                other.log.wait(one.log.next, 0.01)
+            assert other.state() == one.state()
+            assert other.place == (one.log.next, 0)
+            assert other.predict(rows(3, 3)[0]).version == one.predict(rows(3, 3)[0]).version
+            kinds = [payload[0] for _, payload in one.log.read(0, 2**30)]
+            assert kinds.count(Kinds.DIGEST) > 1
+            one.close()
+            until_phase(other, "ready")
+            other.learn(*rows(5, 4)).result(60)
+
+
+def until_phase(model: ServedModel, phase: str) -> None:
+    while model.status().phase != phase:
+        assert model.status().phase != "failed", model.status().failure
+        model.log.wait(2**40, 0.01)
+
+
+def test_a_replica_that_differs_says_so_and_is_built_again(
+    tmp_path: Path, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(name: str) -> ServedModel:
+        folder = tmp_path / name / "sales"
+        blueprint = folder_blueprint(folder, SETTINGS)
+        return ServedModel(folder, blueprint, KEEPING, clock=lambda: 5.0, make_log=lambda known: MemoryLog(store))
+
+    with closing(opened("one")) as one:
+        one.learn(*rows(20, 0)).result(60)
+        settled(one)
+        with closing(opened("other")) as other:
+            until_phase(other, "following")
+            run = other._follower.run
+            assert run is not None
+            run.replayed.errors = replace(run.replayed.errors, total=run.replayed.errors.total + 1e-9)
+            for seed in range(12):
+                one.learn(*rows(5, seed)).result(60)
+            while not other.differs:
+                assert one.status().phase == "ready"
+                other.log.wait(2**40, 0.01)
+            assert "differs" in other.status().failure
+        set_aside(tmp_path / "other" / "sales")
+        with closing(opened("other")) as other:
+            until_phase(other, "following")
+            while other.status().applied < one.log.next:
+                other.log.wait(one.log.next, 0.01)
+            assert other.state() == settled(one).state()
+            assert not other.differs

@@ -103,6 +103,14 @@ class MemoryModel(ServedModel):
         self.keys: dict[str, tuple[bytes, Any]] = {}
 
     @property
+    def differs(self) -> bool:
+        return False
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        return None
+
+    @property
     def journal_lines(self) -> int:
         return self.events[-1].line if self.events else 0
 

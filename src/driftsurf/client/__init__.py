@@ -71,7 +71,7 @@ class Client:
 
     def __init__(
         self,
-        address: str = "http://localhost:8470",
+        address: str | Sequence[str] = "http://localhost:8470",
         key: str | None = None,
         *,
         retry_seconds: float = 60.0,
@@ -81,14 +81,24 @@ class Client:
         patience: float | None = None,
     ) -> None:
         headers = {} if key is None else {"authorization": f"Bearer {_in_header('key', key.strip())}"}
-        url = _checked_address(address)
-        self.address: str = str(url.copy_with(userinfo=b"")) if url.userinfo else address
-        """The address without a password, for messages."""
+        given = (address,) if isinstance(address, str) else tuple(address)
+        if not given:
+            raise OptionError(Option("address"), " has no address; pass one such as 'http://localhost:8470'")
+        urls = [_checked_address(one) for one in given]
+        self.addresses: tuple[str, ...] = tuple(
+            str(url.copy_with(userinfo=b"")) if url.userinfo else one for one, url in zip(given, urls, strict=True)
+        )
+        """The addresses without passwords, for messages."""
+        self._timeout = timeout
+        self._at = 0
+        """Number of the address that answered last."""
         if patience is not None:
             warn_of_former_spelling("patience is now retry_seconds, and the former name will be removed")
         self.retry_seconds: float = retry_seconds if patience is None else patience
         self._sleep = sleep
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
+        self._https = [
+            httpx.Client(base_url=url, headers=headers, timeout=timeout, transport=transport) for url in urls
+        ]
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +108,13 @@ class Client:
 
     def close(self) -> None:
         """Close all connections."""
-        self._http.close()
+        for one in self._https:
+            one.close()
+
+    @property
+    def address(self) -> str:
+        """The address that is asked, without a password."""
+        return self.addresses[self._at]
 
     def model(self, name: str) -> ModelClient:
         """Return a client of one model."""
@@ -143,14 +159,19 @@ class Client:
             headers |= {"content-type": media, "idempotency-key": _in_header("key", key or uuid.uuid4().hex)}
         pauses = _Pauses(self)
         while True:
+            at, timeout = self._at, pauses.timeout(path)
+            least = 0.0
             try:
-                answer = self._http.request(method, path, content=content, params=params, headers=headers)
+                answer = self._https[at].request(
+                    method, path, content=content, params=params, headers=headers, timeout=timeout
+                )
             except httpx.TransportError as error:
-                pauses.pause(error)
-                continue
-            if answer.is_success:
-                return answer
-            pauses.pause(refusal_of(answer), _seconds(answer.headers.get("retry-after")))
+                failure: Exception = error
+            else:
+                if answer.is_success:
+                    return answer
+                failure, least = refusal_of(answer), _seconds(answer.headers.get("retry-after"))
+            pauses.switch(at, failure, least)
 
     def stream(self, path: str, since: int | None) -> Iterator[ServedEvent]:
         """Yield events, over as many connections as it takes; nothing is lost or repeated between them."""
@@ -158,7 +179,8 @@ class Client:
         while True:
             headers = {"accept": "text/event-stream"} | ({} if since is None else {"last-event-id": str(since)})
             try:
-                with self._http.stream("GET", path, headers=headers, timeout=httpx.Timeout(30.0)) as answer:
+                at = self._at
+                with self._https[at].stream("GET", path, headers=headers, timeout=httpx.Timeout(30.0)) as answer:
                     if answer.is_success:
                         for event in read_events(answer.iter_lines()):
                             since, pauses = event.line, _Pauses(self)
@@ -169,7 +191,12 @@ class Client:
                         failure = refusal_of(answer)
             except httpx.TransportError as error:
                 failure = error
-            pauses.pause(failure)
+            pauses.switch(at, failure)
+
+
+SWITCH_SECONDS = {"predict": 0.1}, 8.0
+"""Time in which a replica has to answer before another one is asked, for predictions and otherwise. It doubles in each
+further round. A replica may have stopped without closing its connections."""
 
 
 class _Pauses:
@@ -179,6 +206,30 @@ class _Pauses:
         self._client = client
         self._waited = 0.0
         self._number = 0
+        self._failed = 0
+        """Attempts since the last pause."""
+
+    def timeout(self, path: str) -> float:
+        """Return the seconds for an attempt."""
+        client, (special, usual) = self._client, SWITCH_SECONDS
+        if len(client._https) == 1:
+            return client._timeout
+        return min(client._timeout, special.get(path.rpartition("/")[2], usual) * 2.0**self._number)
+
+    def switch(self, at: int, failure: Exception, least: float = 0.0) -> None:
+        """Go on with the address after the one that failed; wait if all have, or raise the failure if it will not pass.
+
+        The number of addresses is one for most clients.
+        """
+        client = self._client
+        self._failed += 1
+        if client._at == at:  # another thread may have gone on before
+            client._at = (at + 1) % len(client._https)
+        passes = not isinstance(failure, ServiceRefusal) or failure.may_pass
+        if self._failed < len(client._https) and passes:
+            return
+        self._failed = 0
+        self.pause(failure, least)
 
     def pause(self, failure: Exception, least: float = 0.0) -> None:
         """Wait before the next attempt; raise the failure if there is to be none."""

@@ -32,6 +32,8 @@ caught. Each message names the value, the choices and the remedy.
      |    +-- LogUnreachableError
      +-- ServiceError (RuntimeError)
      |    +-- UnavailableError
+     |    |    +-- NotLeadingError
+     |    +-- ReplicaDiffersError
      |    +-- NameTakenError
      |    +-- OverloadedError
      |    +-- StorageFullError
@@ -92,8 +94,10 @@ from driftsurf.errors._runs import (
     LogError,
     LogUnreachableError,
     NameTakenError,
+    NotLeadingError,
     OverloadedError,
     RegistryWarning,
+    ReplicaDiffersError,
     RunDrifted,
     RunFolderError,
     RunInterrupted,
@@ -131,10 +135,12 @@ __all__ = [
     "MissingExtraError",
     "NameTakenError",
     "NonFiniteError",
+    "NotLeadingError",
     "Option",
     "OptionError",
     "OverloadedError",
     "RegistryWarning",
+    "ReplicaDiffersError",
     "RowIndex",
     "RunDrifted",
     "RunFolderError",

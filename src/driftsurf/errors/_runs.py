@@ -252,6 +252,39 @@ class UnavailableError(ServiceError):
     """
 
 
+class NotLeadingError(UnavailableError):
+    """Another replica takes rows, labels and orders of a served model.
+
+    Parameters
+    ----------
+    leader
+        Where that replica answers; empty if it is not known.
+
+    Examples
+    --------
+    >>> raise NotLeadingError("http://10.0.0.5:8470")
+    Traceback (most recent call last):
+        ...
+    driftsurf.errors.NotLeadingError: another replica takes rows: http://10.0.0.5:8470
+    """
+
+    def __init__(self, leader: str) -> None:
+        super().__init__(f"another replica takes rows: {leader or 'its address is not known now'}")
+        self.leader: str = leader
+
+
+class ReplicaDiffersError(ServiceError):
+    """The state of a replica of a served model is not that of the replica that writes its log.
+
+    Examples
+    --------
+    >>> raise ReplicaDiffersError("the model differs at record 10,000")
+    Traceback (most recent call last):
+        ...
+    driftsurf.errors.ReplicaDiffersError: the model differs at record 10,000
+    """
+
+
 class NameTakenError(ServiceError):
     """An order adds a challenger to a served model under the name of another one.
 

@@ -327,6 +327,10 @@ class Admission:
         """Log the time."""
         self._append(self._record(Kinds.TICK, 0, Request()))
 
+    def digest(self, content: dict[str, Any]) -> None:
+        """Log a digest of the state, for other replicas."""
+        self._append(self._record(Kinds.DIGEST, 0, Request(), content=content))
+
     # ------------------------------------------------------------------------ checks
 
     def checked(self, table: Table) -> Table:

@@ -55,7 +55,7 @@ UNJUDGED: Final = Judgement(Verdict("waiting", "No row was scored yet.", ""))
 
 Durability: TypeAlias = Literal["process", "disk"]
 """What an acknowledged record survives: "process" a kill of the process, "disk" a power loss, too."""
-Phase: TypeAlias = Literal["recovering", "ready", "failed", "closing", "closed"]
+Phase: TypeAlias = Literal["recovering", "ready", "following", "failed", "closing", "closed"]
 """Life of a served model. In "recovering" and "failed" it predicts rows without ids, with the last version that it has,
 and takes nothing (``UnavailableError``)."""
 OrderKind: TypeAlias = Literal["pin", "unpin", "reset", "rollback", "promote", "warm", "challenge", "dismiss", "mark"]
@@ -311,5 +311,5 @@ class ModelStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether the model takes rows and has applied everything that was logged before it was opened."""
-        return self.phase == "ready"
+        """Whether the model takes rows, or another replica does, and it has applied what was logged before."""
+        return self.phase in ("ready", "following")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from driftsurf import __version__
 from driftsurf.core.contracts import State
 from driftsurf.core.disk import lower_priority
 from driftsurf.core.files import parse_json
@@ -24,7 +26,15 @@ from driftsurf.core.targets import ClassTargets, RegressionTargets
 from driftsurf.data.log.contract import Log
 from driftsurf.data.log.records import UNJOINED, ColumnKind, Kinds, Record, RowBlock, decode, read_rows
 from driftsurf.data.row_encoder import Task
-from driftsurf.errors import AnswerGoneError, LogUnreachableError, StateError, StateVersionError, UnavailableError
+from driftsurf.errors import (
+    AnswerGoneError,
+    LogUnreachableError,
+    NotLeadingError,
+    ReplicaDiffersError,
+    StateError,
+    StateVersionError,
+    UnavailableError,
+)
 from driftsurf.runs.checkpoint import Checkpoint, CheckpointFolder
 from driftsurf.runs.orders import OrderRecord
 from driftsurf.runs.output import Rotation
@@ -139,6 +149,12 @@ JOURNAL_PARTS, HISTORY_PARTS = 64, 3
 """Full files of the journal that are kept, and of each file beside it."""
 
 
+UNSHARED = 2**62
+"""Position at which states are compared if no other process follows the log."""
+DIGESTS = 8
+"""Digests that are remembered until the one of the replica that writes is in the log."""
+TRY_SECONDS = 0.5
+"""How often a process asks for the lease of a log to which another one writes."""
 IDLE_SECONDS = 0.5
 """Time after which a follower without work looks at the clock."""
 GATHERED = 64
@@ -182,6 +198,8 @@ class Follower:
         Called in the thread when there has been nothing to do for a while.
     needed
         Returns the first record that somebody else still has to read.
+    on_digest
+        Called with a digest of the state that other replicas are to compare, if this process writes to the log.
     clock
         Seconds by which checkpoints are timed; they decide nothing.
 
@@ -203,6 +221,7 @@ class Follower:
         lead: Callable[[], bool] = lambda: True,
         idle: Callable[[], object] = lambda: None,
         needed: Callable[[], int] = lambda: 2**62,
+        on_digest: Callable[[dict[str, Any]], object] = lambda content: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.blueprint = blueprint
@@ -239,6 +258,8 @@ class Follower:
         self.failure: str = ""
         self.error: BaseException | None = None
         """What made applying fail."""
+        self.leader: str = ""
+        """Where the replica that takes rows answers, if another one does and has told."""
         self.unreached: str = ""
         """Why the log cannot be reached now; empty if it can be."""
         self._saved_steps = 0
@@ -248,11 +269,14 @@ class Follower:
         self._first_rows: list[RowBlock] = []
         self._returned_to: list[int] = []
         """Positions at which the state is stored, because orders in the log return to them and do not have it."""
+        self._digests: dict[int, str] = {}
+        """Digests of the last states that are compared with those of other replicas, by position."""
         self._lead = lead
         self._leads = False
         """Whether this process writes to the log."""
         self._idle = idle
         self._needed = needed
+        self._on_digest = on_digest
         self._clock = clock
         self._process: int = os.getpid()
         self._needed_from: dict[int, int] = {}
@@ -268,6 +292,8 @@ class Follower:
         self._recovered = False
         """Whether these records have been applied."""
         self._lock = threading.Lock()
+        self._tried = -math.inf
+        """When this process last asked whether it may write to the log."""
         self._began: float = clock()
         self._newest = self._whole = self._began, 0
         """When the last checkpoint was saved, and the last one at the end of a record, with the rows applied then."""
@@ -410,10 +436,31 @@ class Follower:
             return len(numbered)
         if self._returned_to and self.position == self._returned_to[0]:
             self.run.recall(self._returned_to.pop(0), from_bytes(to_bytes(self.run.state())))
-        if self._returned_to:
-            numbered = [one for one in numbered if one[0] < self._returned_to[0]]
+        stop = min([*self._returned_to[:1], self._compared(self.run)])
+        numbered = [one for one in numbered if one[0] < stop]
         self._apply(self.run, numbered)
         return len(numbered)
+
+    def _compared(self, run: ServedRun) -> int:
+        """Return the next position at which replicas compare their states; at such a one, digest the state first."""
+        every = self.keeping.digest_records
+        if not self.log.id:
+            return UNSHARED
+        if self.position and self.position % every == 0 and self.position not in self._digests:
+            self._digests[self.position] = digest = run.digest()
+            for old in list(self._digests)[:-DIGESTS]:
+                del self._digests[old]
+            if self._leads:
+                self._on_digest({"at": self.position, "version": __version__, "sha256": digest})
+        return (self.position // every + 1) * every
+
+    def _check_digest(self, content: Mapping[str, Any]) -> None:
+        """Raise ReplicaDiffersError if another replica had another state; other versions may store other things."""
+        own = self._digests.get(content["at"])
+        if own is not None and content["version"] == __version__ and own != content["sha256"]:
+            raise ReplicaDiffersError(
+                f"the model differs from that of the replica that writes its log, at record {content['at']:,}"
+            )
 
     def _read(self, start: int, most_bytes: int = GATHERED_BYTES) -> list[tuple[int, bytes]]:
         """Return records of the log; while it cannot be reached, try again until the model is closed."""
@@ -472,6 +519,8 @@ class Follower:
                 self.on_step()
                 self._carried_out(number, outcome)
                 continue
+            if record.kind == Kinds.DIGEST:
+                self._check_digest(record.content)
             size += len(payload)
             run.replayed.keys.add(record, number)
             if record.kind not in UNJOINED:
@@ -576,7 +625,7 @@ class Follower:
     def close(self) -> None:
         """Apply the rest of the log, save a checkpoint, end the thread and close the files of the run."""
         with self._lock:
-            if self.phase in ("recovering", "ready"):
+            if self.phase in ("recovering", "ready", "following"):
                 self.phase = "closing"
         self._closing.set()
         if self._thread.ident is not None:
@@ -611,6 +660,8 @@ class Follower:
             )
         if self.phase == "ready":
             return
+        if self.phase == "following":
+            raise NotLeadingError(self.leader)
         why = {
             "recovering": "is being recovered from its log; try again soon",
             "failed": f"is read-only, because learning failed: {self.failure}{self.remedy}",
@@ -695,16 +746,19 @@ class Follower:
     def stop_leading(self) -> None:
         """Take no records until everything in the log is applied, because another process has written to it."""
         with self._lock:
-            self._leads = False
+            self._leads, self._tried = False, -math.inf
             if self.phase == "ready":
                 self.phase = "recovering"
 
     def _lead_again(self) -> None:
         """Take records again, if no other process does."""
+        if self._clock() - self._tried < TRY_SECONDS:
+            return
+        self._tried = self._clock()
         self._leads = True  # before it begins: what stops it from now on counts
         if not self._lead():
             self._leads = False
-        elif self._recovered:
+        if self._recovered:
             self._be_ready()
 
     def _between_steps(self) -> None:
@@ -716,7 +770,11 @@ class Follower:
 
         What it had not learned waits then, as it did before.
         """
-        if self.phase == "recovering" and self._clock() - self._began >= self.keeping.checkpoint_seconds:
+        if (
+            self.phase == "recovering"
+            and self._leads
+            and self._clock() - self._began >= self.keeping.checkpoint_seconds
+        ):
             self._be_ready()
 
     def _end_recovery(self) -> None:
@@ -725,9 +783,9 @@ class Follower:
 
     def _be_ready(self) -> None:
         with self._lock:
-            if self.phase == "recovering" and self._leads:
-                self.phase = "ready"
-        if self._leads:
+            if self.phase in ("recovering", "following"):
+                self.phase = "ready" if self._leads else "following" if self.log.id else self.phase
+        if self.phase != "recovering":
             self._changed.set()
 
     def _save_if_due(self, last: tuple[float, int]) -> None:

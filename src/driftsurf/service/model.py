@@ -30,6 +30,7 @@ from driftsurf.errors import (
     Option,
     OptionError,
     OverloadedError,
+    ReplicaDiffersError,
     StorageFullError,
     UnavailableError,
 )
@@ -278,6 +279,7 @@ class ServedModel:
             self._follower = Follower(
                 blueprint, log, checkpoints, keeping, self.feed,
                 on_step=self._publish, lead=self._lead, idle=self._tick, needed=self._needed,
+                on_digest=self._log_digest,
             )  # fmt: skip
             undo.callback(self._follower.close)
             self.log: Log = log
@@ -304,6 +306,21 @@ class ServedModel:
         """What is the matter with the disk, if that is why learning failed; else ""."""
         error = self._follower.error
         return "" if error is None else storage_problem(error, self.folder)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the model is not the one that other replicas have, so that it has to be built again."""
+        return isinstance(self._follower.error, ReplicaDiffersError)
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Number of records that are applied, and of those that are known and not applied; None if only this process
+        has the log.
+        """
+        if not self.log.id:
+            return None
+        applied = self._follower.applied
+        return applied, max(0, self.log.next - applied)
 
     @property
     def begun(self) -> bool:
@@ -339,6 +356,8 @@ class ServedModel:
         """Begin to take records; return False if another process does."""
         try:
             lease = self.log.acquire(LEASE_SECONDS, self._address)
+            if lease is None:
+                self._follower.leader = self.log.leader()
         except LogUnreachableError:
             return False
         if lease is None:
@@ -351,6 +370,10 @@ class ServedModel:
         )  # fmt: skip
         self._committer.begin(number, lease)
         return True
+
+    def _log_digest(self, content: dict[str, Any]) -> None:
+        with contextlib.suppress(UnavailableError):  # another process writes to the log by now
+            self._admission.digest(content)
 
     def _stop_leading(self) -> None:
         self._follower.stop_leading()

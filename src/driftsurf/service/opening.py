@@ -12,11 +12,19 @@ from typing import Any, NoReturn, TypeAlias
 
 from driftsurf.core.changes import Background
 from driftsurf.data.tables import Table, empty_column
-from driftsurf.errors import DriftsurfError, LockedError, MissingExtraError, OptionError, UnavailableError
+from driftsurf.errors import (
+    DriftsurfError,
+    LockedError,
+    LogUnreachableError,
+    MissingExtraError,
+    OptionError,
+    UnavailableError,
+)
 from driftsurf.service.config import ModelConfig, ServiceConfig
 from driftsurf.service.connections import Connections
 from driftsurf.service.contract import UNJUDGED, Event, Judgement, ModelStatus, Phase, ServedColumn
 from driftsurf.service.model import ServedModel, add_challengers, open_model
+from driftsurf.service.replicas import set_aside
 from driftsurf.service.settings import SETTINGS_FILE, Keeping, ModelSettings
 from driftsurf.service.storage import can_write, storage_problem
 from driftsurf.service.versions import Version
@@ -99,6 +107,8 @@ class OpeningModel:
         self.snapshot: Version = Version()
         self.failure: str = ""
         """Why the model cannot be opened; empty as long as it is being opened."""
+        self.differs: bool = False
+        self.place: tuple[int, int] | None = None
         self.waits: bool = False
         """Whether it is opened as soon as its disk can be written."""
         self._label = model.options.label or ""
@@ -174,6 +184,8 @@ class Opener(Background):
         Called with a model that could not write to its disk, and its connections, before it is opened again.
     note
         Called with what is being done.
+    address
+        Where other replicas reach this service.
     """
 
     def __init__(
@@ -184,6 +196,7 @@ class Opener(Background):
         done: Callable[[], object],
         note: Callable[[str], None],
         closed: Callable[[ServedModel, OpeningModel], object] = lambda model, place: None,
+        address: str = "",
     ) -> None:
         super().__init__("opener")
         self.config = config
@@ -193,6 +206,7 @@ class Opener(Background):
         self._done = done
         self._note = note
         self._closed = closed
+        self._address = address
         self._open: dict[str, ServedModel] = {}
         """Models that were given away, by name."""
         self._unopened: list[tuple[ServedModel, Connections]] = []
@@ -233,11 +247,15 @@ class Opener(Background):
         again: list[OpeningModel] = []
         for place in self.places:
             served = self._open.get(place.name)
-            if not (place.waits if served is None else served.storage_problem) or not can_write(place.folder):
+            waits = place.waits if served is None else served.storage_problem or served.differs
+            if not waits or not can_write(place.folder):
                 continue
             if served is not None:
                 place.failure = ""
                 self._closed(self._open.pop(place.name), place)
+                if served.differs:
+                    log.error("%s is built again: %s", place.name, served.status().failure)
+                    set_aside(place.folder)
             again.append(place)
         if again:
             with Progress(self._note) as progress:
@@ -251,13 +269,13 @@ class Opener(Background):
             self._check_going()
             progress.begin(f"opening {place.name}")
             try:
-                found = open_served(place.folder, self.config.models[place.name], self.config.keeping)
+                found = open_served(place.folder, self.config.models[place.name], self.config.keeping, self._address)
             except (OptionError, LockedError, MissingExtraError):  # of the configuration, or of a second service
                 raise
             except Exception as error:
                 known = isinstance(error, (DriftsurfError, OSError))
                 problem = storage_problem(error, place.folder)
-                place.waits = bool(problem)
+                place.waits = bool(problem) or isinstance(error, LogUnreachableError)
                 failure = f"{problem}. {WAITS}" if problem else f"{error if known else repr(error)}. {REMEDY}"
                 if failure != place.failure:
                     log.error("%s cannot be opened: %s", place.name, failure, exc_info=not known)

@@ -49,7 +49,7 @@ def open_shared_log(folder: Path, location: str, settings: ModelSettings, start:
             Option("log"),
             "; leave it out, or serve the model under another name",
         )
-    log: Log = entry.make(location, _about(settings, start))
+    log: Log = entry.make(location, about_model(settings, start))
     try:
         saved = parse_json(files.read_text(file)) if file.exists() else {"id": log.id}
         if saved["id"] != log.id or log.next < known:
@@ -73,7 +73,15 @@ def check_own_log(folder: Path) -> None:
         raise OptionError(f"the log of the model {folder.name!r} is at {name}; name it with ", Option("log"))
 
 
-def _about(settings: ModelSettings, start: Path) -> str:
+def set_aside(folder: Path) -> None:
+    """Move the checkpoints of a model away that differs from its replicas, so that it is built again from the log."""
+    aside = folder / f"{CHECKPOINTS}-differing"
+    if files.is_folder(aside):
+        files.remove_tree(aside)
+    files.publish(folder / CHECKPOINTS, aside)
+
+
+def about_model(settings: ModelSettings, start: Path) -> str:
     """Return a digest of everything that decides what the records make of a model."""
     text = json.dumps({name: one for name, one in asdict(settings).items() if name != "start_from"}, sort_keys=True)
     model = files.read_bytes(start / MODEL) if settings.start_from is not None else b""

@@ -87,6 +87,7 @@ class Service:
                 self.app.record = telemetry.record
             self._open.enter_context(self.alerts)
             self._open.callback(self.app.readers.shutdown)
+            self._open.callback(self.app.passing.close)
             self.server: HttpServer = HttpServer(self.app, config.service.host, config.service.port, self._reload)
             self._open.callback(self.server.socket.close)
             self._open.callback(self._close_connections)
@@ -108,7 +109,15 @@ class Service:
             else:
                 self.stop()
 
-        opener = Opener(self.config, self.places, self._opened, done, self.note, self._closed)
+        opener = Opener(
+            self.config,
+            self.places,
+            self._opened,
+            done,
+            self.note,
+            self._closed,
+            self.config.service.address or self.address,
+        )
 
         def closing() -> None:
             opener.stop()

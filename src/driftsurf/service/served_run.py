@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import threading
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from driftsurf.core import files
-from driftsurf.core.contracts import State
+from driftsurf.core.contracts import AppendOnlyArray, State
 from driftsurf.core.files import parse_json
 from driftsurf.core.state import nest, pick, to_bytes
 from driftsurf.data.source import Position
@@ -40,6 +41,8 @@ from driftsurf.session.session import Session
 
 Parts: TypeAlias = Sequence[tuple[Path, int | None]]
 log: logging.Logger = logging.getLogger("driftsurf.serve")
+OWN_ENTRIES = frozenset(("about", "source.points", "source.lines"))
+"""Entries of the state that replicas do not share: paths, restore points, and where the journal was at the last one."""
 KEPT = 10_000
 """Lines that are kept in memory."""
 
@@ -480,6 +483,16 @@ class ServedRun(LiveRun):
             raise OptionError(f"the restore point {to} cannot be used: {error}") from error
         assert earlier is not None
         return earlier.state
+
+    def digest(self) -> str:
+        """Return a digest of everything that follows from the log, and of nothing that only this process has."""
+        found = hashlib.sha256()
+        for name, value in sorted(self.state().items()):
+            if name not in OWN_ENTRIES:
+                plain = value.array() if isinstance(value, AppendOnlyArray) else value
+                content = plain.tobytes() if isinstance(plain, np.ndarray) else repr(plain).encode()
+                found.update(b"%s %d " % (name.encode(), len(content)) + content)
+        return found.hexdigest()
 
     def newest(self, name: str, most: int = NEWEST) -> str:
         """Return the newest lines of a file of the run, also while a step is under way."""

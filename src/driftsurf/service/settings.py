@@ -211,6 +211,9 @@ class Keeping:
         2**30, "Free bytes of the disk below which nothing is learned, and 507 is answered.", at_least=0
     )
     idempotency_keys: int = option(100_000, "Idempotency keys that are remembered.", at_least=1)
+    digest_records: int = option(
+        10_000, "Records of a shared log after which replicas compare their states; the same for all.", at_least=1
+    )
 
     def check(self) -> None:
         """Raise OptionError if a setting has a value that cannot be used."""
@@ -243,6 +246,9 @@ class ServiceOptions:
 
     host: str = option("127.0.0.1", "Address to listen on; any other than this machine itself needs keys.")
     port: int = option(8470, "Port to listen on; 0 takes a free one.", at_least=0)
+    address: str | None = option(
+        None, "Address at which other replicas reach this one.  [default: that of host and port]", metavar="URL"
+    )
     folder: StrPath = option("models", "Folder with a folder for each model.", metavar="FOLDER")
     log_level: LogLevel = option("info", "Level of the log on standard error.", choices=get_args(LogLevel))
 

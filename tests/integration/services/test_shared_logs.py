@@ -213,18 +213,15 @@ def _lose_answers(log: SharedLog, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kind, "publish", publish_and_lose)
     else:
         assert isinstance(log, PostgresLog)
+        run = log._run
 
-        def twice(act: Callable[[], Any]) -> Any:
-            def lost() -> Any:
-                with log._own.client.transaction():
-                    found = act()
-                if next(count) == 0:
-                    raise psycopg.OperationalError("the connection is lost")
-                return found
+        def run_and_lose(own: Any, statement: str, *values: Any) -> Any:
+            found = run(own, statement, *values)
+            if statement.startswith("with head") and next(count) == 0:
+                raise psycopg.OperationalError("the connection is lost")
+            return found
 
-            return log._own.ask(lost)
-
-        monkeypatch.setattr(log, "_in_transaction", twice)
+        monkeypatch.setattr(log, "_run", run_and_lose)
 
 
 def test_a_part_of_a_record_whose_writer_ended_is_no_record(unique: str, monkeypatch: pytest.MonkeyPatch) -> None:

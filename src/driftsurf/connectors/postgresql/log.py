@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from driftsurf.connectors.postgresql.client import Database, Result
+from driftsurf.connectors.postgresql.client import Database
 from driftsurf.connectors.shared_log import TRIED_SECONDS, Holder, LogEnds, SharedLog
 from driftsurf.errors import LogConflictError, OptionError
 from driftsurf.registry import register
@@ -55,13 +55,6 @@ class PostgresLog(SharedLog):
         """Return the first row of a statement, or None; it may be executed twice if the connection is lost."""
         return own.ask(lambda: self._run(own, statement, *values).fetchone())
 
-    def _in_transaction(self, act: Callable[[], Result]) -> Result:
-        def whole() -> Result:
-            with self._own.client.transaction():
-                return act()
-
-        return self._own.ask(whole)
-
     def _make(self, about: str) -> str:
         def make() -> str:
             self._run(self._own, "select pg_advisory_xact_lock(hashtext(%s))", self.name)  # two may make it at once
@@ -83,7 +76,11 @@ class PostgresLog(SharedLog):
             )
             return str(self._run(self._own, "select about from {1}").fetchone()[0])
 
-        return self._in_transaction(make)
+        def whole() -> str:
+            with self._own.client.transaction():
+                return make()
+
+        return self._own.ask(whole)
 
     def _ends(self) -> LogEnds:
         return LogEnds(*self._one(self._reader, "select first, next, dropped, total from {1}"))
@@ -91,27 +88,29 @@ class PostgresLog(SharedLog):
     def _append(self, payloads: Sequence[bytes], expected: int) -> None:
         writer, size = uuid.uuid4().hex, sum(map(len, payloads))
 
+        # One statement: a process that is paused must never hold the lock of the head, for which others would wait.
+        statement = (
+            "with head as (update {1} set next = next + %s, total = total + %s, writer = %s where next = %s "
+            "returning total), records as (insert into {0} select r.number, head.total - r.above, r.payload "
+            "from head, unnest(%s::bigint[], %s::bigint[], %b::bytea[]) as r (number, above, payload)) "
+            "select true from head"
+        )
+        numbers, above, left = list(range(expected, expected + len(payloads))), list[int](), size
+        for payload in payloads:
+            above.append(left)
+            left -= len(payload)
+        values = len(payloads), size, writer, expected, numbers, above, list(payloads)
+
         def append() -> None:
-            there, before, last = self._run(self._own, "select next, total, writer from {1} for update").fetchone()
-            if last == writer:  # the connection was lost after the transaction had been committed
+            if not payloads or self._run(self._own, statement, *values).fetchone() is not None:
                 return
-            if there != expected:
+            there, last = self._run(self._own, "select next, writer from {1}").fetchone()
+            if last != writer:  # otherwise the connection was lost after the statement had been carried out
                 raise LogConflictError(
                     f"the next record of {self.name} is {there}, and not {expected}: another process writes to it"
                 )
-            self._run(
-                self._own,
-                "update {1} set next = next + %s, total = total + %s, writer = %s where next = %s",
-                len(payloads), size, writer, expected,
-            )  # fmt: skip
-            statement = self._own.sql.SQL("copy {0} (number, total, payload) from stdin (format binary)")
-            with self._own.client.cursor().copy(statement.format(*self._names)) as copy:
-                copy.set_types(("int8", "int8", "bytea"))
-                for number, payload in enumerate(payloads, expected):
-                    copy.write_row((number, before, payload))
-                    before += len(payload)
 
-        self._in_transaction(append)
+        self._own.ask(append)
 
     def _fetch(self, start: int, most_bytes: int) -> list[tuple[int, bytes]]:
         statement = (
@@ -125,7 +124,8 @@ class PostgresLog(SharedLog):
         )
         if rows:
             return rows
-        found = self._one(own, "select number, payload from {0} where number > %s order by number limit 1", start)
+        dropped = "select number, payload from {0} where number = (select first from {1}) and number > %s"
+        found = self._one(own, dropped, start)
         return [] if found is None else [found]
 
     def _total_before(self, number: int) -> int:
@@ -137,16 +137,12 @@ class PostgresLog(SharedLog):
     def _drop(self, before: int) -> None:
         total = self._total_before(before)
 
-        def drop() -> None:
-            self._run(
-                self._own,
-                "update {1} set first = %s, dropped = %s where first < %s and next >= %s",
-                before, total, before, before,
-            )  # fmt: skip
-            self._run(self._own, "delete from {0} where number < %s", before)
-
+        statement = (
+            "with records as (delete from {0} where number < %s) "
+            "update {1} set first = %s, dropped = %s where first < %s and next >= %s returning true"
+        )
         with self._writing:
-            self._in_transaction(drop)
+            self._one(self._own, statement, before, before, total, before, before)
 
     def _take(self, seconds: float, holder: Holder) -> bool:
         statement = (

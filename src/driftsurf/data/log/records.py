@@ -50,9 +50,11 @@ class Kinds(IntEnum):
     """Nothing but the time, which makes rows expire where nothing else is logged."""
     STATE = 7
     """A part of the saved state to which the next rollback returns."""
+    DIGEST = 8
+    """Digest of the state below a number of records, with which replicas compare theirs."""
 
 
-UNJOINED = frozenset((Kinds.COLUMNS, Kinds.ORDER, Kinds.STATE))
+UNJOINED = frozenset((Kinds.COLUMNS, Kinds.ORDER, Kinds.STATE, Kinds.DIGEST))
 """Kinds of records without rows, labels or time."""
 
 
@@ -93,7 +95,7 @@ class Record:
     labels: npt.NDArray[Any] | None = None
     """Labels of LEARN and LABELS; for ROWS the labels of the answer, None for version 0."""
     content: dict[str, Any] = field(default_factory=dict)
-    """For ORDER: the order."""
+    """For ORDER: the order; for DIGEST: ``at``, the version of this package, and ``sha256``."""
     state: bytes = b""
     """For STATE: the part."""
 
@@ -113,7 +115,7 @@ def encode(record: Record) -> bytes:
     match record.kind:
         case Kinds.COLUMNS:
             parts.append(json.dumps(record.columns).encode())
-        case Kinds.ORDER:
+        case Kinds.ORDER | Kinds.DIGEST:
             parts.append(json.dumps(record.content).encode())
         case Kinds.ROWS:
             assert record.rows is not None
@@ -214,6 +216,8 @@ def _decoded(payload: bytes, columns: Sequence[ColumnKind]) -> Record:
         case Kinds.ORDER:
             content = parse_json(reader.rest())
             found = Record(kind=Kinds.ORDER, time=time, key=key, digest=digest, content=content)
+        case Kinds.DIGEST:
+            found = Record(kind=Kinds.DIGEST, time=time, content=parse_json(reader.rest()))
         case Kinds.STATE:
             found = Record(kind=Kinds.STATE, time=time, state=reader.rest())
         case Kinds.TICK:

@@ -15,7 +15,7 @@ import msgspec
 from driftsurf import __version__
 from driftsurf.core.disk import lower_priority
 from driftsurf.core.input import listed
-from driftsurf.errors import InputError
+from driftsurf.errors import InputError, NotLeadingError, UnavailableError
 from driftsurf.service.committer import LoopBridge
 from driftsurf.service.contract import ModelStatus
 from driftsurf.service.http import metrics as metrics_text
@@ -24,6 +24,7 @@ from driftsurf.service.http.endpoints import EVENTS, MODEL_ROUTES, V2_ROUTES, Mo
 from driftsurf.service.http.events import EventStreams
 from driftsurf.service.http.infer import ServerMetadata
 from driftsurf.service.http.openapi import openapi
+from driftsurf.service.http.passing import Passing
 from driftsurf.service.http.problems import HttpProblem
 from driftsurf.service.http.requests import (
     PIECE,
@@ -164,6 +165,7 @@ class App:
         self.entries: dict[str, ServedEntry] = {
             served.name: ServedEntry(served, formats, self.readers) for served, formats in models
         }
+        self.passing: Passing = Passing()
         self.gate: Gate = Gate(tuple(keys))
         self.flight: InFlight = InFlight(self.limits.flight_bytes)
         self.answers: InFlight = InFlight(self.limits.flight_bytes)
@@ -204,7 +206,15 @@ class App:
         endpoint, status = "other", 500
         try:
             endpoint, respond = self._found(request)
-            response = await respond
+            place = None if request.entry is None else request.entry.served.place  # of the version that answers
+            try:
+                response = await respond
+            except NotLeadingError as error:
+                response = await self.passing.response(request, error.leader)
+                place = None
+            if place is not None and response is not None:
+                at = {"driftsurf-position": str(place[0]), "driftsurf-lag": str(place[1])}
+                response = response._replace(headers={**response.headers, **at})
             if response is not None:
                 status = await self._send(send, response)
             else:
@@ -285,6 +295,8 @@ class App:
         request.check_query(route.query)
         label = f"{parts[1]}-{rest}" if parts[1] == "v2" else rest or "model"
         request.entry = entry
+        if entry.served.differs and rest:
+            raise UnavailableError("the model differs from that of other replicas and is built again; ask another one")
         if entry.refuse is not None and rest:  # only the state of a model is shown before it is open
             entry.refuse()
         if rest == EVENTS:

@@ -20,6 +20,7 @@ from driftsurf.errors import (
     MissingExtraError,
     NameTakenError,
     NonFiniteError,
+    NotLeadingError,
     OptionError,
     OverloadedError,
     SchemaError,
@@ -93,6 +94,7 @@ KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "bad-input": (422, "The request cannot be used"),
     "bad-option": (422, "An option has a value that cannot be used"),
     "key-reused": (422, "The idempotency key was used with another body"),
+    "not-leading": (421, "Another replica takes this"),
     "too-many-requests": (429, "Too many requests"),
     "overloaded": (429, "Too many rows wait to be learned"),
     "head-too-large": (431, "The headers are too large"),
@@ -121,6 +123,7 @@ _KIND_OF: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (StateError, "not-yet"),
     (OverloadedError, "overloaded"),
     (StorageFullError, "disk-full"),
+    (NotLeadingError, "not-leading"),
     (UnavailableError, "unavailable"),
 )
 """The kind of problem of each error, the first that fits."""

@@ -68,6 +68,8 @@ class HttpRequest:
         """The model that was asked, once the request is known to be allowed."""
         self.rows: int = 0
         """Rows, or labels, of the body that were taken."""
+        self.content: bytes | None = None
+        """The body, once it has been read as a whole."""
         self.taken: int = 0
         """Bytes of the body that are counted as in flight."""
         self.headers: Mapping[str, str] = {
@@ -129,6 +131,7 @@ class HttpRequest:
         if message["type"] == "http.request" and not message.get("more_body"):
             data: bytes = message.get("body", b"")
             self._count(len(data), most)
+            self.content = data
             return data
         parts = bytearray()
         while True:
@@ -138,7 +141,8 @@ class HttpRequest:
             self._count(len(part), most)
             parts += part
             if not message.get("more_body"):
-                return bytes(parts)
+                self.content = bytes(parts)
+                return self.content
             message = await self.receive()
 
     def check_encoding(self) -> None:
