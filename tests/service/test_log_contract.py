@@ -274,7 +274,7 @@ def test_a_model_takes_rows_only_under_the_lease(tmp_path: Path, store: MemorySt
         with pytest.raises(UnavailableError):
             model.learn(*rows(3, 0))
         store.holder = None
-        assert model.wait_ready(60)
+        until_phase(model, "ready")
         model.learn(*rows(3, 0)).result(60)
 
 

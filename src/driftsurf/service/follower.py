@@ -618,7 +618,7 @@ class Follower:
         self._thread.start()
 
     def wait_ready(self, seconds: float | None = None) -> bool:
-        """Wait until the model takes records, or the follower has failed; return whether it does."""
+        """Wait until the model takes records, follows another replica or has failed; return whether it takes them."""
         self._changed.wait(seconds)
         return self.phase == "ready"
 

@@ -337,7 +337,8 @@ def test_replicas_have_the_same_bytes_and_one_takes_over(system: System, tmp_pat
         logged = one.log.next
         assert settled(one, logged).state() == settled(other, logged).state()
         one.close()
-        assert other.wait_ready(60)
+        while other.status().phase != "ready":
+            other.log.wait(2**40, 0.01)
         other.learn(*rows(40, 99)).result(60)
         state = settled(other, other.log.next).state()
     with closing(open_model(tmp_path / "third" / "sales", SETTINGS, KEEPING, log=location)) as third:
