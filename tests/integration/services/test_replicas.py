@@ -177,7 +177,7 @@ def same(made: list[Serving]) -> None:
         with urllib.request.urlopen(f"{one.address}/v1/models/sales/state", timeout=30) as answer:
             states.add(answer.read())
             assert int(answer.headers["driftsurf-position"]) >= logged
-            assert int(answer.headers["driftsurf-lag"]) == 0
+            assert int(answer.headers["driftsurf-lag"]) <= 1  # a digest may have come since
     assert len(states) == 1
 
 
