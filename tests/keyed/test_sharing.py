@@ -19,6 +19,7 @@ from driftsurf.keyed import Columns, KeyedFolder, KeyedOptions, run_keyed
 from driftsurf.keyed.shared_keys import SharedKeys
 from driftsurf.keyed.sharing import ColumnScales, SharedModel
 from driftsurf.keyed.store import StateStore
+from driftsurf.report.keys import KeyedRecord, render, shared_verdict
 
 COLUMNS = Columns("key", "at", "y")
 SHARED = KeyedOptions(share="linear")
@@ -301,3 +302,27 @@ def test_a_shared_model_continues_from_its_bytes() -> None:
     after = again.observe(X[333:], rows["y"][333:].tolist(), learned[333:])
     assert np.array_equal(np.vstack([before, after]), expected, equal_nan=True)
     assert again.to_bytes() == first.to_bytes() or again.drifts == first.drifts
+
+
+def test_a_drift_of_all_keys_is_seen_by_the_shared_model_and_that_of_one_is_the_keys(tmp_path: Path) -> None:
+    rows = _rows(8_000, 20, seed=2)
+    turned = np.where(np.arange(8_000) < 5_000, rows["y"], np.where(rows["y"] == "yes", "no", "yes"))
+    every = _run(tmp_path, rows | {"y": turned}, epoch=1_500)
+    seen = every.shared()
+    assert seen is not None
+    (drift,) = seen["drifts"]
+    assert abs(drift["row"] - 5_000) < 100
+    assert drift["keys_judged"] >= 18
+    assert drift["keys_hit"] >= 0.9 * drift["keys_judged"]
+    record, _ = KeyedRecord.read(every)
+    assert "saw one drift in 8,000 rows" in shared_verdict(record)
+    page = render(record, about=every.about())
+    assert page.index("All keys share recommended-linear") < page.index("of predictions")
+    (tmp_path / "rows.parquet").unlink()
+    own = np.where(np.asarray(rows["key"]) == "k7", turned, rows["y"])
+    single = _run(tmp_path, rows | {"y": own}, name="single", epoch=1_500)
+    found = single.shared()
+    assert found is not None
+    assert all(one["keys_hit"] <= 2 for one in found["drifts"])  # one key in 20 raises the error of all a little
+    assert set(single.drifts().keys) <= {"k7"}
+    assert "saw no drift" in shared_verdict(KeyedRecord.read(single)[0])

@@ -36,10 +36,12 @@ if TYPE_CHECKING:
 
 ABOUT = "run.json"
 COMPACT = "keys.parquet"
+SHARED = "shared.json"
+"""What the model that keys share has seen."""
 PAGE = "keys.html"
 """The page that shows the keys."""
 _OWN = {
-    *(ABOUT, COMPACT, PAGE, "key_pages", "epochs", "lock", "fence", *TABLES),
+    *(ABOUT, COMPACT, SHARED, PAGE, "key_pages", "epochs", "lock", "fence", *TABLES),
     *("state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "checkpoint", "rebucketed"),
 }
 """Names of what a run and its engine write."""
@@ -228,6 +230,23 @@ class KeyedFolder:
             files.sync_folder(folder)
             files.sync_folder(folder.parent)
         self.mark(epoch, counts)
+
+    def write_shared(self, report: Mapping[str, Any]) -> None:
+        """Write what the model that keys share has seen, in place of what was written before."""
+        self.check_held()
+        files.write_text(self.path / SHARED, json.dumps(dict(report), indent=1) + "\n", shared=True)
+
+    def shared(self) -> dict[str, Any] | None:
+        """Return what the model that keys share has seen: its name, its rows, and its drifts; None if keys share none.
+
+        Of each drift, ``keys_hit`` of ``keys_judged`` keys made more errors by at least half of its rise.
+        """
+        path = self.path / SHARED
+        if not path.exists():
+            return None
+        with _intact(path):
+            found: dict[str, Any] = parse_json(files.read_text(path))
+        return found
 
     def unmark(self, epoch: int) -> None:
         """Remove the mark of an epoch before it is written again."""

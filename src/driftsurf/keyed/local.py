@@ -96,6 +96,8 @@ def _run(
 ) -> None:
     done, server = store.progress(), _server(learner, columns, derived, store)
     _check_agreement(folder, done)
+    if not isinstance(server, KeyCache) and done.epochs:  # a process that ended may not have come so far
+        folder.write_shared(server.model.report())
     unreadable = 0
 
     def count(bad: BadRow) -> None:
@@ -120,6 +122,8 @@ def _run(
         done = EpochProgress(done.epochs + 1, position, max(tops, default=None))
         shared = None if isinstance(server, KeyCache) else server.model.to_bytes()
         store.keep(results, done, functools.partial(server.states, states=store, served=results.parts), shared)
+        if not isinstance(server, KeyCache):
+            folder.write_shared(server.model.report())
     last = _expired(learner, server, store, (), _limit(done.top, ttl))
     if last:
         server.forget(last.keys())

@@ -7,6 +7,7 @@ model predicted for them, are its state, as for keys that learn alone.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -162,7 +163,8 @@ class SharedKeys:
         codes = rows.codes[in_turn]
         learned = (codes >= 0) & ~refused[in_turn]
         encoded = self.model.encoded(table)[in_turn] if len(in_turn) else np.zeros((0, 0))
-        scores = self.model.observe(encoded, [words[code] for code in codes.tolist()], learned)
+        y = [words[code] for code in codes.tolist()]
+        scores = self.model.observe(encoded, y, learned, self._numbers(rows, new)[np.argsort(new.order)])
         columns = self.model.scaled(rows.X[in_turn], ~refused[in_turn])
         X = np.hstack([columns, scores, np.full((len(in_turn), 1), np.nan)])
         targets = self.model.codes(rows.words) if rows.words else np.zeros(0)
@@ -177,6 +179,11 @@ class SharedKeys:
             codes=rows.codes[new.order],
             words=rows.words,
         )
+
+    def _numbers(self, rows: RowsByKey, new: _Rows) -> IntArray:
+        """Return a number for the key of each row, the same in every epoch."""
+        own = [name if isinstance(name, int) else zlib.crc32(str(name).encode()) for name in rows.names]
+        return np.array(own, np.int64)[new.group]
 
     def _learn(self, rows: RowsByKey, slots: IntArray, refused: npt.NDArray[np.bool_] | None = None) -> _Served:
         """Predict rows that are beside the shared model's predictions, and let their keys learn them."""

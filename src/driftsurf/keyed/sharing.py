@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftsurf.core.changes import replace
-from driftsurf.core.contracts import DenseRows, FloatArray, State
+from driftsurf.core.contracts import DenseRows, FloatArray, IntArray, State
 from driftsurf.core.drifts import Drifts
 from driftsurf.core.fields import Array, Fields, Json, Text, Whole, misfit
 from driftsurf.core.options import choice
@@ -43,6 +45,10 @@ UNKNOWN = -1e300
 """Score of a class that the shared model did not know."""
 CHUNK = 4096
 """Rows that are scaled together; the result does not depend on it."""
+KEPT_ROWS = 20_000
+"""Latest rows of which the shared model keeps the key and the error, to tell which keys a drift hits."""
+ROWS_BEFORE, LEAST_OF_KEY = 5_000, 5
+"""Rows before a drift that count as usual, and rows of a key on both sides of it without which it is not judged."""
 FADING = 0.99
 """Share of the record of errors of a shared regression that remains after a time step."""
 
@@ -183,6 +189,10 @@ class SharedModel:
             names=lambda: self._encoder.feature_names(),
             monitor=DriftMonitor(regression=learner.regression),
         )
+        self._keys, self._losses = np.zeros(0, np.int64), np.zeros(0)
+        """Keys and errors of the latest rows that were learned."""
+        self._hit: dict[str, list[int]] = {}
+        """For each drift, at how many keys the error rose, and how many could be judged."""
         self._errors = np.zeros(2)
         """Of a regression, how many errors were recorded, and the sum of their squares."""
 
@@ -238,16 +248,20 @@ class SharedModel:
         encoder = self._encoder if self._encoder.fitted else self._encoder.fit(seen)
         return encoder.transform(seen)
 
-    def observe(self, X: Any, y: Sequence[Any], learned: npt.NDArray[np.bool_]) -> FloatArray:
+    def observe(
+        self, X: Any, y: Sequence[Any], learned: npt.NDArray[np.bool_], keys: IntArray | None = None
+    ) -> FloatArray:
         """Predict rows, and learn some of them; return what was predicted before each was learned.
 
-        These are the log-odds of the second of two named classes, log-probabilities of classes, or numbers and the
-        usual size of their errors. They are NaN before the first time step, unless classes are named.
+        ``keys`` are numbers of the keys of rows, by which the keys are counted that a drift hits. What is returned are
+        the log-odds of the second of two named classes, log-probabilities of classes, or numbers and the usual size of
+        their errors. They are NaN before the first time step, unless classes are named.
         """
         labels = np.empty(len(y), np.object_)
         labels[:] = y
         places = np.flatnonzero(learned)
         found: list[FloatArray] = []
+        self._keys = np.append(self._keys, (np.zeros(len(y), np.int64) if keys is None else keys)[learned])
         start = begun = 0
         while start < len(y):
             room = STEP_ROWS - self._session.rows_pending
@@ -255,7 +269,56 @@ class SharedModel:
             stop = int(places[begun + room - 1]) + 1 if ends else len(y)
             found.append(self._piece(X[start:stop], labels[start:stop], learned[start:stop]))
             start, begun = stop, begun + room
+        self._count_hit()
+        self._keys, self._losses = self._keys[-KEPT_ROWS:], self._losses[-KEPT_ROWS:]
         return self._joined(found)
+
+    def _count_hit(self) -> None:
+        """Count the keys that the drifts of the latest rows hit."""
+        base = self.rows_learned - len(self._losses)
+        for drift in self.drifts:
+            first = drift.row - base
+            over = max(drift.detected_at_row, drift.row + (drift.recovered_after_rows or 0)) - base
+            if first > 0:
+                before, after = (
+                    self._errors_by_key(max(0, first - ROWS_BEFORE), first),
+                    self._errors_by_key(first, over),
+                )
+                both = before.keys() & after.keys()
+                middle = 0.5 * (1.0 + drift.error_peak / drift.error_before) if drift.error_before else 1.0
+                power = 2 if self._learner.regression else 1  # errors of numbers are squared, and a drift has the root
+                usual = float(np.nanmean(self._losses[max(0, first - ROWS_BEFORE) : first]))
+                rise = usual * (middle**power - 1.0)
+                hit = sum(_rose(before[key], after[key], rise) for key in both)
+                self._hit[str(drift.number)] = [int(hit), len(both)]
+
+    def _errors_by_key(self, start: int, stop: int) -> dict[int, tuple[int, float, float]]:
+        """Return rows, mean error and its variance of each key that has enough of these rows."""
+        losses = self._losses[start:stop]
+        known = ~np.isnan(losses)
+        keys, codes = np.unique(self._keys[start:stop][known], return_inverse=True)
+        counts = np.bincount(codes, minlength=len(keys))
+        means, squares = (np.bincount(codes, losses[known] ** power, len(keys)) / counts for power in (1, 2))
+        return {
+            key: (int(counts[k]), float(means[k]), float(squares[k] - means[k] ** 2))
+            for k, key in enumerate(keys.tolist())
+            if counts[k] >= LEAST_OF_KEY
+        }
+
+    def report(self) -> dict[str, Any]:
+        """Return what the shared model is, its drifts in words, and how many keys each hit, as plain values."""
+        told = [
+            {
+                "row": drift.row,
+                "detected_at_row": drift.detected_at_row,
+                "open": drift is self.drifts.open,
+                "sentence": drift.describe(),
+                "keys_hit": self._hit.get(str(drift.number), [0, 0])[0],
+                "keys_judged": self._hit.get(str(drift.number), [0, 0])[1],
+            }
+            for drift in self.drifts
+        ]
+        return {"model": SHARED_MODELS[self._learner.share], "rows": self.rows_learned, "drifts": told}
 
     def _piece(self, X: Any, y: npt.NDArray[Any], learned: npt.NDArray[np.bool_]) -> FloatArray:
         """Predict the rows of one time step or a part of it, with the model before it, and learn those that are due."""
@@ -269,6 +332,8 @@ class SharedModel:
         size = self._error_size
         if learned.any():
             seen = session.observe(X[np.flatnonzero(learned)], y[learned].tolist(), decided=False)
+            losses = seen.squared_errors() if self._learner.regression else seen.predicted != seen.true
+            self._losses = np.append(self._losses, losses if can_predict else np.full(len(losses), np.nan))
             if can_predict:
                 parts.append((learned, np.asarray(seen.scores)))
                 if self._learner.regression:
@@ -305,7 +370,13 @@ class SharedModel:
     def to_bytes(self) -> bytes:
         """Return everything that decides what comes next."""
         encoder = self._encoder.state() if self._encoder.fitted else {}
-        own: State = {"scales": self._scales.totals, "errors": self._errors}
+        own: State = {
+            "scales": self._scales.totals,
+            "errors": self._errors,
+            "keys": self._keys,
+            "losses": self._losses.astype(np.float32),
+            "hit": json.dumps(self._hit),
+        }
         return to_bytes(own | nest("encoder", encoder) | nest("session", self._session.state()))
 
     def restore(self, data: bytes) -> None:
@@ -317,10 +388,17 @@ class SharedModel:
             self._encoder = TableEncoder.from_state(encoder)
         self._session.restore(pick("session", saved))
         self._scales.totals, self._errors = np.array(known["scales"]), np.array(known["errors"])
+        self._keys, self._losses, self._hit = known["keys"], known["losses"].astype(np.float64), known["hit"]
 
 
 FIELDS = Fields(
-    {"scales": Array(np.float64, (4, "columns"), missing=True), "errors": Array(np.float64, (2,))},
+    {
+        "scales": Array(np.float64, (4, "columns"), missing=True),
+        "errors": Array(np.float64, (2,)),
+        "keys": Array(np.int64, ("rows",)),
+        "losses": Array(np.float32, ("rows",), missing=True),
+        "hit": Json(dict),
+    },
     parts=["encoder", "session"],
 )
 """Saved entries of a shared model."""
@@ -335,6 +413,13 @@ KEY = Fields(
     }
 )
 """Saved entries of a key that shares a model."""
+
+
+def _rose(before: tuple[int, float, float], after: tuple[int, float, float], rise: float) -> bool:
+    """Return whether an error rose by more than so much, and by two standard errors."""
+    (n, mean, spread), (m, newer, wider) = before, after
+    error = math.sqrt((spread + 1.0 / n) / n + (wider + 1.0 / m) / m)
+    return newer - mean > max(rise, 2.0 * error)
 
 
 def widened(scores: FloatArray, width: int) -> FloatArray:

@@ -18,6 +18,7 @@ from driftsurf.errors.visible import escape, safe_address
 from driftsurf.evaluation.summary import Baselines
 from driftsurf.keyed.drifts import DRIFT_HEADS, LEAST_ROWS, KeyDrifts, drift_lines
 from driftsurf.keyed.folder import PAGE, KeyedFolder
+from driftsurf.keyed.options import SHARED_MODELS
 from driftsurf.keyed.outcomes import KeyScore, Outcomes, format_time
 from driftsurf.registry import register
 from driftsurf.report import html
@@ -45,6 +46,10 @@ LEAST, TOO_LARGE = 0.001, 1000.0
 """Errors between these are written with three decimals."""
 DRIFTS = 100
 """Drifts that the page lists at most."""
+FEW = 0.25
+"""Share of keys below which a drift of the shared model is that of the keys which it hit."""
+TOLD = 3
+"""Drifts of the shared model that a sentence tells."""
 NAMED = 10
 """Keys that a warning names."""
 NUMBERS = 2, 3, 4, 5
@@ -73,6 +78,8 @@ class KeyedRecord:
     """The error of each key beside those of trivial rules; keys of which nothing was scored are left out."""
     drifts: KeyDrifts = field(default_factory=lambda: KeyDrifts({}, 0, 0))
     """The drifts of all keys."""
+    shared: Mapping[str, Any] | None = None
+    """What the model that keys share has seen, if there is one."""
 
     @classmethod
     def read(cls, folder: KeyedFolder) -> tuple[Self, Outcomes]:
@@ -89,7 +96,7 @@ class KeyedRecord:
         ]
         keys = folder.compact()
         about = found.first, found.dates, found.regression, found.scores, found.drifts
-        return cls(folder.path.name, keys, changes, *about), found
+        return cls(folder.path.name, keys, changes, *about, folder.shared()), found
 
     @property
     def measure(self) -> str:
@@ -105,7 +112,7 @@ class KeyedRecord:
         """Return the record of one key."""
         scores = {key: self.scores[key]} if key in self.scores else {}
         drifts = KeyDrifts({key: self.drifts.of(key)}, 1, int(self.keys[key]["scored"] >= LEAST_ROWS))
-        return replace(self, keys={key: self.keys[key]}, scores=scores, drifts=drifts)
+        return replace(self, keys={key: self.keys[key]}, scores=scores, drifts=drifts, shared=None)
 
 
 @register("page", "keyed")
@@ -170,6 +177,8 @@ def print_keys(record: KeyedRecord, *, limit: int | None = None) -> None:
     rest = (needy if limit is None else len(record.keys)) - len(shown)
     if rest > 0:
         out.print(f"... and {rest:,} more {plural('key', rest)}")
+    if record.shared is not None:
+        out.print(shared_verdict(record))
     for key, one in itertools.islice(record.drifts.items(), SHOWN):
         out.print(f"drift of {key}: {one.describe()}")
     if len(record.drifts) > SHOWN:
@@ -189,6 +198,31 @@ def _verdict(record: KeyedRecord) -> str:
     error, measure = _totals(record.keys)["error"], "mean absolute error" if record.regression else "mean error"
     quality = "" if error is None else Baselines(measure, error, _rules(record)).sentence
     return f"{record.drifts.verdict} {quality}".rstrip()
+
+
+def _of_many_keys(shared: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the drifts of a shared model without those that hit few keys, which are the drifts of these keys."""
+    return [one for one in shared["drifts"] if one["keys_hit"] >= FEW * one["keys_judged"]]
+
+
+def shared_verdict(record: KeyedRecord) -> str:
+    """Return what the model that keys share saw, and how many keys each drift hit; "" if keys share none.
+
+    >>> seen = {"row": 900, "open": False, "sentence": "From row 900 on, ...", "keys_hit": 8, "keys_judged": 9}
+    >>> shared_verdict(KeyedRecord("shops", {}, shared={"model": "recommended", "rows": 4000, "drifts": [seen]}))
+    'All keys share recommended, which saw one drift in 4,000 rows. From row 900 on, ... It hit 8 of 9 keys.'
+    """
+    if record.shared is None:
+        return ""
+    drifts = _of_many_keys(record.shared)
+    count = "no drift" if not drifts else "one drift" if len(drifts) == 1 else f"{len(drifts):,} drifts"
+    told = [f"All keys share {record.shared['model']}, which saw {count} in {record.shared['rows']:,} rows."]
+    if len(drifts) > TOLD:
+        told.append(f"The last {TOLD}:")
+    for one in drifts[-TOLD:]:
+        hit = f"It hit {one['keys_hit']:,} of {counted(one['keys_judged'], 'key')}."
+        told += [one["sentence"], hit if one["keys_judged"] else "Its keys have too few rows to be counted."]
+    return " ".join(told)
 
 
 def no_better_warning(record: KeyedRecord) -> str:
@@ -315,7 +349,6 @@ def render(record: KeyedRecord, *, paged: Sequence[Any] = (), about: Mapping[str
     """
     keys, title = record.keys, f"Keys of {record.name}"
     total, measure, rules = _totals(keys), record.measure, _rules(record)
-    maps = (KeyMap(keys, record.changes, record.start, record.dates, layout).render() for layout in (WIDE, NARROW))
     cards = [
         ("keys", f"{total['keys']:,}"),
         ("rows", f"{total['rows']:,}"),
@@ -331,10 +364,22 @@ def render(record: KeyedRecord, *, paged: Sequence[Any] = (), about: Mapping[str
     body = [
         f"<h1>{escape(title)}</h1>",
         html.note(_what(about)) if about else "",
+        _shared(record),
         html.verdict("drifting" if record.drifts.drifting else "fine", _verdict(record)),
         *_drifts(record.drifts, paged),
         html.warning(f"{warning[0].upper()}{warning[1:]}.") if warning else "",
         html.cards(cards),
+        *(_map(record) if record.shared is None else []),  # keys that share a model learn row by row
+        *_table(record, paged),
+    ]
+    return html.document(title, body, style=html.look() + STYLE)
+
+
+def _map(record: KeyedRecord) -> list[str]:
+    """Return the map of which models changed when."""
+    keys = record.keys
+    maps = (KeyMap(keys, record.changes, record.start, record.dates, layout).render() for layout in (WIDE, NARROW))
+    return [
         "<h2>Which models changed when</h2>",
         '<p class="soft">Time runs along the column of the sequence. Keys that got a new model first are at the top. '
         f"With more than {LINES} keys a line is a group of keys, and a colour as strong as the share that changed.</p>",
@@ -342,9 +387,15 @@ def render(record: KeyedRecord, *, paged: Sequence[Any] = (), about: Mapping[str
         html.legend(
             [("changed", "box", "a new model took over"), ("entered", "box", TRANSITION_WORDS["entered"].phrase)]
         ),
-        *_table(record, paged),
     ]
-    return html.document(title, body, style=html.look() + STYLE)
+
+
+def _shared(record: KeyedRecord) -> str:
+    """Return the verdict of the model that keys share; empty if they share none."""
+    if record.shared is None:
+        return ""
+    drifting = any(one["open"] for one in _of_many_keys(record.shared))
+    return html.verdict("drifting" if drifting else "fine", shared_verdict(record))
 
 
 def _drifts(drifts: KeyDrifts, paged: Sequence[Any]) -> list[str]:
@@ -364,7 +415,10 @@ def _drifts(drifts: KeyDrifts, paged: Sequence[Any]) -> list[str]:
 
 def _what(about: Mapping[str, Any]) -> str:
     """Return what was run in one line."""
-    strategy = about.get("learner", {}).get("strategy", {})
+    learner = about.get("learner", {})
+    strategy = learner.get("strategy", {})
+    if "share" in learner:
+        strategy = {"name": f"differences from {SHARED_MODELS[learner['share']]}"}
     named: dict[str, Any] = {"source": safe_address(str(about["source"]))} if "source" in about else {}
     named |= {word: about.get("columns", {}).get(word) for word in ("key", "sequence", "label")}
     named |= {"strategy": strategy.get("name"), "learner": str(strategy.get("learner", "")).partition("(")[0]}
