@@ -33,6 +33,9 @@ cdef extern from "nearest.h" nogil:
     void ds_nearest(Rows queries, Neighbours known, double* out)
 
 
+cdef int64_t MOST_ROWS = 1 << 31  # rows or columns of a tape, far from overflow
+
+
 cdef class Tape:
     """Rows in the order in which they came, with their targets and weights; every value of a model reads a range.
 
@@ -45,7 +48,8 @@ cdef class Tape:
     cdef int64_t stop
 
     def __cinit__(self, int64_t room, int64_t width):
-        self.rows = <double*>malloc(8 * room * width + 8)
+        if 0 <= room < MOST_ROWS and 0 <= width < MOST_ROWS and room * width < MOST_ROWS << 12:
+            self.rows = <double*>malloc(8 * room * width + 8)
         if self.rows == NULL:
             raise MemoryError(f"no memory for {room} rows of {width} numbers")
         self.room = room
