@@ -55,7 +55,8 @@ def growing(names: list[Any], n_calls: int, seed: int, most: int) -> Iterator[An
         return np.asarray((x > 0) == turned, int)
 
     for number, (keys, X, y) in enumerate(calls(labels, n_calls, KEYS, most, seed)):
-        rare = rng.random(len(y)) < (0.03 if number > n_calls // 2 and len(names) > 2 else 0.0)
+        often = 0.3 if seed % 3 == 0 else 0.03 if number > n_calls // 2 else 0.0
+        rare = rng.random(len(y)) < (often if len(names) > 2 else 0.0)
         code = (keys + np.where(rare, 2, y)) % len(names)
         yield keys, X, np.array(names)[code]
 

@@ -407,7 +407,7 @@ class Bank:
         first = blocks.counts["next"] - blocks.counts["base"]
         before = _largest_codes(blocks, np.zeros(n, np.int64), first), np.minimum(learned, room)
         after = _largest_codes(blocks, first, waiting), known
-        grown = (learned == room) if room > TWO else learned <= room
+        grown = (learned == room) | (blocks.counts["step"] == 0) if room > TWO else learned <= room
         if not (grown & (learned <= known)).all() or not all(
             (most < np.maximum(1, end)).all() for most, end in (before, after)
         ):
@@ -546,8 +546,22 @@ class Banks:
         """Give up the slots of keys that have moved; their slots in the first bank are in use again."""
         for slot in slots[self._classes[slots] > 0].tolist():
             bank, place = self.find(slot)
+            self.base.blocks.keys[slot], self.base.blocks.means[slot] = (
+                bank.blocks.keys[place],
+                bank.blocks.means[place],
+            )
             self._classes[slot] = 0
             bank.give_up([place])
+
+    def begin_with(self, slot: int, targets: ClassTargets) -> None:
+        """Let a key without rows begin with more than two classes."""
+        bank, own = self.of(len(targets.labels)), self.base.blocks
+        assert bank is not None
+        (place,) = bank.take_slots(1).tolist()
+        bank.begin(np.array([place]), own.counts["seed"][slot : slot + 1].copy())
+        bank.blocks.keys[place], bank.blocks.means[place] = own.keys[slot], own.means[slot]
+        bank.name_classes(place, targets)
+        self.locate(slot, bank, place)
 
     def moved(self, slots: IntArray) -> IntArray:
         """Return those of some keys that have moved."""

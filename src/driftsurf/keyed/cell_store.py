@@ -271,12 +271,34 @@ class GrowingStore(CellStore):
         InputError for a label that its key cannot learn, unless that puts the key in quarantine.
         """
         sets, codes, bad = self._read(labels, bad, slots)
+        if (self._sets.sizes[sets] > TWO).any():
+            self._begin_with_all(sets, codes, bad, slots)
         for name, values in self._sets.counts(sets).items():
             self._banks.write(name, slots, values)
         work = super().prepare(rows, codes, bad, slots, weight)
         work.sets, work.rows = sets, slots
         work.targets_of = lambda _, row: self._sets.targets[int(sets[row])]
         return work
+
+    def _begin_with_all(self, sets: IntArray, codes: Codes, bad: Codes, slots: Slots) -> None:
+        """Let keys without rows begin with the classes of their first part of a time step, as a session does."""
+        touched, starts, order = by_slot(slots, self._base.count)
+        (fresh,) = np.nonzero(self._banks.read("next", touched) + self._banks.read("pending", touched) == 0)
+        self._banks.move_back(touched[fresh])
+        for number in fresh[self._sets.sizes[sets[order[starts[:-1][fresh]]]] > TWO].tolist():
+            own = order[starts[number] : starts[number + 1]][: self._base.shape.batch_size]
+            good = own[: int(np.argmax(bad[own] > 0))] if len(bad) and bad[own].any() else own
+            known = int(codes[good].max(initial=0)) + 1
+            if known > TWO:
+                targets = self._sets.targets[int(sets[own[0]])]
+                self._banks.begin_with(
+                    int(touched[number]), dataclasses.replace(targets, labels=targets.labels[:known])
+                )
+
+    def truncate(self, n_keys: int) -> None:
+        """Remove every key from this slot on, from any point of ``add``."""
+        self._banks.move_back(np.arange(n_keys, len(self._base.blocks)))
+        super().truncate(n_keys)
 
     def learn(self, work: Work) -> None:
         """Carry out prepared work; doing it again changes nothing."""
@@ -285,6 +307,8 @@ class GrowingStore(CellStore):
         failed = work.slots[work.failed]
         for slot, known in zip(failed.tolist(), self._banks.read("known", failed).tolist(), strict=True):
             self._set_of[slot] = self._sets.shortened(int(self._set_of[slot]), known)
+        rows = self._banks.read("next", failed) + self._banks.read("pending", failed)
+        self._banks.move_back(failed[rows == 0])
         if len(failed):  # a key whose first rows failed knows no class, and so predicts none
             work.sets = np.where(self._set_of[work.rows] == 0, 0, work.sets)
 

@@ -189,6 +189,8 @@ class KeyCells:
         """
         targets, strategy = session.targets, cast("Any", session.strategy)
         started = session.schema is not None
+        if self.growing and started and not session.steps and strategy._pool.n_classes > TWO:
+            return False  # it began with more classes
         bank = self.banks.of(strategy._pool.n_classes) if started and self.growing else self.banks.base
         if bank is None or (started and not self._fit(slot, targets)):
             return False
@@ -329,6 +331,10 @@ class OpenCells(KeyCells):
         codes, readable = self.labels.codes(rows, order, starts, slots)
         high = self._summaries["high_water"][slots]
         good = readable & rows.are_new(keys, high)
+        if self.growing:  # a session begins with the classes of its first rows
+            good &= (self.labels.counts(slots)["total"] <= TWO) | (
+                self.banks.read("next", slots) + self.banks.read("pending", slots) > 0
+            )
         if not good.all():
             self.close([rows.names[number] for number in keys[~good & (high == NEVER)].tolist()])
             keys, slots, codes = keys[good], slots[good], codes[np.repeat(good, np.diff(starts))]

@@ -499,9 +499,9 @@ cdef void predict_rows(const Loop* t, char* block, const Piece* piece, const voi
     rows.values = values
     rows.n = n
     score(&cell, predicting(counts), rows, out, &t.training)
-    if t.at.growing and total > 2 and key.learned == 0:
+    if t.at.growing and key.learned == 0 and total != 2:
         for i in range(n):
-            out[i] = key.lowest
+            out[i] = key.lowest if total > 2 else 0.0
     elif t.at.growing and t.at.classes > 2:
         for i in range(n):
             best = names[0]
