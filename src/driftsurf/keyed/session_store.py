@@ -52,6 +52,7 @@ class KeySession(Session):
     ``rows_taken`` tells how many rows the session has, and ``parts`` holds the results for all of them.
     """
 
+    _notes_parts = True
     parts: list[TakenPart] | None = None
     """Results since the list was set; None if nobody asks for them."""
 
@@ -83,9 +84,6 @@ class KeySession(Session):
         """Predict and learn rows; the results go to ``parts``."""
         with self.lock:
             self._take(X, y, None, weight, predict=True)
-
-    def _has_room(self, pending: Samples, count: int) -> bool:
-        return False  # every part goes through ``_learned``, which notes it
 
     def _learned(self, X: Rows, y: FloatArray, *rest: Any) -> tuple[Snapshot, Any]:
         now, result = super()._learned(X, y, *rest)

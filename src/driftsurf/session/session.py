@@ -113,6 +113,8 @@ class Session(Changeable):
     """
 
     _now: Snapshot
+    _notes_parts = False
+    """Whether every part of a call goes through ``_learned``, also one that stays in the buffer."""
 
     def __init__(
         self,
@@ -393,7 +395,7 @@ class Session(Changeable):
         known, codes = known.read(y, count)
         weights = None if weight is None else read_weights(weight, count)
         room = 0 if pending is None else (self.batch_size or 0) - len(pending)
-        if pending is not None and size is None and known is now.targets and count < room:
+        if pending is not None and size is None and known is now.targets and count < room and not self._notes_parts:
             scores = self._predicted(now, rows, known) if predict else NOTHING
             with uninterrupted():
                 pending.append(rows, codes, weights)  # completely or not at all, so that it needs no mark
