@@ -238,7 +238,9 @@ def _served_case(settings: Mapping[str, Any]) -> Case:
             found |= {"restored": _answer(model.predict(probe))}
             _learn(model, range(13, 15), task)
             assert model.order(Order("promote", "aue")).result(60).done
-            found |= {"ended": _status(model), "promoted": _answer(model.predict(probe))}
+            ended = _status(model)
+            ended["applied"] -= 1  # the record of the state that the rollback returns to, which 0.2.0 did not log
+            found |= {"ended": ended, "promoted": _answer(model.predict(probe))}
             return found | {"transitions": _transitions(one.record for one in model.journal(0, 10_000))}
 
     return Case(begin, go_on)

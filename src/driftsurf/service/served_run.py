@@ -214,6 +214,9 @@ class ServedRun(LiveRun):
         self._restore_points = restore_points
         self._recalled: dict[int, State] = {}
         """States for rollbacks that were logged without one, by restore point."""
+        self._saves, self._found = 0, list[int]()
+        """Number of checkpoints saved since the model was opened, and those that were there then. The first two saves
+        remove none of them, so that who opens a model to return to a restore point finds it there."""
         self._saving = threading.Lock()
         """Held while checkpoints come and go."""
         self._make_session = make_session
@@ -449,7 +452,12 @@ class ServedRun(LiveRun):
             with self._saving:
                 known = self.replayed.points
                 kept = spaced([one.time for one in known], self.replayed.joiner.time, self._restore_points)
-                self._note(self.checkpoints.save(self.state(), outputs, spare=[known[one].number for one in kept]))
+                if not self._saves:
+                    self._found = [one.number for one in known]
+                found = self._found if self._saves < 2 else []
+                spare = [*found, *(known[one].number for one in kept)]
+                self._note(self.checkpoints.save(self.state(), outputs, spare=spare))
+                self._saves += 1
             self._rotate()
 
     def state_at(self, to: int) -> bytes:

@@ -299,8 +299,10 @@ class Portfolio(Parameterised):
                 )
 
     def fresh(self, seed: int) -> Self:
-        """Return a strategy with the same parameters and another seed, which has learned nothing."""
-        return type(self)(**(self.get_params(deep=False) | {"seed": seed}))
+        """Return a strategy with the same parameters and another seed, which has learned nothing but the categories."""
+        strategy = type(self)(**(self.get_params(deep=False) | {"seed": seed}))
+        strategy._categories = self._categories
+        return strategy
 
     def tell_categories(self, categories: Categories) -> None:
         """Let the experts that will be made know which columns are categories."""

@@ -323,6 +323,8 @@ class LazyBoostedTrees(BoostedTrees):
         if "trees" in known:
             fitted = replace(fitted, model=Boosted(written=known["trees"]))
             outputs, columns = fitted.model.trees.outputs, fitted.model.trees.columns
+            if columns == fitted.n_features:  # fitted to rows without codes, whatever the template knows
+                model._categories = ()
             classes = 0 if fitted.present is None else len(fitted.present)
             if outputs != (classes if classes > 2 else 1) or columns != model._width:
                 raise StateError(f"the saved trees have {outputs} outputs and {columns} columns; the state has others")
