@@ -1,4 +1,4 @@
-"""``python -m benchmarks [suite ...] [--rounds N] [--quick]``, ``verdict [option ...]`` and ``arena [option ...]``."""
+"""``python -m benchmarks [suite ...] [--rounds N] [--quick]``, ``verdict``, ``labels`` and ``arena`` with options."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from benchmarks import (
     detectors,
     fleet,
     kernel,
+    labels,
     serve,
     serve_load,
     small_steps,
@@ -54,6 +55,9 @@ def main() -> None:
     if sys.argv[1:2] == ["verdict"]:  # it measures errors, not times, and has options of its own
         verdict.main(sys.argv[2:])
         return
+    if sys.argv[1:2] == ["labels"]:
+        labels.main(sys.argv[2:])
+        return
     if sys.argv[1:2] == ["arena"]:
         arena.main(sys.argv[2:])
         return
@@ -61,6 +65,7 @@ def main() -> None:
         prog="python -m benchmarks",
         description="Measure ratios of speeds.",
         epilog="python -m benchmarks verdict --help: how good verdicts on drift are; "
+        "python -m benchmarks labels --help: how near estimates of the error come before labels; "
         "python -m benchmarks arena --help: errors of models at any pace, with late labels",
     )
     parser.add_argument("suites", nargs="*", metavar="suite", help=f"suites to run (default: all): {', '.join(SUITES)}")

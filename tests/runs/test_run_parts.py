@@ -303,6 +303,7 @@ def test_signal_stops_a_run_that_waits_for_rows(tmp_path: Path) -> None:
 
     class Recorder:
         warmup_steps = 0
+        estimated = False
 
         def head(self) -> str:
             return ""

@@ -27,6 +27,7 @@ ability                  of          what it is good for
 `DetectorBased`          strategy    has a drift detector with options of its own
 `CategoryTold`           strategy    has models of its own that read text as one column of categories
 `LateAware`              strategy    predicts in another way where labels come late
+`Disagreeing`            strategy    says how far its experts disagree about each row
 `StrategyMaker`          estimator   can be an expert of a portfolio
 =======================  ==========  ==============================================================
 
@@ -261,6 +262,20 @@ class LinearPredictor(Protocol):
     @property
     def ranges(self) -> tuple[FloatArray, FloatArray] | None:
         """Smallest and largest value of each column, to which rows are limited before they are scored; None: none."""
+        ...
+
+
+@runtime_checkable
+class Disagreeing(Protocol):
+    """Several experts predict, which disagree about some rows more than about others."""
+
+    def disagreement(self) -> FloatArray | None:
+        """Return how far they disagreed about each row (rows, signs) that was tested last; None before one."""
+        ...
+
+    @staticmethod
+    def scores_and_disagreement(scorer: Any, X: Rows) -> tuple[FloatArray, FloatArray]:
+        """Return the scores that a scorer of the strategy returns for rows, and how far experts disagree about each."""
         ...
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -17,6 +18,7 @@ from driftsurf.core.contracts import State
 from driftsurf.core.decisions import Decision
 from driftsurf.core.fields import Fields, Json, Real, Whole
 from driftsurf.evaluation.trace import (
+    ESTIMATE_COLUMNS,
     KIND_SEPARATOR,
     LATE_COLUMNS,
     LATER,
@@ -323,6 +325,12 @@ def csv_line(values: Iterable[Any]) -> str:
     return out.getvalue()
 
 
+def _estimate(seen: Observation) -> dict[str, float]:
+    """Return the columns of the estimated error, NaN if there is none."""
+    found = seen.estimated_error
+    return dict(zip(ESTIMATE_COLUMNS, (math.nan,) * 3 if found is None else found[:3], strict=True))
+
+
 def _cell(value: Any) -> Any:
     """Return a value as the cell of a file: the counts of later classes as JSON, nothing if there are none."""
     if not isinstance(value, list):
@@ -364,7 +372,8 @@ class TraceRecorder:
     classes in one column, because the columns of a file cannot grow.
 
     ``time`` returns the time of the first row of the batch that is being scored, if rows have one. With ``late``,
-    labels come late: there is a line for each step that was learned, also if none of its rows had a prediction.
+    labels come late: there is a line for each step that was learned, also if none of its rows had a prediction. With
+    ``estimated``, there are columns for the estimated error.
     """
 
     def __init__(
@@ -375,8 +384,10 @@ class TraceRecorder:
         *,
         time: Callable[[], str] | None = None,
         late: bool = False,
+        estimated: bool = False,
     ) -> None:
         self.late = late
+        self._estimated = estimated
         self.time = time
         self.stream = stream
         self.batch_size = batch_size
@@ -389,9 +400,20 @@ class TraceRecorder:
         head = csv_head(stream.name, self.batch_size, tuple(stream.drifts), self._book.labels, self.warmup_steps)
         return head + csv_line(self._names)
 
+    @property
+    def estimated(self) -> bool:
+        """Whether lines have the estimated error."""
+        return self._estimated
+
+    @estimated.setter
+    def estimated(self, estimated: bool) -> None:
+        self._estimated = estimated
+        vars(self).pop("_names", None)
+
     @cached_property
     def _names(self) -> list[str]:
-        return column_names(self._book.labels, timed=self.time is not None, late=self.late)
+        beside = {"late": self.late, "estimated": self.estimated}
+        return column_names(self._book.labels, timed=self.time is not None, **beside)
 
     def lines(self, y: npt.NDArray[Any], seen: Mapping[str, Observation]) -> str:
         """Return one line for each model; an empty string if the batch has no true targets and was not learned."""
@@ -401,7 +423,7 @@ class TraceRecorder:
         self._book.step(y, origin, next(iter(seen.values())).lags)
         begun = {} if self.time is None else {TIME: self.time()}
         rows = (
-            self._book.row(name, y, one.labels, one.log_losses(), one.decisions, one.origin) | begun
+            self._book.row(name, y, one.labels, one.log_losses(), one.decisions, one.origin) | _estimate(one) | begun
             for name, one in seen.items()
         )
         return "".join(csv_line([_cell(row[name]) for name in self._names]) for row in rows)

@@ -140,7 +140,10 @@ LATE_COLUMNS = "learned", "oldest_version", "newest_version"
 """Columns of traces whose labels came late: the number of rows that a step learned, while ``rows`` counts those that
 had a prediction; and how many time steps the oldest and the newest of the models that predicted them had learned, -1 if
 there is none."""
-TYPES = COLUMNS | REGRESSION_COLUMNS | {TIME: str, LATER: str}
+ESTIMATE_COLUMNS = "estimated_error", "estimated_low", "estimated_high"
+"""Columns with the error as it was estimated before the labels came, and the ends of its interval, in traces of runs
+that estimate it. Steps of few rows are estimated together, at the last of them; NaN at the others."""
+TYPES = COLUMNS | REGRESSION_COLUMNS | {TIME: str, LATER: str} | dict.fromkeys(ESTIMATE_COLUMNS, float)
 LaterClasses: TypeAlias = Sequence[tuple[Any, int, int, int]]
 """Counts of the classes that appeared later, for one step: label, rows, rows predicted as it, wrong rows."""
 KIND_SEPARATOR = "+"
@@ -351,14 +354,16 @@ def csv_head(
     return f"# {json.dumps(head)}\n"
 
 
-def column_names(labels: tuple[Any, ...], *, timed: bool = False, late: bool = False) -> list[str]:
+def column_names(
+    labels: tuple[Any, ...], *, timed: bool = False, late: bool = False, estimated: bool = False
+) -> list[str]:
     """Return the names of the columns of a trace, in their order.
 
-    ``timed`` if its steps have a time, ``late`` if labels came late.
+    ``timed`` if its steps have a time, ``late`` if labels came late, ``estimated`` if the error was estimated.
     """
     named = [label for label in labels if label != OTHER]
     by_class = [f"{what}:{label}" for what in PER_CLASS for label in named]
-    beside = [*LATE_COLUMNS * late, *[TIME] * timed]
+    beside = [*LATE_COLUMNS * late, *ESTIMATE_COLUMNS * estimated, *[TIME] * timed]
     return [*_own_columns(labels), *beside, *by_class, *[LATER] * (len(named) < len(labels))]
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from driftsurf.core.wording import BASELINE_NAMES, counted, in_words, optional, percent, significant
 from driftsurf.data.advice import ColumnSummary
+from driftsurf.evaluation.estimates import estimated_errors
 from driftsurf.evaluation.summary import (
     ClassificationSummary,
     RegressionSummary,
@@ -50,6 +51,9 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         later = describe_later_classes(trace, result.model)
         if later:
             screen.print(f"{later[0].lower()}{later[1:-1]}", markup=False)
+        estimated = estimated_errors(trace, result.model)
+        if estimated is not None:
+            screen.print(estimated.describe(shares=bool(trace.labels)))
         if trace.warmup_steps:
             for note in _warmup_notes(trace, result.model):
                 screen.print(note)
@@ -58,6 +62,8 @@ def print_run(result: RunResult, *, to_stderr: bool = False) -> None:
         counts["waiting"] = result.label_counts.waiting
         shown = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
         screen.print(f"labels: {shown}")
+        if result.label_counts.waiting and result.estimated_error is not None:
+            screen.print(f"estimated error of the newest rows: {result.estimated_error.describe()}")
         if result.label_counts.orphan:
             screen.print(f"warning: {orphan_warning(result.label_counts.orphan)}", style="yellow")
     if result.unlabelled_rows:

@@ -22,9 +22,11 @@ from driftsurf.data.source import Position
 from driftsurf.data.tables import Table
 from driftsurf.errors import InputError
 from driftsurf.runs.batches import BatchSource, LabelPlaces, SourceReader, text_of
+from driftsurf.runs.estimates import RunEstimates
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.plan import Step
 from driftsurf.runs.predictions import PredictionBatch, predict_now
+from driftsurf.session.error_tracker import RowSigns
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late import DelayedLabels, Joined
 from driftsurf.session.observation import Observation, Origin
@@ -65,6 +67,8 @@ class LateObservation(Observation):
     """Labels that had come before their rows, and were learned right after these were predicted."""
     given: PredictionBatch | None = None
     """Predictions of the rows that came, numbered from 0; None if only labels came."""
+    signs: RowSigns | None = None
+    """Signs of errors of the rows that came; None if only labels came, or before there was a model."""
 
     @property
     def rows(self) -> int:
@@ -135,16 +139,18 @@ class LateSession:
                     if places is not None:
                         places.name(error, labels)
                     raise
-        given = None
+        given = signs = None
         if X is not None:
-            given = self._predict(X)
+            given, signs = self._predict(X)
             after.append(self.delayed.label([], []))
         joined = *before, *after
         scored = [row for one in joined for row in scored_rows(one)]
         seen = self.compared([row.true for row in scored], [row.predicted for row in scored])
         decisions = tuple(decision for one in joined for decision in one.decisions)
         shown = seen.labels, seen.predicted, seen.true, seen.scores
-        return LateObservation(*shown, decisions, False, before=tuple(before), after=tuple(after), given=given)
+        return LateObservation(
+            *shown, decisions, False, before=tuple(before), after=tuple(after), given=given, signs=signs
+        )
 
     def compared(self, true: Sequence[Any], predicted: Sequence[Any]) -> Observation:
         """Return true labels beside the predictions that were made of them before."""
@@ -156,13 +162,13 @@ class LateSession:
             true_codes, codes = true_codes.astype(np.int64), codes.astype(np.int64)
         return Observation(labels, codes, true_codes, np.zeros(0), (), False)
 
-    def _predict(self, arrived: Arrived) -> PredictionBatch:
+    def _predict(self, arrived: Arrived) -> tuple[PredictionBatch, RowSigns | None]:
         self.delayed.predict(arrived.keys, arrived.X)
         found = predict_now(self.session, arrived.X, self.shown_classes)
         probability = None if self._capabilities.regression else found.probability
         ids = arrived.keys if arrived.named else None
         versions = [found.version] * len(arrived.keys)
-        return PredictionBatch(0, versions, found.labels, probability, ids=ids, by_class=found.by_class)
+        return PredictionBatch(0, versions, found.labels, probability, ids=ids, by_class=found.by_class), found.signs
 
     def reset(self, why: str) -> Transition | None:
         """Start again with fresh models; None if nothing has been learned yet."""
@@ -242,12 +248,16 @@ class LateSteps:
         yet: the next decision names it."""
         self._next = UNKNOWN
         """The model that the last decision put in use."""
+        self.estimates: RunEstimates | None = None
+        """Estimates of the error of rows; set by a run that makes them."""
 
     def take(self, seen: LateObservation, numbering: Numbering, first_row: int) -> Iterator[Step]:
         """Yield the steps that the labels of a call have completed, with the numbers of the run.
 
         ``first_row`` is the number of the first row that came with the call.
         """
+        if self.estimates is not None:
+            self._estimate(self.estimates, seen, first_row)
         for joined in seen.before:
             yield from self._learned(joined, numbering)
         if seen.rows and (not self._predictors or self._predictors[-1][1] is not None):
@@ -255,6 +265,17 @@ class LateSteps:
         for joined in seen.after:
             yield from self._learned(joined, numbering)
         self._forget()
+
+    @staticmethod
+    def _estimate(estimates: RunEstimates, seen: LateObservation, first_row: int) -> None:
+        """Take the labels that came before the new rows, then these rows, then the labels that came before them."""
+        for place, joined in enumerate((*seen.before, *seen.after)):
+            if place == len(seen.before):
+                estimates.came(seen.signs, first_row)
+            rows = scored_rows(joined)
+            true, predicted = np.array([row.true for row in rows]), np.array([row.predicted for row in rows])
+            numbers = np.array([row.row for row in rows], np.int64)
+            estimates.tracker.labelled_rows(numbers, estimates.losses(true, predicted))
 
     def _learned(self, joined: Joined, numbering: Numbering) -> Iterator[Step]:
         for place, (own, decision) in enumerate(zip(joined.decisions, numbering.of(joined.decisions), strict=True)):
@@ -313,6 +334,9 @@ class LateSteps:
         lags = np.array([max(0, version - row.version) for row in rows], np.int64)
         compared = self.model.compared(true, [row.predicted for row in rows])
         seen = replace(compared, decisions=decisions, origin=origin, lags=lags)
+        if self.estimates is not None:
+            numbers = np.array([row.row for row in rows], np.int64)
+            seen.estimated_error = self.estimates.tracker.estimate_of(numbers)
         return Step(step, None, np.array(true), {self.name: seen})
 
     def _predictor(self, row: int) -> _Predictor:

@@ -30,6 +30,7 @@ from driftsurf.errors import InputError, Option, StateError
 from driftsurf.evaluation.scoring import StepReport
 from driftsurf.runs import orders
 from driftsurf.runs.batches import TableRows, orphan_line, table_rows, unlabelled_line
+from driftsurf.runs.estimates import RunEstimates
 from driftsurf.runs.folder import BAD_ROWS, JOURNAL, TRACE
 from driftsurf.runs.numbering import Numbering, RunDrifts
 from driftsurf.runs.options import WAITING
@@ -37,6 +38,7 @@ from driftsurf.runs.orders import OrderRecord, PendingOrder, Refusal
 from driftsurf.runs.output import Outlets, RolledFile
 from driftsurf.runs.plan import RunPlan, Sidecar, Step
 from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
+from driftsurf.session.error_estimate import ErrorEstimate
 from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import Model, Pinnable
 from driftsurf.session.session import Session
@@ -209,6 +211,13 @@ class LiveRun:
 
             assert isinstance(leading, LateSession)
             self._late = LateSteps(plan.model, leading)
+        self._estimates: RunEstimates | None = None
+        if plan.recorder.estimated:
+            self._estimates = RunEstimates(regression=plan.regression)
+            if isinstance(self.session, Session):
+                self.session.measure_disagreement()
+            if self._late is not None:
+                self._late.estimates = self._estimates
         self._orders_done = 0
         self._outlets = Outlets(plan.predictions, plan.copies, plan.recorder.head())
         self._numbering = Numbering.following() if plan.continues else Numbering()
@@ -239,6 +248,11 @@ class LiveRun:
     def drifts(self) -> RunDrifts:
         """The drifts of the leading model, with the numbers of the run."""
         return self._numbering.drifts
+
+    @property
+    def estimated_error(self) -> ErrorEstimate | None:
+        """Estimated error of the newest rows, before or after their labels came; None without an estimate."""
+        return None if self._estimates is None else self._estimates.newest
 
     def __enter__(self) -> Self:
         return self
@@ -296,10 +310,24 @@ class LiveRun:
         self.plan.recorder.restore(pick("recorder", state))
         if self._late is not None:
             self._late.restore(pick("late", state))
+        estimates = pick("estimates", state)
+        if self._estimates is not None and estimates:
+            self._estimates.restore(estimates)
+        elif self._estimates is not None:
+            self._estimate_nothing()
         for name, sidecar in self.plan.sidecars.items():
             sidecar.restore(pick(f"beside.{name}", state))
         for name, model in self.models.items():
             model.restore(pick(f"models.{name}", state))
+
+    def _estimate_nothing(self) -> None:
+        """Continue a run of version 0.2, whose trace has no columns for estimates."""
+        plan, self._estimates = self.plan, None
+        if self._late is not None:
+            self._late.estimates = None
+        plan.recorder.estimated = False
+        self._files[TRACE].head = head = plan.recorder.head()
+        self._outlets = Outlets(plan.predictions, plan.copies, head)
 
     # -------------------------------------------------------------------- learning
 
@@ -391,6 +419,8 @@ class LiveRun:
         """Return the results of a batch whose labels came with its rows: one step."""
         leading, batch, seen = self.leading, table_rows(rows, labels), dict(observed)
         own = seen[leading] = replace(seen[leading], decisions=self._numbering.of(seen[leading].decisions))
+        if self._estimates is not None and self.models[leading].steps > len(own.decisions):
+            own.estimated_error = self._estimates.observed(own)
         given = predictions_of(self.plan, self.models[leading], batch, own, labels)
         bare = len(batch.labelled) - len(labels)
         self.unlabelled += bare
@@ -467,6 +497,8 @@ class LiveRun:
             state |= nest("source", self.plan.source.state()) | nest("recorder", self.plan.recorder.state())
             if self._late is not None:
                 state |= nest("late", self._late.state())
+            if self._estimates is not None:
+                state |= nest("estimates", self._estimates.state())
             for name, sidecar in self.plan.sidecars.items():
                 state |= nest(f"beside.{name}", sidecar.state())
             for name, model in self.models.items():
@@ -559,6 +591,6 @@ FIELDS = Fields(
         "copied": Text(),
     },
     optional=["copied"],
-    parts=["source", "recorder", "late", "beside", "models"],
+    parts=["source", "recorder", "late", "estimates", "beside", "models"],
 )
 """Saved entries of a run; its parts declare their own."""

@@ -70,6 +70,8 @@ class Recorder(LineWriter, Protocol):
 
     warmup_steps: int
     """Steps at the beginning that were predicted before anything was learned."""
+    estimated: bool
+    """Whether lines have the estimated error."""
 
     def lines(self, y: Any, seen: Mapping[str, Observation]) -> str:
         """Return one line for each model, or nothing if no row could be scored."""

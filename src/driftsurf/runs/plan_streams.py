@@ -70,7 +70,7 @@ def plan_stream(name: str, options: RunOptions) -> RunPlan:
         name=name,
         source=StreamBatches(stream, size),
         models=models,
-        recorder=TraceRecorder(stream, size, warmup_steps=warmup),
+        recorder=TraceRecorder(stream, size, warmup_steps=warmup, estimated=True),
         about=_about(name, stream, size, leading.strategy, options),
         label_type="value" if entry.regression else "integer",
         sidecars={

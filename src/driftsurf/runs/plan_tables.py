@@ -342,7 +342,7 @@ class _TablePlanner:
     def _recorder(self, name: str, classes: tuple[Any, ...], rows: RowEncoder, warmup: int) -> TraceRecorder:
         when = None if rows.time is None else lambda: rows.first_time
         described = _Description(name, classes)
-        return TraceRecorder(described, self.options.batch_rows, warmup, time=when, late=self.late)
+        return TraceRecorder(described, self.options.batch_rows, warmup, time=when, late=self.late, estimated=True)
 
     def _start_reading(self, kinds: Mapping[str, Kind]) -> None:
         """Open the rows and the labels, with these kinds of columns besides those of the options."""

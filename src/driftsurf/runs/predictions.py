@@ -12,6 +12,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray, Learner
 from driftsurf.errors import CapabilityError, Option
 from driftsurf.evaluation.trace import OTHER
+from driftsurf.session.error_tracker import RowSigns, signs_of
 from driftsurf.session.observation import Observation, probability_of_second
 from driftsurf.session.session import Session
 
@@ -118,6 +119,8 @@ class Predicted:
     labels: list[Any]
     probability: list[float | None]
     by_class: ByClass = field(default_factory=dict)
+    signs: RowSigns | None = None
+    """Signs of errors of the rows; None before the model has learned anything, and of rows that were observed."""
 
     @classmethod
     def of(cls, observation: Observation, version: int, labels: Sequence[Any] = (), shown: Sequence[Any] = ()) -> Self:
@@ -135,12 +138,14 @@ def predict_now(session: Session, X: Any, shown: Sequence[Any] = ()) -> Predicte
     if not session.steps:
         unknown: list[float | None] = [None] * X.shape[0]
         return Predicted(0, list(unknown), list(unknown), {label_text(label): list(unknown) for label in shown})
-    scores, known = session.scores(X), session.targets
+    (scores, disagreement), known = session.scores_and_disagreement(X), session.targets
     codes = known.predicted(scores)
-    can = session.strategy.learner.capabilities.probabilities
+    capabilities = session.strategy.learner.capabilities
+    can = capabilities.probabilities
+    signs = signs_of(scores, disagreement, regression=capabilities.regression, probabilities=can)
     chosen = probabilities(scores, codes, has_probabilities=can)
     classes = by_class(shares(scores), known.labels, shown) if shown else {}
-    return Predicted(session.steps, known.decode(codes).tolist(), chosen, classes)
+    return Predicted(session.steps, known.decode(codes).tolist(), chosen, classes, signs)
 
 
 def shown_classes(learner: Learner, classes: Sequence[Any]) -> tuple[Any, ...]:

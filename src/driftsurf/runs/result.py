@@ -21,6 +21,7 @@ from driftsurf.runs.folder import COLUMNS, JOURNAL, REPORT, SCORES, TRACE
 from driftsurf.runs.live import LiveRun
 from driftsurf.runs.orders import OrderRecord, read_records
 from driftsurf.runs.sinks import Filing
+from driftsurf.session.error_estimate import ErrorEstimate
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.protocols import Model
 
@@ -75,6 +76,8 @@ class RunResult:
     """Number of rows without a label, which were predicted and not learned."""
     label_counts: LabelCounts | None = None
     """What became of rows and labels, if labels came late."""
+    estimated_error: ErrorEstimate | None = None
+    """Estimated error of the newest rows, whose labels may not have come; None without an estimate."""
     predictions: tuple[Path, ...] = ()
     """Files of predictions, in the order of their rows: the one that was asked for, or one for each checkpoint."""
     no_model: str = ""
@@ -107,6 +110,7 @@ class RunResult:
             skipped_rows=plan.source.skipped,
             unlabelled_rows=live.unlabelled,
             label_counts=plan.label_counts,
+            estimated_error=live.estimated_error,
             predictions=plan.predictions.written() if isinstance(plan.predictions, Filing) else (),
             first_step=live.first_step,
         )

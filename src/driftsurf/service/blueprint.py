@@ -186,7 +186,7 @@ class Blueprint:
             name=self.name,
             source=replayed,
             models=models,
-            recorder=TraceRecorder(described, self.batch_size, warmup, time=replayed.step_moment),
+            recorder=TraceRecorder(described, self.batch_size, warmup, time=replayed.step_moment, estimated=True),
             about=self._about(replayed, labels),
             label_type=label_type(replayed.task, labels),
             sidecars={

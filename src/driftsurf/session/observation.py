@@ -12,6 +12,7 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import log_losses
+from driftsurf.session.error_estimate import ErrorEstimate
 
 
 def probability_of_second(margins: FloatArray) -> FloatArray:
@@ -78,6 +79,10 @@ class Observation:
     """Time steps learned between the prediction of each row and its label; None if rows were predicted just before."""
     current: npt.NDArray[Any] | None = None
     """Codes that ``scores`` predict, where ``predicted`` are answers of earlier models; None if both are the same."""
+    disagreement: FloatArray | None = None
+    """How far the experts of a portfolio disagreed about each row (rows, signs); None unless it was asked for."""
+    estimated_error: ErrorEstimate | None = None
+    """The error as it was estimated before any label of these rows came; None unless a run estimates it."""
 
     @property
     def errors(self) -> int:

@@ -13,6 +13,7 @@ from driftsurf.core.abilities import (
     CategoryAware,
     CategoryTold,
     DirectlyStepped,
+    Disagreeing,
     IncrementallySaved,
     LateAware,
     Reversible,
@@ -149,6 +150,7 @@ class Session(Changeable):
         self._now = Snapshot(targets_of(self._can, classes), guarded, monitor=monitor)
         self._new_monitor = monitor
         self._pending: Samples | None = None
+        self._measures = False
 
     def fresh(self, seed: int) -> Self:
         """Return a session with the same options that has seen no row, and whose strategy has another seed.
@@ -168,6 +170,10 @@ class Session(Changeable):
                 self.strategy.expect_late_labels()
                 if self.schema is not None:
                     self._now = self._published(self._now)
+
+    def measure_disagreement(self) -> None:
+        """Let observations say how far the experts of the strategy disagree about each row, if it has experts."""
+        self._measures = isinstance(self.strategy, Disagreeing)
 
     def watch(self, monitor: DriftMonitor | None) -> None:
         """Detect drifts of the whole model with a monitor from the first row on; None: do not."""
@@ -299,7 +305,10 @@ class Session(Changeable):
         """
         with self.lock:
             known, codes, scores, decisions = self._take(X, y, classes, weight, predict=True, decided=decided)
-        return self._observation(known, codes, scores, decisions)
+            disagreement = self._disagreement(len(scores)) if self._measures else None
+        seen = self._observation(known, codes, scores, decisions)
+        seen.disagreement = disagreement
+        return seen
 
     def learn(
         self,
@@ -635,6 +644,21 @@ class Session(Changeable):
     def _scores(self, now: Snapshot, X: MatrixLike) -> FloatArray:
         rows: Any = X if now.is_usual(X, self._dtype) else now.limited(now.read(X, self._dtype))
         return now.restricted(self._raw_scores(now, rows))
+
+    def scores_and_disagreement(self, X: MatrixLike) -> tuple[FloatArray, FloatArray | None]:
+        """Return the scores of rows, and how far experts disagree about each if that is measured, else None."""
+        now = self._now
+        if not self._measures or now.scorer is None:
+            return self._scores(now, X), None
+        strategy: Any = self.strategy
+        scores, found = strategy.scores_and_disagreement(now.scorer, now.limited(now.read(X, self._dtype)))
+        return now.restricted(scores), found
+
+    def _disagreement(self, rows: int) -> FloatArray | None:
+        """Return how far experts disagreed about the rows of a call; None if they were several steps."""
+        strategy: Any = self.strategy
+        found: FloatArray | None = strategy.disagreement()
+        return found if found is not None and len(found) == rows else None
 
     def _raw_scores(self, now: Snapshot, rows: Rows) -> FloatArray:
         if now.scorer is not None:

@@ -15,6 +15,7 @@ from driftsurf.core.contracts import CSR, Batch, Categories, FloatArray, Increme
 from driftsurf.core.decisions import Decision, Transition
 from driftsurf.core.fields import Fields, Text, Whole, misfit
 from driftsurf.core.journal import Outcome
+from driftsurf.core.numeric import exp
 from driftsurf.core.options import Parameterised, choice, number, shown, whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
@@ -64,10 +65,12 @@ from driftsurf.strategies._residuals import Residuals
 
 Scorer = Callable[[Rows], FloatArray]
 LIGHT = "light"
-TRANSIENT = "_scorer", "_scorers", "_recent", "_recent_of", "_changed", "_tested"
+TRANSIENT = "_scorer", "_scorers", "_recent", "_recent_of", "_changed", "_tested", "_shown"
 """Attributes that are neither copied nor pickled."""
 
 
+VOTE = maths.log(9.0)
+"""Value of the vote of an expert in what ``stacked_shares`` returns."""
 CALLS = 8
 """Number of calls whose rows are remembered: some may be by others, as of a page that shows predictions."""
 
@@ -87,6 +90,23 @@ def score(
     # Where labels come late, the last known one is older than in the steps that weighted it.
     shown = tested.experts if late_labels else tested.mixture
     return shown if recent is None else shown.copy()  # the caller may change what it gets
+
+
+def disagreement_of(tested: Tested) -> FloatArray:
+    """Return how far the experts that always speak disagree about each row.
+
+    For classes (n, 2): the share of them that votes for another class than the mixture, and 1 minus the mean
+    probability that they give its class. For regression (n, 1): the standard deviation of their numbers.
+    """
+    G = tested.together
+    if not tested.n_classes:
+        return np.asarray(G.std(axis=1, keepdims=True))
+    chosen = G[np.arange(len(G)), tested.mixture.argmax(axis=1)]  # log-probabilities of the class, then votes for it
+    each = chosen.shape[1] // 2
+    shares = chosen.reshape(len(G), 2, each)
+    shares[:, 0] = exp(np.ascontiguousarray(shares[:, 0]))
+    shares[:, 1] /= VOTE
+    return np.asarray(1.0 - shares.sum(axis=2)[:, ::-1] / each)
 
 
 def scores_of(scorers: Sequence[Scorer], live: PortfolioState, X: Rows) -> list[FloatArray | None]:
@@ -256,6 +276,8 @@ class Portfolio(Parameterised):
     """Experts that have changed since the last mark, with marks of their own; None if there is no valid mark."""
     _late_labels: bool = False
     """Whether rows are predicted long before their labels come."""
+    _shown: Tested | None = None
+    """Scores of the last tested batch, also once it is learned."""
     _tested: Tested | None = None
     """Scores of the last tested batch, so that the experts predict a batch only once."""
 
@@ -363,8 +385,20 @@ class Portfolio(Parameterised):
                 each = zip(self._made, scorers, live.online, strict=True)
                 scorers = [one if online else _testing(expert, batch) for expert, one, online in each]
             known = mixed_by(live, scores_of(scorers, live, batch.X), live.n_classes)
-        self._tested = known
+        self._tested = self._shown = known
         return known.mixture
+
+    def disagreement(self) -> FloatArray | None:
+        """Return how far the experts disagreed about each row of the batch that was tested last; None before one."""
+        return None if self._shown is None else disagreement_of(self._shown)
+
+    @staticmethod
+    def scores_and_disagreement(scorer: Any, X: Rows) -> tuple[FloatArray, FloatArray]:
+        """Return what a scorer of this strategy returns for rows, and how far the experts disagree about each."""
+        scorers, live = scorer.args
+        tested = mixed_by(live, scores_of(scorers, live, X), live.n_classes)
+        shown = tested.experts if scorer.keywords["late_labels"] else tested.mixture
+        return shown, disagreement_of(tested)
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch, all experts or none."""
