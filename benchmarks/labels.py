@@ -132,9 +132,9 @@ def judge(banked: Banked, seed: int) -> dict[str, tuple[float, float]]:
     judged = np.arange(delay, len(errors))
     past = [errors[max(0, batch - delay - 9) : batch - delay + 1].mean() for batch in judged]
     plain, held = estimates(banked, 0.0, seed)
-    made = {"estimate": (plain[judged], held[judged].mean())}
+    made = {"estimate": (plain[judged], _share(held, plain, judged))}
     corrected, held = estimates(banked, AUDITED, seed)
-    made["with 5 %"] = corrected[judged], held[judged].mean()
+    made["with 5 %"] = corrected[judged], _share(held, corrected, judged)
     made["mean of 10"] = np.array(past), math.nan
     if not banked.regression:
         made["1 - max p"] = np.array([one.values.mean() for one in banked.signs])[judged], math.nan
@@ -147,6 +147,11 @@ def judge(banked: Banked, seed: int) -> dict[str, tuple[float, float]]:
         off = np.abs(one - errors[judged])[there].mean()
         ratios[name] = float(off / max(float(last[there].mean()), 1e-9)), float(coverage)
     return ratios
+
+
+def _share(held: npt.NDArray[np.bool_], made: FloatArray, judged: npt.NDArray[np.int64]) -> float:
+    """Return the share of the intervals that were made which held the true error."""
+    return float(held[judged][~np.isnan(made[judged])].mean())
 
 
 def streams(seeds: range, regression: bool) -> Iterator[tuple[str, str, int, FloatArray, Any, int]]:

@@ -51,7 +51,7 @@ def test_the_data_of_the_script_are_those_of_the_run(mixed_run: tuple[Path, str]
     record, data = read_run(mixed_run[0]), data_of((mixed_run[0] / "report.html").read_text())
     assert record.trace is not None
     figures = {figure["id"]: figure for figure in data["figures"]}
-    assert list(figures) == ["error", "risk", "models", "classes", "quality", "calibration", "costs"]
+    assert list(figures) == ["error", "estimate", "risk", "models", "classes", "quality", "calibration", "costs"]
     error = {series["name"]: series["values"] for series in figures["error"]["series"]}
     assert error["driftsurf"] == pytest.approx(record.trace.of("driftsurf")["error"], rel=1e-4)
     assert [change["text"] for change in data["changes"]] == [
@@ -243,8 +243,8 @@ def table_of_classes(trace: Trace) -> str:
 
 def test_every_section_has_its_own_place() -> None:
     assert list(named_sections()) == [
-        *("error", "drifts", "events", "numbers", "risk", "belief", "models", "classes", "confusion", "calibration"),
-        *("residuals", "changes", "inputs", "columns", "costs", "recovery", "run_settings"),
+        *("error", "estimates", "drifts", "events", "numbers", "risk", "belief", "models", "classes", "confusion"),
+        *("calibration", "residuals", "changes", "inputs", "columns", "costs", "recovery", "run_settings"),
     ]
     assert len({section.position for section in sections()}) == len(sections())
 

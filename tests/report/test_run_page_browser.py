@@ -86,7 +86,7 @@ def test_the_page_is_drawn_and_loads_nothing(page: Browser, report: Path) -> Non
     assert view(page) == "steps 0 to 99 of 100"
     assert page.requests == [report.resolve().as_uri()]
     assert page.messages == []
-    assert page.tell("document.querySelectorAll('.chart > svg[tabindex]').length") == 7
+    assert page.tell("document.querySelectorAll('.chart > svg[tabindex]').length") == 8
     assert page.tell("document.querySelectorAll('[data-figure=error] rect.reactive').length") == 0
     show_reactions(page)
     assert page.tell("document.querySelectorAll('[data-figure=error] rect.reactive').length") == 11
@@ -122,7 +122,7 @@ def test_the_mouse_reads_values_and_zooms(page: Browser) -> None:
     assert readout(page).startswith("step 20 · rows 4,000 to 4,199, a new model is tested; ")
     assert "risk 1.38 > best 0.45 + 0.10" in readout(page)
     assert page.tell("document.querySelector('[data-figure=error] .tip').hidden") is False
-    assert page.tell("document.querySelectorAll('.cursor').length") == 7  # in every figure
+    assert page.tell("document.querySelectorAll('.cursor').length") == 8  # in every figure
     page.mouse("Pressed", *at(0.2), button="left", clickCount=1)
     page.mouse("Moved", *at(0.3), button="left")
     assert page.tell("document.querySelectorAll('.chosen').length") == 1
@@ -279,8 +279,8 @@ def test_without_a_script_the_figures_are_drawn(browser: Browser, report: Path) 
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(report)
-        assert browser.tell("document.querySelectorAll('.chart > svg').length") == 7
-        assert browser.tell("document.querySelectorAll('.static .legend').length") == 6
+        assert browser.tell("document.querySelectorAll('.chart > svg').length") == 8
+        assert browser.tell("document.querySelectorAll('.static .legend').length") == 7
         assert browser.tell("getComputedStyle(document.querySelector('.toolbar')).display") == "none"
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)

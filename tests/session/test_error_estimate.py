@@ -156,7 +156,8 @@ def test_a_tracker_continues_exactly_from_its_state(regression: bool, delay: int
     other = tracker
     for place, (signs, first, losses) in enumerate(calls):
         if place % 3 == 1:
-            other = ErrorTracker.from_state(other.state(), regression=regression)
+            state, other = other.state(), ErrorTracker(regression)
+            other.restore(state)
         for one in (tracker, other):
             one.predicted(signs)
             if losses is not None:
@@ -228,4 +229,4 @@ def test_a_damaged_state_is_refused(entry: str, value: Any) -> None:
             tracker.labelled(first, losses)
     state = tracker.state()
     with pytest.raises(StateError, match=entry.rpartition(".")[2]):
-        ErrorTracker.from_state(state | {entry: value}, regression=False)
+        ErrorTracker(regression=False).restore(state | {entry: value})

@@ -12,13 +12,13 @@ from rich.table import Table
 
 from driftsurf.core.wording import BASELINE_NAMES, counted, in_words, optional, percent, significant
 from driftsurf.data.advice import ColumnSummary
-from driftsurf.evaluation.estimates import estimated_errors
 from driftsurf.evaluation.summary import (
     ClassificationSummary,
     RegressionSummary,
     Summary,
     baselines,
     describe_later_classes,
+    estimated_errors,
     summarise,
     verdict_of,
 )

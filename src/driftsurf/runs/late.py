@@ -22,11 +22,10 @@ from driftsurf.data.source import Position
 from driftsurf.data.tables import Table
 from driftsurf.errors import InputError
 from driftsurf.runs.batches import BatchSource, LabelPlaces, SourceReader, text_of
-from driftsurf.runs.estimates import RunEstimates
 from driftsurf.runs.numbering import Numbering
 from driftsurf.runs.plan import Step
 from driftsurf.runs.predictions import PredictionBatch, predict_now
-from driftsurf.session.error_tracker import RowSigns
+from driftsurf.session.error_tracker import ErrorTracker, RowSigns
 from driftsurf.session.label_counts import LabelCounts
 from driftsurf.session.late import DelayedLabels, Joined
 from driftsurf.session.observation import Observation, Origin
@@ -248,7 +247,7 @@ class LateSteps:
         yet: the next decision names it."""
         self._next = UNKNOWN
         """The model that the last decision put in use."""
-        self.estimates: RunEstimates | None = None
+        self.estimates: ErrorTracker | None = None
         """Estimates of the error of rows; set by a run that makes them."""
 
     def take(self, seen: LateObservation, numbering: Numbering, first_row: int) -> Iterator[Step]:
@@ -267,15 +266,21 @@ class LateSteps:
         self._forget()
 
     @staticmethod
-    def _estimate(estimates: RunEstimates, seen: LateObservation, first_row: int) -> None:
+    def _estimate(estimates: ErrorTracker, seen: LateObservation, first_row: int) -> None:
         """Take the labels that came before the new rows, then these rows, then the labels that came before them."""
-        for place, joined in enumerate((*seen.before, *seen.after)):
-            if place == len(seen.before):
-                estimates.came(seen.signs, first_row)
+
+        def take(joined: Joined) -> None:
             rows = scored_rows(joined)
             true, predicted = np.array([row.true for row in rows]), np.array([row.predicted for row in rows])
-            numbers = np.array([row.row for row in rows], np.int64)
-            estimates.tracker.labelled_rows(numbers, estimates.losses(true, predicted))
+            estimates.labelled_rows(np.array([row.row for row in rows], np.int64), estimates.losses(true, predicted))
+
+        for joined in seen.before:
+            take(joined)
+        if seen.signs is not None:
+            estimates.next_row = first_row
+            estimates.predicted(seen.signs)
+        for joined in seen.after:
+            take(joined)
 
     def _learned(self, joined: Joined, numbering: Numbering) -> Iterator[Step]:
         for place, (own, decision) in enumerate(zip(joined.decisions, numbering.of(joined.decisions), strict=True)):
@@ -336,7 +341,7 @@ class LateSteps:
         seen = replace(compared, decisions=decisions, origin=origin, lags=lags)
         if self.estimates is not None:
             numbers = np.array([row.row for row in rows], np.int64)
-            seen.estimated_error = self.estimates.tracker.estimate_of(numbers)
+            seen.estimated_error = self.estimates.estimate_of(numbers)
         return Step(step, None, np.array(true), {self.name: seen})
 
     def _predictor(self, row: int) -> _Predictor:

@@ -30,7 +30,6 @@ from driftsurf.errors import InputError, Option, StateError
 from driftsurf.evaluation.scoring import StepReport
 from driftsurf.runs import orders
 from driftsurf.runs.batches import TableRows, orphan_line, table_rows, unlabelled_line
-from driftsurf.runs.estimates import RunEstimates
 from driftsurf.runs.folder import BAD_ROWS, JOURNAL, TRACE
 from driftsurf.runs.numbering import Numbering, RunDrifts
 from driftsurf.runs.options import WAITING
@@ -39,6 +38,7 @@ from driftsurf.runs.output import Outlets, RolledFile
 from driftsurf.runs.plan import RunPlan, Sidecar, Step
 from driftsurf.runs.predictions import Predicted, PredictionBatch, predict_now
 from driftsurf.session.error_estimate import ErrorEstimate
+from driftsurf.session.error_tracker import ErrorTracker
 from driftsurf.session.observation import Observation
 from driftsurf.session.protocols import Model, Pinnable
 from driftsurf.session.session import Session
@@ -211,9 +211,9 @@ class LiveRun:
 
             assert isinstance(leading, LateSession)
             self._late = LateSteps(plan.model, leading)
-        self._estimates: RunEstimates | None = None
+        self._estimates: ErrorTracker | None = None
         if plan.recorder.estimated:
-            self._estimates = RunEstimates(regression=plan.regression)
+            self._estimates = ErrorTracker(plan.regression)
             if isinstance(self.session, Session):
                 self.session.measure_disagreement()
             if self._late is not None:
@@ -252,7 +252,7 @@ class LiveRun:
     @property
     def estimated_error(self) -> ErrorEstimate | None:
         """Estimated error of the newest rows, before or after their labels came; None without an estimate."""
-        return None if self._estimates is None else self._estimates.newest
+        return None if self._estimates is None else self._estimates.estimate
 
     def __enter__(self) -> Self:
         return self

@@ -36,8 +36,8 @@ RIDGE = 4.0
 """Strength of the prior of a fit, in units of the sampling noise of a block."""
 SHORT = 3
 """Number of blocks in which the bias of expected sizes of numeric errors is measured."""
-FIRST_SPREAD = 0.1
-"""Error of the estimate beyond noise before the first label."""
+FIRST_SPREADS = 0.1, 0.4
+"""Error of the estimate beyond noise before the first label, of shares and of logarithms of numeric errors."""
 SPREAD_MEMORY = 0.9
 """Factor by which the squared error of the estimate beyond noise counts less with each newer block."""
 RATE = 0.05
@@ -78,7 +78,7 @@ class ErrorEstimate(NamedTuple):
         return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-class Pending(NamedTuple):
+class PendingBlock(NamedTuple):
     """Forecasts of a block whose labels have not come, in the unit in which they are mixed."""
 
     rows: int
@@ -254,7 +254,7 @@ class ErrorEstimator:
         """Intervals before any label of their block."""
         self.audit_coverage = CoverageCount()
         """Intervals with labels that were asked for at once."""
-        self.pending: dict[int, Pending] = {}
+        self.pending: dict[int, PendingBlock] = {}
         """Blocks without all of their labels, by their numbers."""
         widths = [1] if regression else [signals, *[2] * (signals > 2)]
         self._fits = [DiscountedFit(width, 0.5 if regression else 1.0 / width) for width in widths]
@@ -265,7 +265,7 @@ class ErrorEstimator:
         self._blocks = 0
         self._bias: deque[float] = deque(maxlen=SHORT)
         """How far errors were above what was expected, in the last blocks."""
-        self._spreads = [FIRST_SPREAD**2, FIRST_SPREAD**2]
+        self._spreads = [FIRST_SPREADS[regression] ** 2] * 2
         """Recent squared errors beyond noise of the estimates, without and with labels at once."""
         self._factors = [1.0, 1.0]
         self._audits = [0.0, 0.0]
@@ -289,7 +289,7 @@ class ErrorEstimator:
         if known:
             value = self._mixer.mixed(forecasts, self._noise)
             width = self._factors[0] * USUAL_WIDTH * math.sqrt(self._noise_of(value, rows) + self._spreads[0])
-        self.pending[block] = Pending(rows, x, forecasts, value, width)
+        self.pending[block] = PendingBlock(rows, x, forecasts, value, width)
         if len(self.pending) > MOST_PENDING:
             del self.pending[next(iter(self.pending))]
         return None if value != value else self._shown(value, width, rows)
@@ -465,11 +465,11 @@ class ErrorEstimator:
         for (block, rows), x in zip(known["blocks"].tolist(), known["pending"].tolist(), strict=True):
             audit = tuple(x[stop + 2 : -2]) if x[-2] == x[-2] else ()
             made = tuple(x[:first]), tuple(x[first:stop])
-            new.pending[block] = Pending(rows, *made, x[stop], x[stop + 1], audit, x[-2], x[-1])
+            new.pending[block] = PendingBlock(rows, *made, x[stop], x[stop + 1], audit, x[-2], x[-1])
         return new
 
 
-def _audited(one: Pending) -> list[float]:
+def _audited(one: PendingBlock) -> list[float]:
     forecasts = one.audit_forecasts or (math.nan,) * len(AUDIT_PRIORS)
     return [*forecasts, one.audit_value, one.audit_width]
 

@@ -6,7 +6,7 @@ import bisect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from driftsurf.core.fields import Array, FieldRule, Fields, Values, Whole
 from driftsurf.core.numeric import exp
 from driftsurf.core.state import nest, pick
 from driftsurf.session.error_estimate import ErrorEstimate, ErrorEstimator
+
+if TYPE_CHECKING:
+    from driftsurf.session.observation import Observation
 
 BLOCK_ROWS = 50
 """Rows of fewer than this are put together until they are so many."""
@@ -69,7 +72,7 @@ def signs_of(scores: FloatArray, disagreement: FloatArray | None, *, regression:
 
 
 @dataclass(slots=True, eq=False)
-class RowBlock:
+class EstimatedRows:
     """Consecutive rows with one estimate."""
 
     first: int
@@ -162,9 +165,9 @@ class ErrorTracker:
     estimate: ErrorEstimate | None = None
     """The newest estimate; None before there is one."""
     next_row: int = 0
-    _blocks: list[RowBlock] = field(default_factory=list)
+    _blocks: list[EstimatedRows] = field(default_factory=list)
     """Blocks that wait for labels, oldest first; the last one may have fewer rows than it needs."""
-    _past: list[RowBlock] = field(default_factory=list)
+    _past: list[EstimatedRows] = field(default_factory=list)
     """The last blocks whose labels have come, without their values."""
     _sizes: ResidualSizes = field(default_factory=ResidualSizes)
 
@@ -179,7 +182,7 @@ class ErrorTracker:
         if last is not None and len(last.table) < BLOCK_ROWS and last.stop == self.next_row:
             last.table = np.concatenate([last.table, table])
         else:
-            last = RowBlock(self.next_row, table)
+            last = EstimatedRows(self.next_row, table)
             self._blocks.append(last)
         self.next_row += signs.rows
         last.missing += int(np.count_nonzero(table[:, CHANCE]))
@@ -188,6 +191,19 @@ class ErrorTracker:
             while len(self._blocks) > 1 and self.next_row - self._blocks[0].first > MOST_WAITING:
                 del self._blocks[0]
         return self.estimate
+
+    def observed(self, seen: Observation) -> ErrorEstimate | None:
+        """Estimate the error of rows that were predicted, then learn their labels; None unless they end a block."""
+        before, first = self.estimate, self.next_row
+        kinds = {"regression": self.regression, "probabilities": seen.probabilities}
+        self.predicted(signs_of(seen.scores, seen.disagreement, **kinds))
+        found = self.estimate
+        self.labelled(first, self.losses(seen.true, seen.predicted))
+        return None if found is before else found
+
+    def losses(self, true: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> FloatArray:
+        """Return the loss of each row."""
+        return np.asarray(np.square(true - predicted) if self.regression else true != predicted, np.float64)
 
     def _table(self, signs: RowSigns) -> FloatArray:
         more = 0 if signs.disagreement is None else signs.disagreement.shape[1]
@@ -199,7 +215,7 @@ class ErrorTracker:
             table[:, OWN:] = signs.disagreement
         return table
 
-    def _estimate(self, block: RowBlock) -> None:
+    def _estimate(self, block: EstimatedRows) -> None:
         """Estimate the error of a block that has enough rows."""
         table = block.table
         if self.estimator is None:
@@ -251,12 +267,12 @@ class ErrorTracker:
             if a < b:
                 self._take(block, rows[a:b] - block.first, losses[a:b])
 
-    def _between(self, first: int, stop: int) -> list[RowBlock]:
+    def _between(self, first: int, stop: int) -> list[EstimatedRows]:
         """Return the blocks that have rows between two numbers."""
         lo = max(bisect.bisect_right(self._blocks, first, key=lambda one: one.first) - 1, 0)
         return self._blocks[lo : bisect.bisect_left(self._blocks, stop, key=lambda one: one.first)]
 
-    def _take(self, block: RowBlock, places: slice | npt.NDArray[np.int64], losses: FloatArray) -> None:
+    def _take(self, block: EstimatedRows, places: slice | npt.NDArray[np.int64], losses: FloatArray) -> None:
         """Take losses of rows of a block, and learn from it once all labels have come that were asked for."""
         table = block.table
         new = np.isnan(table[places, LOSS]) & (table[places, CHANCE] > 0.0)
@@ -280,7 +296,7 @@ class ErrorTracker:
         value, low, high = (sum(count * one[k] for count, one in known) / total for k in range(3))
         return ErrorEstimate(value, low, high, total)
 
-    def _learn(self, block: RowBlock) -> None:
+    def _learn(self, block: EstimatedRows) -> None:
         """Learn from a block whose labels have come."""
         table, estimator = block.table, self.estimator
         assert estimator is not None
@@ -317,26 +333,24 @@ class ErrorTracker:
         }
         return state if self.estimator is None else state | nest("estimator", self.estimator.state())
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], *, regression: bool) -> ErrorTracker:
-        """Return the tracker that ``state()`` was called on."""
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state()`` returned."""
         known, own = FIELDS.read(state), pick("estimator", state)
-        new = cls(regression, next_row=known["next_row"])
-        new.estimator = ErrorEstimator.from_state(own) if own else None
-        new._sizes.known = known["sizes"]
+        self.estimator, self.next_row = ErrorEstimator.from_state(own) if own else None, known["next_row"]
+        self._sizes, self._blocks, self._past = ResidualSizes(), [], []
+        self._sizes.known = known["sizes"]
         estimates = [_from_plain(one) for one in known["estimates"].tolist()]
-        new.estimate = estimates[0]
+        self.estimate = estimates[0]
         start, past = 0, known["past"]
         shapes = zip(known["blocks"].tolist(), estimates[1:], strict=True)
         for place, ((first, rows, width), estimate) in enumerate(shapes):
             if place < past:
-                new._past.append(RowBlock(first, np.zeros((rows, 0)), estimate))
+                self._past.append(EstimatedRows(first, np.zeros((rows, 0)), estimate))
                 continue
             table = known["rows"][start : start + rows, :width].copy()
             missing = int(np.count_nonzero(np.isnan(table[:, LOSS]) & (table[:, CHANCE] > 0.0)))
-            new._blocks.append(RowBlock(first, table, estimate, missing))
+            self._blocks.append(EstimatedRows(first, table, estimate, missing))
             start += rows
-        return new
 
 
 def _padded(table: FloatArray, width: int) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,9 @@ import numpy.typing as npt
 from driftsurf.core.contracts import FloatArray
 from driftsurf.core.decisions import Decision
 from driftsurf.core.journal import log_losses
-from driftsurf.session.error_estimate import ErrorEstimate
+
+if TYPE_CHECKING:
+    from driftsurf.session.error_estimate import ErrorEstimate
 
 
 def probability_of_second(margins: FloatArray) -> FloatArray:

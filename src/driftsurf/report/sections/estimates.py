@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from driftsurf.evaluation.estimates import estimated_errors
+from driftsurf.evaluation.summary import estimated_errors
 from driftsurf.report import html
 from driftsurf.report.figure import Curve, Figure, usual_top
 from driftsurf.report.sections import RunView, Section
@@ -37,4 +37,4 @@ def build(run: RunView) -> Iterator[str | Figure]:
     )
 
 
-SECTION = Section("Error before the labels", 15, build)
+SECTION = Section("Error before the labels", 15, build, folded=False)
