@@ -123,7 +123,7 @@ class DiscountedFit:
     def __init__(self, width: int, slope: float) -> None:
         self.slope = slope
         """Slope of each signal before the first block."""
-        self.sums = [0.0] * (2 + 2 * width + width * width)
+        self.sums: list[float] = [0.0] * (2 + 2 * width + width * width)
         """Of weights, errors, signals, their products with errors, and their products with one another."""
 
     def add(self, x: Sequence[float], y: float) -> None:
@@ -177,9 +177,9 @@ class ForecastMixer:
         """Squared errors before the first label, in units of their mean."""
         self.power = power
         """A forecast is weighted by its mean squared error to the power of minus this."""
-        self.errors = [0.0] * len(priors)
+        self.errors: list[float] = [0.0] * len(priors)
         """Discounted sum of the squared errors of each forecast, ..."""
-        self.weights = [0.0] * len(priors)
+        self.weights: list[float] = [0.0] * len(priors)
         """... and of the weights of the blocks for which it was made."""
 
     def learn(self, forecasts: Sequence[float], y: float) -> None:
@@ -250,9 +250,9 @@ class ErrorEstimator:
     def __init__(self, signals: int, *, regression: bool = False) -> None:
         self.signals = signals
         self.regression = regression
-        self.coverage = CoverageCount()
+        self.coverage: CoverageCount = CoverageCount()
         """Intervals before any label of their block."""
-        self.audit_coverage = CoverageCount()
+        self.audit_coverage: CoverageCount = CoverageCount()
         """Intervals with labels that were asked for at once."""
         self.pending: dict[int, PendingBlock] = {}
         """Blocks without all of their labels, by their numbers."""

@@ -37,4 +37,4 @@ def build(run: RunView) -> Iterator[str | Figure]:
     )
 
 
-SECTION = Section("Error before the labels", 15, build, folded=False)
+SECTION = Section("Error before the labels", 11, build, folded=False)
