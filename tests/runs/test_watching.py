@@ -163,6 +163,24 @@ def test_metrics_count_what_a_run_does(run: LiveRun) -> None:
     assert again['driftsurf_reactive{model="model"}'] == 1
 
 
+def test_metrics_have_the_estimated_error_of_a_run_that_estimates_it(run: LiveRun, tmp_path: Path) -> None:
+    run_to_end(run)
+    assert run.estimated_error is None
+    assert "estimated_error" not in RunMetrics(run).text()
+    stream = Mixed(n_rows=2000)
+    sessions = {"model": Session(DriftSurf(LogisticRegression()), classes=(-1, 1))}
+    recorder, folder = TraceRecorder(stream, 100, estimated=True), tmp_path / "other"
+    folder.mkdir()
+    with live_run(StreamBatches(stream, 100), sessions, recorder, folder) as live:
+        live.begin()
+        run_to_end(live)
+        estimate, found = live.estimated_error, values(RunMetrics(live).text())
+    assert estimate is not None
+    low, high = (found[f'driftsurf_estimated_error_interval{{model="model",end="{end}"}}'] for end in ("low", "high"))
+    assert 0.0 <= low <= found['driftsurf_estimated_error{model="model"}'] <= high <= 1.0
+    assert (estimate.low, estimate.high, estimate.rows) == (low, high, 100)
+
+
 def test_metrics_count_rows_that_wait_for_late_labels(run: LiveRun) -> None:
     session = LateSession(Session(DriftSurf(LogisticRegression()), batch_size=50))
     run.models = {"m": session}

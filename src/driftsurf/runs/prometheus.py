@@ -109,6 +109,13 @@ class RunMetrics:
         errors = {labels: one for labels, one in each(lambda counts: counts.error).items() if not math.isnan(one)}
         what = "Error of the last step: share of wrong rows, or root mean squared error."
         yield from family("error", "gauge", what, errors)
+        if (estimate := live.estimated_error) is not None:
+            own, what = metric_labels(live.leading), "Error of the newest rows, as estimated before their labels came."
+            yield from family("estimated_error", "gauge", what, {own: estimate.value})
+            ends = {"low": estimate.low, "high": estimate.high}
+            what = "Ends of the interval that holds the true error of the newest rows for 90 % of the estimates."
+            found = {metric_labels(live.leading, end=end): value for end, value in ends.items()}
+            yield from family("estimated_error_interval", "gauge", what, found)
         yield from family(
             "reactive", "gauge", "1 in the reactive state, else 0.", each(lambda counts: int(counts.reactive))
         )
