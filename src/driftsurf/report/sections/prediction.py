@@ -1,4 +1,4 @@
-"""Sections of the run page on the error over time, on all numbers, on recovery from known drifts, and on costs."""
+"""Sections of the run page on the error over time and before labels, all numbers, recovery from drifts, and costs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from driftsurf.evaluation.summary import (
     Summary,
     baseline_errors,
     class_metrics,
+    estimated_errors,
     summarise_classification,
     summarise_regression,
 )
@@ -127,6 +128,29 @@ def _sizes(rows: npt.NDArray[Any]) -> str:
     rows = rows[rows > 0]
     least, most = int(rows[: max(len(rows) - 1, 1)].min()), int(rows.max())
     return counted(most, "row") if least == most else f"{int(rows.min()):,} to {most:,} rows"
+
+
+@section("Error before the labels", 11, folded=False)
+def estimates(run: RunView) -> Iterator[str | Figure]:
+    """Return the estimated and the true error as a figure, and a sentence; nothing if the run estimated no error."""
+    found = estimated_errors(run.trace, run.model)
+    if found is None:
+        return
+    at, shares = found.at.tolist(), bool(run.trace.labels)
+    series = [
+        Curve("90 % interval, lower end", "limit", found.low.tolist(), at),
+        Curve("90 % interval, upper end", "limit", found.high.tolist(), at),
+        Curve("true error", "rival", found.true.tolist(), at),
+        Curve("estimated error", "curve", found.value.tolist(), at, marked=True),
+    ]
+    known = np.concatenate([found.true, found.value])
+    top = 1.05 * max(LEAST_TOP, float(known.max()), float(np.quantile(found.high, 0.9)))
+    unit = "error" if shares else "root mean squared error"
+    yield Figure("estimate", "estimated and true error over time", unit, top if shares else usual_top(known), series)
+    yield html.note(
+        f"{found.describe(shares=shares)} It is estimated from the model's own probabilities, how far its experts "
+        "disagree, and the labels that had come. No estimate can see labels that change while the inputs stay."
+    )
 
 
 @section("All numbers", 16)
