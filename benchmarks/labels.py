@@ -26,7 +26,7 @@ import numpy.typing as npt
 from benchmarks.everyday import EVERYDAY, EVERYDAY_NUMBERS, generated
 from benchmarks.hard_streams import HARD, as_rows
 from driftsurf import recommended
-from driftsurf.comparison.inputs import FILES, REAL, Input, load
+from driftsurf.comparison.inputs import REAL, Input, load
 from driftsurf.core.contracts import FloatArray
 from driftsurf.session import Session
 from driftsurf.session.error_tracker import ErrorTracker, RowSigns, signs_of
@@ -36,6 +36,8 @@ __all__ = ["main"]
 DELAYS = 1, 5, 20
 CHOSEN = "electricity", "phishing", "insects", "outdoor", "airline-2007", "electricity-price"
 """Real streams on which settings were chosen."""
+NUMBERS = "electricity-price", "powersupply-load", "noaa-temperature"
+"""Real streams of numbers."""
 BATCHES, LEAST_ROWS = 100, 50
 AUDITED = 0.05
 """Share of labels that are known at once in the second half of the table."""
@@ -157,8 +159,7 @@ def _share(held: npt.NDArray[np.bool_], made: FloatArray, judged: npt.NDArray[np
 def streams(seeds: range, regression: bool) -> Iterator[tuple[str, str, int, FloatArray, Any, int]]:
     """Yield group, name, seed, rows, labels and number of classes of each stream."""
     if os.environ.get("DRIFTSURF_DATA"):
-        numbers = [name for name, file in FILES.items() if file.regression]
-        for name in numbers if regression else [name for name in REAL if name != "luxembourg"]:
+        for name in NUMBERS if regression else [name for name in REAL if name != "luxembourg"]:
             rows = load(Input(name)).numbered()
             group = "real, chose settings" if name in CHOSEN else "real, others"
             yield group, name, 0, np.asarray(rows.X, float), np.asarray(rows.y), len(rows.labels)
