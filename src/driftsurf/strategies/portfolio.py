@@ -20,6 +20,7 @@ from driftsurf.core.options import Parameterised, choice, number, shown, whole
 from driftsurf.core.samples import Samples
 from driftsurf.core.state import nest, pick, resolved
 from driftsurf.errors import CapabilityError, OptionError, RegistryWarning
+from driftsurf.native import maths
 from driftsurf.native.columns import all_finite
 from driftsurf.native.guard import RangeGuard
 from driftsurf.native.linear import largest
@@ -35,6 +36,7 @@ from driftsurf.native.portfolio import (
     advance,
     expert_shares,
     mixed_by,
+    stacked_shares,
 )
 from driftsurf.registry import ALL_TASKS, Example, register
 from driftsurf.strategies._base import PooledStrategy
@@ -92,15 +94,16 @@ def score(
     return shown if recent is None else shown.copy()  # the caller may change what it gets
 
 
-def disagreement_of(tested: Tested) -> FloatArray:
-    """Return how far the experts that always speak disagree about each row.
+def disagreement_of(tested: Tested, experts: int) -> FloatArray:
+    """Return how far the first experts, which always speak, disagree about each row.
 
     For classes (n, 2): the share of them that votes for another class than the mixture, and 1 minus the mean
     probability that they give its class. For regression (n, 1): the standard deviation of their numbers.
     """
-    G = tested.together
+    plain: list[Any] = tested.scores[:experts]
     if not tested.n_classes:
-        return np.asarray(G.std(axis=1, keepdims=True))
+        return np.asarray(np.stack(plain, axis=1).std(axis=1, keepdims=True))
+    G = stacked_shares(plain, tested.n_classes)
     chosen = G[np.arange(len(G)), tested.mixture.argmax(axis=1)]  # log-probabilities of the class, then votes for it
     each = chosen.shape[1] // 2
     shares = chosen.reshape(len(G), 2, each)
@@ -390,7 +393,7 @@ class Portfolio(Parameterised):
 
     def disagreement(self) -> FloatArray | None:
         """Return how far the experts disagreed about each row of the batch that was tested last; None before one."""
-        return None if self._shown is None else disagreement_of(self._shown)
+        return None if self._shown is None else disagreement_of(self._shown, self._live.mixer.experts)
 
     @staticmethod
     def scores_and_disagreement(scorer: Any, X: Rows) -> tuple[FloatArray, FloatArray]:
@@ -398,7 +401,7 @@ class Portfolio(Parameterised):
         scorers, live = scorer.args
         tested = mixed_by(live, scores_of(scorers, live, X), live.n_classes)
         shown = tested.experts if scorer.keywords["late_labels"] else tested.mixture
-        return shown, disagreement_of(tested)
+        return shown, disagreement_of(tested, live.mixer.experts)
 
     def step(self, batch: Batch, tested: FloatArray | None = None) -> Decision:
         """Learn one batch, all experts or none."""
