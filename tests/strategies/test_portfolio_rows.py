@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -128,3 +130,11 @@ def test_an_expert_that_is_tested_with_the_labels_is_asked(monkeypatch: pytest.M
     monkeypatch.setattr(Candor, "test_scores", ask)
     strategy.test_scores(batch)
     assert seen == [batch]
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copy", "pickle"])
+def test_a_model_that_has_just_predicted_can_be_copied(again: Any) -> None:
+    X, y = rows(60)
+    one = PortfolioClassifier(LogisticRegression()).partial_fit(X[:50], y[:50])
+    one.predict(X[50:51])
+    np.testing.assert_array_equal(again(one).predict_proba(X[51:]), one.predict_proba(X[51:]))

@@ -139,6 +139,10 @@ class Recent:
         # Replaced as a whole, because other threads predict: the state that predicted, and calls with their scores.
         self._known: tuple[PortfolioState | None, tuple[tuple[Any, Tested], ...]] = (None, ())
 
+    def __reduce__(self) -> tuple[type[Recent], tuple[()]]:
+        """Copy and pickle without scores, which only save time."""
+        return Recent, ()
+
     def put(self, X: Rows, tested: Tested, live: PortfolioState) -> None:
         """Remember the scores of few dense rows."""
         if not isinstance(X, CSR) and 0 < len(X) < FEW:
