@@ -15,7 +15,7 @@ from driftsurf.core.samples import Samples
 from driftsurf.errors import StateError
 from driftsurf.learners.foreign._boosted import Boosted, read_trees
 from driftsurf.learners.foreign.lazy_boosting import LazyBoostedTrees
-from driftsurf.native.trees import TreeSum
+from driftsurf.native.trees import TreeSum, log_shares
 
 lightgbm = pytest.importorskip("lightgbm")
 
@@ -53,15 +53,17 @@ def test_sums_are_those_of_the_library_to_the_bit(classes: int, settings: Any) -
     X[::5, 2] = [-3.0, 39.0, 40.0, 1e9, -1e30] * (len(X) // 25)  # codes that are not in the training rows
     expected = model.predict(X, raw_score=True).reshape(len(X), -1)
     assert np.array_equal(trees(X), expected)
+    assert np.array_equal(Boosted(model).sums(X), expected)
     assert np.array_equal(np.concatenate([trees(row[None]) for row in X[:50]]), expected[:50])
     narrow = X.astype(np.float32)
     assert np.array_equal(trees(narrow), model.predict(narrow, raw_score=True).reshape(len(X), -1))
     sparse = csr_matrix(np.nan_to_num(X))
     rows = CSR(sparse.data, sparse.indices, sparse.indptr.astype(np.int64), 6)
     assert np.array_equal(trees(rows), model.predict(sparse, raw_score=True).reshape(len(X), -1))
+    assert np.array_equal(Boosted(model).sums(rows), trees(rows))
     shares = model.predict(X)
     if classes:
-        found = trees.log_shares(X, np.arange(classes), classes, 1e-15)
+        found = log_shares(trees(X), np.arange(classes), classes, 1e-15)
         two = np.column_stack([1.0 - shares, shares]) if classes == 2 else shares
         assert np.exp(found) == pytest.approx(two, rel=1e-11)
 
@@ -88,19 +90,19 @@ def test_a_learner_predicts_what_the_library_does(classes: int) -> None:
     for other in copy.deepcopy(model), pickle.loads(pickle.dumps(model)):
         assert np.array_equal(other.scores(X), model.scores(X))
     with pytest.raises(ValueError, match="columns"):
-        model.scores(X[:, :2])
+        model.scores(X[:9, :2])
     frozen = LazyBoostedTrees(task=model.task).frozen_scorer(model.frozen_state(model._fitted))
     assert np.array_equal(frozen(X), found)
 
 
 def test_classes_that_were_not_seen_have_the_smallest_probability() -> None:
     trees = Boosted(booster(2)).trees
-    found = np.exp(trees.log_shares(table(1), np.array([0, 3]), 5, 1e-15))
+    found = np.exp(log_shares(trees(table(1)), np.array([0, 3]), 5, 1e-15))
     assert found[:, [1, 2, 4]] == pytest.approx(1e-15)
     assert found[:, [0, 3]].sum(axis=1) == pytest.approx(1.0)
     for present, classes in (([0, 5], 5), ([0, 1, 2], 5), ([-1, 0], 5)):
         with pytest.raises(ValueError, match="do not fit"):
-            trees.log_shares(table(1), np.array(present), classes, 1e-15)
+            log_shares(trees(table(1)), np.array(present), classes, 1e-15)
 
 
 @pytest.mark.parametrize(

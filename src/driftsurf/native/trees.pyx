@@ -5,7 +5,7 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 
-from driftsurf.native.buffers cimport Buffers, columns_of, hold, integers, real_out, reals, release
+from driftsurf.native.buffers cimport Buffers, columns_of, expect, hold, integers, real_out, reals, release
 from driftsurf.native.gil cimport PyThreadState, let_go, take_back
 from driftsurf.native.rows cimport Rows, rows_of
 
@@ -111,43 +111,6 @@ cdef class TreeSum:
             self._expect(node.words >= 0 and 0.0 <= node.threshold <= <double>(bits - node.words))
         return 0
 
-    def log_shares(self, X, present, Py_ssize_t n_classes, double least):
-        """Return log-probabilities (n, n_classes) of rows, none of them below the logarithm of ``least``.
-
-        The sums are margins of the classes ``present``, rising codes; or of two classes, those of the second one.
-        """
-        cdef Buffers held
-        cdef Py_ssize_t k = 0, n, i, c, own = self.outputs
-        cdef const int64_t* codes
-        cdef double* margins
-        cdef double* to
-        cdef double lowest = ds_log(least), share
-        cdef double shares[2]
-        sums = self(X)
-        held.count = 0
-        try:
-            codes, margins, n = integers(&held, present, &k), real_out(&held, sums, NULL, 2), sums.shape[0]
-            self._expect(k == (2 if own == 1 else own))
-            for c in range(k):
-                self._expect(0 <= codes[c] < n_classes)
-            out = np.empty((n, n_classes))
-            to = real_out(&held, out, NULL, 2)
-            if k < n_classes:
-                for i in range(n * n_classes):
-                    to[i] = lowest
-            if own > 1:
-                ds_log_softmax(margins, n, own)
-            for i in range(n):
-                if own == 1:
-                    shares[0], shares[1] = 0.0, margins[i]
-                    ds_log_softmax(shares, 1, 2)
-                for c in range(k):
-                    share = shares[c] if own == 1 else margins[i * own + c]
-                    to[i * n_classes + codes[c]] = max(share, lowest)
-            return out
-        finally:
-            release(&held)
-
     def __call__(self, X):
         """Return the sums of rows, dense or CSR, as an array (n, outputs)."""
         cdef Buffers held
@@ -181,3 +144,41 @@ cdef class TreeSum:
             return out
         finally:
             release(&held)
+
+
+def log_shares(sums, present, Py_ssize_t n_classes, double least):
+    """Return log-probabilities (n, n_classes) of rows, none of them below the logarithm of ``least``.
+
+    ``sums`` (n, k) are margins of the classes ``present``, rising codes; or of two classes, those of the second one
+    (n, 1). They are overwritten.
+    """
+    cdef Buffers held
+    cdef Py_ssize_t k = 0, n, i, c, own = sums.shape[1]
+    cdef const int64_t* codes
+    cdef double* margins
+    cdef double* to
+    cdef double lowest = ds_log(least), share
+    cdef double shares[2]
+    held.count = 0
+    try:
+        codes, margins, n = integers(&held, present, &k), real_out(&held, sums, NULL, 2), sums.shape[0]
+        expect(k == (2 if own == 1 else own))
+        for c in range(k):
+            expect(0 <= codes[c] < n_classes)
+        out = np.empty((n, n_classes))
+        to = real_out(&held, out, NULL, 2)
+        if k < n_classes:
+            for i in range(n * n_classes):
+                to[i] = lowest
+        if own > 1:
+            ds_log_softmax(margins, n, own)
+        for i in range(n):
+            if own == 1:
+                shares[0], shares[1] = 0.0, margins[i]
+                ds_log_softmax(shares, 1, 2)
+            for c in range(k):
+                share = shares[c] if own == 1 else margins[i * own + c]
+                to[i * n_classes + codes[c]] = max(share, lowest)
+        return out
+    finally:
+        release(&held)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftsurf.core.contracts import FloatArray, IntArray
+from driftsurf.core.contracts import CSR, FloatArray, IntArray
 from driftsurf.errors import MissingExtraError, StateError
 from driftsurf.native.trees import TreeSum
 
@@ -36,6 +36,8 @@ ENTRY = re.compile(
     r"|cat_threshold|is_linear|num_tree_per_iteration|max_feature_idx|objective)=(.*)$",
     re.MULTILINE,
 )
+FEW = 30
+"""Rows of a call from which on LightGBM is asked itself, unless its trees have been read."""
 OBJECTIVES = "regression", "binary", "multiclass"
 """First words of the objectives whose trees are evaluated."""
 
@@ -102,8 +104,19 @@ class Boosted:
 
     @cached_property
     def trees(self) -> TreeSum:
-        """Trees whose sums are the scores: margins of the second class, of each class, or numbers."""
+        """Trees in the core."""
         return read_trees(self.written)
+
+    def sums(self, rows: Any) -> FloatArray:
+        """Return the scores (n, outputs) of rows: margins of the second class or of each class, or numbers.
+
+        Reading the trees takes as long as dozens of calls. Until few rows come at a time, LightGBM adds up those of dense
+        rows itself, in the same order and so with the same bits.
+        """
+        if self.booster_ is None or "trees" in vars(self) or isinstance(rows, CSR) or len(rows) < FEW:
+            return self.trees(rows)
+        found = self.booster_.predict(rows, raw_score=True, num_threads=1)
+        return np.asarray(found, np.float64).reshape(len(rows), -1)
 
 
 def read_trees(text: str) -> TreeSum:

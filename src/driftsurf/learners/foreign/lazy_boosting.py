@@ -23,6 +23,7 @@ from driftsurf.learners.foreign._base import LEAST_PROBABILITY, FittedModel, Ris
 from driftsurf.learners.foreign._boosted import INSTALL, Boosted, lacks, lightgbm
 from driftsurf.learners.foreign.boosting import MOST_DENSE, BoostedTrees, Size
 from driftsurf.native.linear import weighted_sum
+from driftsurf.native.trees import log_shares
 from driftsurf.registry import ALL_TASKS, CLASSIFICATION, REGRESSION, Example, register
 
 SUDDEN = 0.25
@@ -222,9 +223,9 @@ class LazyBoostedTrees(BoostedTrees):
         if not isinstance(rows, CSR):
             rows = np.ascontiguousarray(rows) if isinstance(rows, np.ndarray) else _csr(rows)
         if not fitted.n_classes:
-            return fitted.model.trees(rows)[:, 0]
+            return fitted.model.sums(rows)[:, 0]
         assert fitted.present is not None
-        return fitted.model.trees.log_shares(rows, fitted.present, fitted.n_classes, LEAST_PROBABILITY)
+        return log_shares(fitted.model.sums(rows), fitted.present, fitted.n_classes, LEAST_PROBABILITY)
 
     def _check(self) -> None:
         super()._check()
