@@ -110,8 +110,8 @@ class Boosted:
     def sums(self, rows: Any) -> FloatArray:
         """Return the scores (n, outputs) of rows: margins of the second class or of each class, or numbers.
 
-        Reading the trees takes as long as dozens of calls. Until few rows come at a time, LightGBM adds up those of dense
-        rows itself, in the same order and so with the same bits.
+        Reading the trees takes as long as dozens of calls. Until few rows come at a time, LightGBM itself adds up those
+        of dense rows, in the same order and so with the same bits.
         """
         if self.booster_ is None or "trees" in vars(self) or isinstance(rows, CSR) or len(rows) < FEW:
             return self.trees(rows)
