@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -289,3 +292,24 @@ def test_a_class_that_was_never_seen_gets_little() -> None:
 
 def test_sparse_rows_have_the_type_of_the_store() -> None:
     assert isinstance(csr_view(np.eye(2)), CSR)
+
+
+def test_threads_that_learn_from_the_same_neighbours_do_not_share_new_rows() -> None:
+    """Moments of many columns take so long that both threads are in the middle of their batches."""
+    n, d = 2_000, 1_000
+    X, y = np.zeros((n, d)), np.zeros(n)
+    for _ in range(3):
+        samples, both = Samples(d), Barrier(2)
+        model = NearestNeighbours(window=20_000).fresh(0, d, 2)
+        model.update(samples, samples.append(X, y), n)
+
+        def learned(model: Any, value: float, both: Barrier = both) -> Any:
+            batch = Batch(np.full((n, d), value), np.zeros(n), np.ones(n))
+            both.wait()
+            model.learn(batch, 2 * n, n)
+            return model.state()["rows"][n:, 0]
+
+        with ThreadPoolExecutor(2) as pool:
+            one, other = pool.map(learned, [model, copy.deepcopy(model)], [1.0, 2.0])
+        np.testing.assert_array_equal(one, 1.0)
+        np.testing.assert_array_equal(other, 2.0)

@@ -17,6 +17,8 @@ cdef extern from "experts.h" nogil:
     void ds_standardise(CMoments moments, int64_t d, int centred, double* centre, double* factor)
 
 cdef extern from "nearest.h" nogil:
+    bint ds_claim(int64_t* stop, int64_t end, int64_t new_rows)
+
     ctypedef struct Neighbours:
         const double* rows
         int64_t n
@@ -39,8 +41,9 @@ cdef int64_t MOST_ROWS = 1 << 31  # rows or columns of a tape, far from overflow
 cdef class Tape:
     """Rows in the order in which they came, with their targets and weights; every value of a model reads a range.
 
-    Rows are appended and never changed. A value whose rows end where others have been appended, such as one that a step
-    was taken back to, goes on with a tape of its own.
+    Rows are appended and never changed. A value claims the room for its rows before it writes them. One whose rows end
+    where others have claimed room, such as one that a step was taken back to, or one that two threads learn from, goes on
+    with a tape of its own.
     """
 
     cdef double* rows
@@ -113,10 +116,14 @@ cdef class NeighboursModel(OnlineModel):
         if not counted:
             return 0
         new = min(counted, self.window)
-        self.make_room(new)
         work = <double*>malloc(8 * (1 + 2 * d))
         if work == NULL:
             raise MemoryError("no memory for the moments of a batch")
+        try:
+            self.make_room(new)
+        except BaseException:
+            free(work)
+            raise
         own.count, own.mean, own.squares = work, work + 1, work + 1 + d
         saved = let_go(n * d)
         ds_moments(batch.rows, batch.weight, NULL, 1, own)
@@ -130,18 +137,17 @@ cdef class NeighboursModel(OnlineModel):
         free(work)
         self.stop += new
         self.first = max(self.first, self.stop - self.window)
-        self.tape.stop = self.stop
         return 0
 
     cdef int make_room(self, int64_t new) except -1:
-        """Find room for new rows after those of this value, on a new tape if need be."""
+        """Claim room for new rows after those of this value, on a new tape if need be."""
         cdef int64_t width = self.n_features + 2, held = min(self.stop - self.first, self.window)
         cdef Tape tape = self.tape
-        if tape.stop == self.stop and self.stop + new <= tape.room:
+        if self.stop + new <= tape.room and ds_claim(&tape.stop, self.stop, new):
             return 0
         self.tape = Tape(held + new + min(held + new, self.window), width)
         memcpy(self.tape.rows, tape.rows + (self.stop - held) * width, 8 * held * width)
-        self.first, self.stop = 0, held
+        self.first, self.stop, self.tape.stop = 0, held, held + new
         return 0
 
     cdef int score(self, Rows rows, double* out) except -1:

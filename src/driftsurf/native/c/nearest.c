@@ -8,6 +8,10 @@
 #define FARTHEST 1e300
 #define NEAREST 1e-3
 
+int ds_claim(int64_t *stop, int64_t end, int64_t new_rows) {
+    return __atomic_compare_exchange_n(stop, &end, end + new_rows, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 int64_t ds_write_neighbours(Labelled batch, int64_t skipped, double *to) {
     const int64_t d = batch.rows.d;
     int64_t written = 0;

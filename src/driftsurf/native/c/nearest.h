@@ -20,6 +20,10 @@ typedef struct {
     int64_t *place;       /* (most) */
 } Neighbours;
 
+/* Claim the places of `new_rows` rows after the place `end`, at which the rows of a tape have to `stop`; return 0 if these go on,
+   because others have claimed the places. Threads may claim at the same time. */
+int ds_claim(int64_t *stop, int64_t end, int64_t new_rows);
+
 /* Append rows of a batch, those with a weight but the first `skipped` of them, to rows that vote, at `to`; return how
    many these are. */
 int64_t ds_write_neighbours(Labelled batch, int64_t skipped, double *to);
