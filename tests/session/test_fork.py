@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from driftsurf import DriftSurfClassifier
+from driftsurf.connectors.shared_log import Holder as LeaseHolder
+from driftsurf.connectors.shared_log import LogEnds, SharedLog
 from driftsurf.core.changes import ChangeLock, RenewedLock
 from driftsurf.detectors import ADWIN
-from driftsurf.errors import StepInProgressError
+from driftsurf.errors import LogError, StepInProgressError
 from driftsurf.session.session import Session
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -143,6 +145,71 @@ def test_all_locks_of_changing_objects_are_known_at_a_fork() -> None:
     kept = {one for one in found if not one.startswith(("service/", "data/log/"))}
     assert kept <= allowed | {"core/changes.py"}
     assert issubclass(ChangeLock, RenewedLock)
+
+
+class ListLog(SharedLog):
+    """A shared log in memory."""
+
+    name = "list"
+
+    def _make(self, about: str) -> str:
+        self.records: list[bytes] = []
+        self.connected = True
+        return about
+
+    def _ends(self) -> LogEnds:
+        return LogEnds(next=len(self.records), total=sum(map(len, self.records)))
+
+    def _append(self, payloads: Any, expected: int) -> None:
+        self.records += payloads
+
+    def _fetch(self, start: int, most_bytes: int) -> list[tuple[int, bytes]]:
+        return list(enumerate(self.records))[start:]
+
+    def _total_before(self, number: int) -> int:
+        return sum(map(len, self.records[:number]))
+
+    def _drop(self, before: int) -> None:
+        pass
+
+    def _take(self, seconds: float, holder: LeaseHolder) -> bool:
+        return True
+
+    def _holder(self) -> LeaseHolder | None:
+        return None
+
+    def _give_up(self) -> None:
+        self.given_up = True
+
+    def _leave(self) -> None:
+        self.connected = False
+
+
+@pytest.mark.parametrize("lock", ["_writing", "_reading", "_grown"])
+def test_a_shared_log_belongs_to_the_process_that_opened_it(lock: str) -> None:
+    log = ListLog("list://")
+    lease = log.acquire(60.0)
+    assert lease is not None
+    log.append([b"one"], 0)
+    calls: list[Callable[[], object]] = [
+        lambda: log.append([b"two"], 1),
+        lambda: log.read(5),
+        lambda: log.truncate(1),
+        lambda: log.acquire(60.0),
+        log.leader,
+    ]
+    with Holder(getattr(log, lock)):
+        for call in calls:
+            found = in_child(call)
+            assert found.startswith(LogError.__name__), found
+            assert "forked" in found
+        assert in_child(lambda: log.wait(5, None)) == "False"
+        assert in_child(lambda: (lease.release(), log.close(), log.connected, "given_up" in vars(log))) == repr(
+            (None, None, True, False)
+        )
+    log.append([b"two"], 1)  # the parent goes on
+    assert log.read(0) == [(0, b"one"), (1, b"two")]
+    log.close()
 
 
 def test_a_served_model_belongs_to_the_process_that_opened_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
 import time
 import uuid
@@ -12,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
+from driftsurf.core.changes import RenewedLock
 from driftsurf.core.files import parse_json
 from driftsurf.errors import LogError, LogUnreachableError, SourceError, SourceUnreachableError, StateError
 
@@ -48,6 +50,9 @@ class SharedLog(ABC):
     Calls that fail are repeated for a few seconds with new connections, and then raise LogUnreachableError. Records are
     durable when the system has acknowledged them.
 
+    A forked process cannot use the log: both would speak on the same connections, and hold the same lease. Calls
+    raise LogError there, and closing leaves the connections of the first process as they are.
+
     Parameters
     ----------
     location
@@ -70,8 +75,9 @@ class SharedLog(ABC):
         self._recent_bytes = 0
         self._known = LogEnds()
         self._closed = False
-        self._grown = threading.Condition(threading.RLock())
-        self._writing, self._reading = threading.RLock(), threading.RLock()
+        self._process = os.getpid()
+        self._grown = threading.Condition(RenewedLock())
+        self._writing, self._reading = RenewedLock(), RenewedLock()
         with self._reached():
             saved = parse_json(self._make(json.dumps({"format": FORMAT, "id": uuid.uuid4().hex, "about": about})))
         if saved["format"] > FORMAT:
@@ -112,9 +118,19 @@ class SharedLog(ABC):
         """Bytes of the records."""
         return self._known.total - self._known.dropped
 
+    @property
+    def _forked(self) -> bool:
+        """Whether this process was forked from the one that opened the log."""
+        return os.getpid() != self._process
+
     @contextlib.contextmanager
     def _reached(self) -> Iterator[None]:
         """Context in which errors of the client become those of a log."""
+        if self._forked:
+            raise LogError(
+                f"the log {self.name} was opened by process {self._process}, from which this one was forked; open it "
+                "here, too"
+            )
         if self._closed:
             raise LogError(f"the log {self.name} is closed")
         try:
@@ -188,12 +204,12 @@ class SharedLog(ABC):
         return found
 
     def wait(self, number: int, seconds: float | None) -> bool:
-        """Wait until record ``number`` exists; return False after this time, or when the log is closed."""
+        """Wait until record ``number`` exists; return False after this time, or when the log is closed or forked."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             with self._grown:
-                if self._closed or self._known.next > number:
-                    return not self._closed
+                if self._closed or self._forked or self._known.next > number:
+                    return not (self._closed or self._forked)
                 left = POLL_SECONDS if end is None else min(POLL_SECONDS, end - time.monotonic())
                 if left <= 0:
                     return False
@@ -234,7 +250,7 @@ class SharedLog(ABC):
         with self._grown:
             closed, self._closed = self._closed, True
             self._grown.notify_all()
-        if not closed:
+        if not (closed or self._forked):
             with self._writing, self._reading:
                 self._leave()
 
