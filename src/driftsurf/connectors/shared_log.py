@@ -76,7 +76,7 @@ class SharedLog(ABC):
         self._known = LogEnds()
         self._closed = False
         self._process = os.getpid()
-        self._grown = threading.Condition(RenewedLock())
+        self._grown = threading.Condition(RenewedLock())  # type: ignore[arg-type]
         self._writing, self._reading = RenewedLock(), RenewedLock()
         with self._reached():
             saved = parse_json(self._make(json.dumps({"format": FORMAT, "id": uuid.uuid4().hex, "about": about})))
