@@ -62,7 +62,9 @@ def learned(
     Return the experts, the batches with their scores, and the CPU seconds of each expert.
     """
     learner = template(rows)
-    portfolio = Portfolio(learner, experts=[*default_experts(learner), *further], seed=seed, max_rows=None)
+    portfolio = Portfolio(
+        learner, experts=[*default_experts(learner, nearest=not rows.sparse), *further], seed=seed, max_rows=None
+    )
     portfolio.tell_categories(rows.categories)
     portfolio.begin(rows.X.shape[1], sparse=rows.sparse, n_classes=len(rows.labels))
     experts = list(portfolio._experts)

@@ -327,7 +327,7 @@ def test_experts_that_see_earlier_targets_rest_in_large_batches_and_are_saved() 
     assert seeing._pool.samples.next_row == 100
     resting = learn(strategy, 100, 100)
     assert seeing._pool.samples.next_row == 100
-    assert [one.risk_before is None for one in resting.models if one.role == "expert"] == [False] * 7 + [True]
+    assert [one.risk_before is None for one in resting.models if one.role == "expert"] == [False] * 8 + [True]
     for first in range(200, 300):
         learn(strategy, first, 1)
     assert 200 - MOST < seeing._pool.samples.next_row <= 200
@@ -337,7 +337,7 @@ def test_experts_that_see_earlier_targets_rest_in_large_batches_and_are_saved() 
         assert learn(strategy, first, 1) == learn(again, first, 1)
     resting = learn(strategy, 340, 60)  # the weights know these experts now, which say nothing about so many rows
     assert resting == learn(again, 340, 60)
-    assert [one.risk_before is None for one in resting.models if one.role == "expert"] == [False] * 7 + [True]
+    assert [one.risk_before is None for one in resting.models if one.role == "expert"] == [False] * 8 + [True]
     assert np.array_equal(strategy.scores(X), again.scores(X))
     assert np.array_equal(strategy.scores(X[:5]), again.scores(X[:5]))
     for name, value in ("seeing", "Oblivious(NaiveBayes)"), ("trail.last", np.zeros(2)):

@@ -87,9 +87,9 @@ def recommended(
     Parameters
     ----------
     learner
-        "portfolio" mixes linear models under DriftSurf, a perceptron, naive Bayes and boosted trees
-        (:class:`driftsurf.strategies.Portfolio`): the most accurate. "light" is a portfolio of fewer and cheaper
-        experts. "trees" is DriftSurf around LightGBM alone
+        "portfolio" mixes linear models under DriftSurf, a perceptron, naive Bayes, nearest neighbours and
+        boosted trees (:class:`driftsurf.strategies.Portfolio`): the most accurate. "light" is a portfolio of fewer and
+        cheaper experts. "trees" is DriftSurf around LightGBM alone
         (:class:`driftsurf.learners.foreign.BoostedTrees`). "linear" is DriftSurf around softmax or linear regression
         with eight gradients for each row and the prequential judge: milliseconds for a batch. docs/evidence.md
         compares them.

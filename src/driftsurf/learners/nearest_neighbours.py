@@ -72,7 +72,7 @@ class NearestNeighbours(OnlineLearner):
         *,
         task: Literal["classification", "regression"] = "classification",
         neighbours: int = 5,
-        window: int = 1_000,
+        window: int = 500,
         smoothing: float = 0.5,
     ) -> None:
         self.task = task

@@ -10,5 +10,5 @@ class NeighboursModel(OnlineModel):
     window: int
     smoothing: float
     def __init__(
-        self, known: Mapping[str, Any], *, neighbours: int = 5, window: int = 1_000, smoothing: float = 0.5
+        self, known: Mapping[str, Any], *, neighbours: int = 5, window: int = 500, smoothing: float = 0.5
     ) -> None: ...

@@ -73,7 +73,7 @@ cdef class NeighboursModel(OnlineModel):
     cdef double* factor
     cdef double* count
 
-    def __cinit__(self, known, *, int64_t neighbours=5, int64_t window=1_000, double smoothing=0.5):
+    def __cinit__(self, known, *, int64_t neighbours=5, int64_t window=500, double smoothing=0.5):
         cdef int64_t K = self.n_classes, d = self.n_features, n
         if known is no_entries():
             return

@@ -19,6 +19,7 @@ from driftsurf.core.options import shown
 from driftsurf.core.samples import Samples
 from driftsurf.errors import CapabilityError, OptionError
 from driftsurf.learners.naive_bayes import NaiveBayes
+from driftsurf.learners.nearest_neighbours import NearestNeighbours
 from driftsurf.learners.perceptron import Perceptron
 from driftsurf.strategies._base import saved_class
 from driftsurf.strategies.driftsurf import DriftSurf
@@ -42,14 +43,19 @@ SMALL = 8
 """Batches of fewer rows are gathered, until there are so many at first, and then as many as have been learned."""
 MOST = 29
 """Largest number of rows that are gathered. Trees, which are given few rows, decide by more than that."""
+NEAREST = "NearestNeighbours"
+"""Learner of the default expert that needs dense rows."""
 TREES = "LazyBoostedTrees"
 """Learner of the default experts that need LightGBM."""
 
 
-def default_experts(learner: Learner, *, light: bool = False, trees: bool | None = None) -> list[Any]:
+def default_experts(
+    learner: Learner, *, light: bool = False, trees: bool | None = None, nearest: bool = True
+) -> list[Any]:
     """Return the default experts around a learner, or the few of the light portfolio.
 
-    Those of LightGBM are among them if ``trees`` is true; None if it is installed.
+    Those of LightGBM are among them if ``trees`` is true; None if it is installed. With ``nearest``, nearest
+    neighbours are among those for classes, unless they are the few.
     """
     regression = learner.capabilities.regression
     task: Any = "regression" if regression else "classification"
@@ -63,7 +69,9 @@ def default_experts(learner: Learner, *, light: bool = False, trees: bool | None
         more: list[dict[str, Any]] = [LIGHT_TREES] if light else [{"thorough": True}, {"batches": SHORT}]
         experts += [boosted.make(task=task, **options) for options in more]
     experts.append(Perceptron(task=task, passes=LIGHT_PASSES) if light else Perceptron(task=task))
-    return experts if regression else [*experts, NaiveBayes()]
+    if regression:
+        return experts
+    return [*experts, NaiveBayes(), NearestNeighbours()] if nearest and not light else [*experts, NaiveBayes()]
 
 
 def small_batch_experts(learner: Learner, *, trees: bool | None = None) -> list[Any]:

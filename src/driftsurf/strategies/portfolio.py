@@ -51,6 +51,7 @@ from driftsurf.strategies._expert_records import (
     read_online,
 )
 from driftsurf.strategies._experts import (
+    NEAREST,
     TREES,
     Resting,
     default_experts,
@@ -217,7 +218,8 @@ class Portfolio(Parameterised):
 
     By default the experts are: DriftSurf around ``learner`` with the prequential judge and with the training judge;
     ``learner`` alone, never replaced; LightGBM, refitted when its loss rises, and on the last four batches; a
-    perceptron; and for classes naive Bayes. DriftSurf makes the portfolio safe at abrupt changes.
+    perceptron; for classes naive Bayes; and for classes of dense rows nearest neighbours. DriftSurf makes the
+    portfolio safe at abrupt changes.
 
     Parameters
     ----------
@@ -343,7 +345,7 @@ class Portfolio(Parameterised):
         if self.experts in (None, LIGHT) and (lacking := registry.get("learner", "lightgbm-lazy").remedy):
             # Always from this place, so that Python shows it once: the detection of drifts begins portfolios too.
             warnings.warn(f"the portfolio has no boosted trees: {lacking}", RegistryWarning, stacklevel=1)
-        plain = self._new_experts(whole("seed", self.seed, at_least=0, at_most=None))
+        plain = self._new_experts(whole("seed", self.seed, at_least=0, at_most=None), nearest=not sparse)
         seeing = () if sparse else self._new_seeing(int(self.seed), len(plain))
         width = n_features + TRAIL if seeing else n_features
         for expert in plain:
@@ -573,12 +575,16 @@ class Portfolio(Parameterised):
 
     # -------------------------------------------------------------------- helpers
 
-    def _new_experts(self, seed: int, saved: str | None = None) -> tuple[Any, ...]:
-        """Make the experts. ``saved`` are the labels of those of a state: it may have been saved where LightGBM was."""
+    def _new_experts(self, seed: int, saved: str | None = None, *, nearest: bool = True) -> tuple[Any, ...]:
+        """Make the experts.
+
+        ``saved`` are the labels of those of a state: it may have been saved where LightGBM was. ``nearest`` says
+        whether nearest neighbours are among the default ones.
+        """
         models: Any = self.experts
         if models is None or (isinstance(models, str) and models == LIGHT):
-            trees = None if saved is None else TREES in saved
-            models = default_experts(self.learner, light=models == LIGHT, trees=trees)
+            trees, nearest = (None, nearest) if saved is None else (TREES in saved, NEAREST in saved)
+            models = default_experts(self.learner, light=models == LIGHT, trees=trees, nearest=nearest)
         if isinstance(models, str | bytes) or not isinstance(models, Sequence) or not len(models):
             raise OptionError(
                 f"experts is {shown(models)}; expected a list of strategies, learners and estimators, {LIGHT!r} or None"

@@ -40,11 +40,12 @@ DS_INLINE double distance(const double *restrict row, const double *restrict que
         }
         if (c % 32 == 24 && ds_sum8(s) >= worst) return INFINITY;
     }
-    for (int64_t j = 0; c + j < d; j++) {
-        const double apart = row[c + j] * factor[c + j] - query[c + j];
-        s[j] += apart * apart;
+    double rest = 0.0; /* a place of `s` that is known only here would keep all of them out of registers */
+    for (; c < d; c++) {
+        const double apart = row[c] * factor[c] - query[c];
+        rest += apart * apart;
     }
-    const double total = ds_sum8(s);
+    const double total = ds_sum8(s) + rest;
     return total < FARTHEST ? total : FARTHEST;
 }
 
