@@ -46,6 +46,7 @@ define environment
 	@$(call locked,$(1))
 	@$(@D)/$(PROGRAMS)/python hatch_build.py --find-compiler >/dev/null 2>&1 || { \
 		echo "Found no C compiler; installing ziglang, which has one ..."; $(call locked,compiler); }
+	@echo "Compiling the native core ..."
 	@$(pip) --no-build-isolation --editable .
 	@touch $@
 endef

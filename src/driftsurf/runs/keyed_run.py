@@ -165,6 +165,10 @@ def _warn_of_columns(
             warnings.warn(Message(*parts), ColumnWarning, stacklevel=2)
 
 
+NEEDED = {"sequence": ": a column of integers or dates that increases along the rows of each key, such as a row number"}
+"""What an option of a keyed run names."""
+
+
 def _check(source: str, options: RunOptions) -> None:
     """Raise OptionError if options are missing, or do not apply to a keyed run."""
     check_bounds(options)
@@ -182,8 +186,7 @@ def _check(source: str, options: RunOptions) -> None:
     }
     for name, value in needed.items():
         if value is None:
-            raise OptionError(
-                Option("key"), " without ", Option("labels"), " learns each key by itself, and needs ", Option(name)
-            )
+            what = NEEDED.get(name, "")
+            raise OptionError(Option("key"), " without ", Option("labels"), " needs ", Option(name), what)
     if source == STANDARD_INPUT:
         raise OptionError(Option("key"), " reads files, so that a run can resume; the source is '-'")
