@@ -357,6 +357,7 @@ def test_late_labels_timestamps_and_integer_keys(spark: SparkSession) -> None:
     assert entry["steps"] == 8
 
 
+@pytest.mark.filterwarnings("ignore::driftsurf.errors.SmallBatchWarning")
 @pytest.mark.parametrize("buckets", [1, 5])
 def test_silent_keys_and_late_rows_are_dropped_as_in_one_process(
     spark: SparkSession, tmp_path: Path, buckets: int
