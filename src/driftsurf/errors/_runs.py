@@ -194,6 +194,7 @@ class LogUnreachableError(LogError):
 
     Examples
     --------
+    >>> from driftsurf.errors import LogError, LogUnreachableError
     >>> isinstance(LogUnreachableError("nats://broker/SALES cannot be reached"), LogError)
     True
     """

@@ -47,6 +47,7 @@ class DriftSpan:
 
     Examples
     --------
+    >>> from driftsurf.streams import DriftSpan
     >>> DriftSpan(40_000, 60_000).gradual, DriftSpan(25_000, 25_000).gradual
     (True, False)
     """
