@@ -68,7 +68,7 @@ class SharedLog(ABC):
     def __init__(self, location: str, about: str = "") -> None:
         self.location = location
         self.token: str = uuid.uuid4().hex
-        """What tells this process from others."""
+        """Unique token of this process."""
         self._about = about
         self._recent: deque[tuple[int, bytes]] = deque()
         """The last records of this process, without a gap."""
@@ -90,7 +90,7 @@ class SharedLog(ABC):
                 "name another log"
             )
         self.id: str = saved["id"]
-        """What tells the log from one that is made under this address later."""
+        """Identity of the log; one that is made under its address later has another."""
         self._look()
 
     @property

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ABOUT = "run.json"
 COMPACT = "keys.parquet"
 SHARED = "shared.json"
-"""What the model that keys share has seen."""
+"""File with the drifts that the model shared by keys has seen."""
 PAGE = "keys.html"
 """The page that shows the keys."""
 _OWN = {

@@ -228,7 +228,7 @@ class Visit:
     """The kinds of transitions of each of these time steps, separated by commas."""
     summary: KeySummary
     alone: list[Any] | None = None
-    """What the model predicts that the keys share, if there is one."""
+    """Prediction of the model that keys share, if there is one."""
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -310,7 +310,7 @@ class ServedPart(NamedTuple):
     summaries: dict[str, npt.NDArray[Any]]
     """Summaries after these rows, in columns; fields that are not here have the values of a new key."""
     alone: KeyedPredictions | None = None
-    """What the model predicts that the keys share, if there is one, in the same order."""
+    """Predictions of the model that keys share, if there is one, in the same order."""
 
     @property
     def names(self) -> list[Any]:

@@ -55,12 +55,12 @@ class _Rows(NamedTuple):
 
 
 class _Served(NamedTuple):
-    """What came of rows, in their order."""
+    """Results of rows, in their order."""
 
     predicted: FloatArray
     """Codes or numbers; NaN where there was nothing to predict with."""
     alone: FloatArray
-    """What the shared model predicts."""
+    """Predictions of the shared model."""
 
 
 class SharedKeys:

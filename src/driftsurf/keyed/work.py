@@ -19,7 +19,7 @@ from driftsurf.keyed.rows import Slots
 from driftsurf.native.store import Room
 
 FAILED, OUTGROWN, NOT_GROWN = 1, 2, 4
-"""What ``KeyLoop.observe`` writes of a key."""
+"""Outcomes that ``KeyLoop.observe`` writes for a key."""
 
 
 class CallRows(NamedTuple):

@@ -22,13 +22,13 @@ LENGTH = Struct("<I")
 SPARE = 1024
 """Bytes of a message that are left for its headers."""
 LEASE, LEADER = "_lease", "leader"
-"""What follows the name of a stream in that of the bucket with the lease, and the key of the lease in it."""
+"""Suffix of the bucket that has the lease of a stream, and key of the lease in it."""
 AT_ONCE = 64
 """Messages that are asked for at a time."""
 
 
 class RecordPart(NamedTuple):
-    """What a message holds: whole records, or a part of one that is longer than a message may be."""
+    """Content of a message: whole records, or a part of one that is longer than a message may be."""
 
     first: int
     """Number of the first record."""
@@ -40,7 +40,7 @@ class RecordPart(NamedTuple):
     part: int
     parts: int
     writer: str
-    """What tells this append from any other."""
+    """Unique token of an append."""
 
     @classmethod
     def read(cls, headers: Any, name: str) -> RecordPart:

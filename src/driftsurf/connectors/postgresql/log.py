@@ -12,7 +12,7 @@ from driftsurf.errors import LogConflictError, OptionError
 from driftsurf.registry import register
 
 HEAD = "_head"
-"""What follows the name of a log in that of the table with its head: the numbers, and who has the lease."""
+"""Suffix of the table with the head of a log: its numbers, and who has the lease."""
 LONGEST = 63 - len(HEAD)
 ROWS = 4096
 """Records that are looked at in one query."""

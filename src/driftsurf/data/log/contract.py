@@ -38,7 +38,7 @@ class Log(Protocol):
 
     @property
     def id(self) -> str:
-        """What tells the log from one that is made in its place later; empty for one that only a folder has."""
+        """Identity of the log, which one made in its place later does not share; empty for the log of a folder."""
         ...
 
     @property
